@@ -1,0 +1,36 @@
+# Two commands do everything on a machine with Python 3.11 and the package registries: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+UV := .cache/uv/bin/uv
+RUN := $(VENV)/bin
+
+.PHONY: setup demo test check bench clean
+
+setup: $(VENV)/.ready  ## an environment with everything for development
+
+# uv lives in a small environment of its own, so that nothing is installed outside the project.
+$(UV):
+	$(PYTHON) -m venv .cache/uv
+	.cache/uv/bin/pip install --quiet "uv>=0.9,<1"
+
+$(VENV)/.ready: pyproject.toml uv.lock | $(UV)
+	$(UV) sync --locked --extra dev --python $(PYTHON)
+	touch $@
+
+demo: setup  ## a real Kafka, real TiCDC messages, translated; ends by itself
+	$(RUN)/relay demo
+
+test: setup check  ## every test, real Kafka included
+	$(RUN)/pytest
+
+check: setup  ## lint, types, import contracts
+	$(RUN)/ruff check
+	$(RUN)/ruff format --check
+	$(RUN)/mypy
+	$(RUN)/lint-imports
+
+bench: setup  ## ratios against a floor measured in the same run
+	$(RUN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,74 @@
+"""`python -m benchmarks [--only codecs|kafka] [--quick] [--output FILE] [--data FOLDER]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+from rich.console import Console
+
+from benchmarks import codecs, report
+from benchmarks.routes import DATA
+
+_ROUNDS, _QUICK_ROUNDS = 15, 3
+_MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
+_KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 5, 1
+
+
+def main() -> int:
+    """Measure, print, and write the JSON file."""
+    arguments = _arguments()
+    console = Console()
+    notes = Console(stderr=True)
+
+    def progress(text: str) -> None:
+        notes.print(text, style="dim", highlight=False)
+
+    found: dict[str, Any] = {"machine": _machine()}
+    if arguments.only != "kafka":
+        timings = codecs.measure(arguments.data, _QUICK_ROUNDS if arguments.quick else _ROUNDS, progress)
+        found["codecs"] = msgspec.to_builtins(timings)
+        console.print(report.codecs_table(timings))
+    if arguments.only != "codecs":
+        # The Kafka client and the broker's launcher are needed here alone.
+        from benchmarks import kafka  # noqa: PLC0415
+
+        rounds, messages = (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
+        result = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
+        found["kafka"] = msgspec.to_builtins(result)
+        console.print(report.kafka_table(result))
+    arguments.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    progress(f"written to {arguments.output}")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what relay costs, next to a floor.")
+    parser.add_argument("--only", choices=["codecs", "kafka"], help="one of the two parts")
+    parser.add_argument("--quick", action="store_true", help="a short run: figures are rough")
+    parser.add_argument("--output", type=Path, default=Path("bench-results.json"), metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--data", type=Path, default=DATA, metavar="FOLDER", help="record files, default: those of the tests")
+    parser.add_argument("--messages", type=int, metavar="N", help=f"messages for Kafka, default: {_MESSAGES}")
+    return parser.parse_args()
+
+
+def _machine() -> dict[str, Any]:
+    """What the figures depend on, besides the code."""
+    packages = ("relay-cdc", "msgspec", "orjson", "aiokafka")
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "packages": {name: version(name) for name in packages},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Microseconds a message, per route, next to a floor that no translator of JSON can beat: parse the message and write it again.
+
+How it is measured, so that nobody is fooled:
+* The floor, `orjson.dumps(orjson.loads(value))`, runs on the same messages, in the same process, right before the route, in every
+  round. Figures are medians over the rounds; the ratio is the median of the rounds' own ratios.
+* Steady state: a translator that has seen the whole file once translates the row messages of that file again and again. A fresh
+  translator a round would time its empty caches, and repeating the DDL would time what happens once a year.
+* The first pass over the file (DDL, watermarks, empty caches) is reported as well, as `cold`.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from benchmarks.routes import ROUTES, Route, workloads
+from relay.model import RowChange
+from relay.records import ConsumerRecord
+from relay.translator import Translator
+
+#: A sample is at least this long, so that the clock and the scheduler do not matter.
+_SAMPLE_SECONDS = 0.03
+TOTAL = "total"
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """One line of the report; times are microseconds a message. A message may hold several rows."""
+
+    route: str
+    workload: str
+    messages: int
+    rows: int
+    bytes_per_message: float
+    floor_us: float
+    relay_us: float
+    ratio: float
+    relay_us_per_row: float
+    cold_us: float
+    rounds: int
+
+
+class _Case:
+    """A route, a workload, and the translator that has already seen it."""
+
+    def __init__(self, route: Route, workload: str, records: list[ConsumerRecord]) -> None:
+        self.route = route
+        self.workload = workload
+        reader = _translator(route)
+        counted = [(record, _rows_in(reader, record)) for record in records]
+        self.messages = [record for record, rows in counted if rows]
+        self.rows = sum(rows for _, rows in counted)
+        self.values = [record.value or b"" for record in self.messages]
+        self._translator = _translator(route)
+        began = time.perf_counter()
+        for record in records:
+            self._translator.translate(record)
+        self.cold_seconds = time.perf_counter() - began
+        self.cold_messages = len(records)
+        self.repeat = 1
+        self.repeat = max(1, round(_SAMPLE_SECONDS / self.relay_seconds()))
+        self.samples: list[tuple[float, float]] = []
+
+    def floor_seconds(self) -> float:
+        """Seconds for one pass of parsing and writing."""
+        loads, dumps = orjson.loads, orjson.dumps
+        return self._timed(lambda: [dumps(loads(value)) for value in self.values])
+
+    def relay_seconds(self) -> float:
+        """Seconds for one pass of the translator."""
+        translate = self._translator.translate
+        return self._timed(lambda: [translate(record) for record in self.messages])
+
+    def _timed(self, one_pass: Callable[[], object]) -> float:
+        gc.collect()
+        began = time.perf_counter()
+        for _ in range(self.repeat):
+            one_pass()
+        return (time.perf_counter() - began) / self.repeat
+
+    def sample(self) -> None:
+        """Take one sample of both."""
+        self.samples.append((self.floor_seconds(), self.relay_seconds()))
+
+
+def _translator(route: Route) -> Translator:
+    return Translator(route.source, route.target, route.source_options, route.target_options)
+
+
+def _rows_in(reader: Translator, record: ConsumerRecord) -> int:
+    """How many rows a message holds; 0 for every other message."""
+    return sum(isinstance(event, RowChange) for event in reader.inspect(record))
+
+
+def measure(data: Path, rounds: int, progress: Callable[[str], None]) -> list[Timing]:
+    """Measure every route on every workload; the rounds are interleaved, so that a busy moment hits all alike."""
+    cases = [_Case(route, name, records) for route in ROUTES for name, records in workloads(route, data).items()]
+    for number in range(rounds):
+        progress(f"codecs: round {number + 1} of {rounds}")
+        for case in cases:
+            case.sample()
+    timings = []
+    for route in ROUTES:
+        ours = [case for case in cases if case.route is route]
+        timings += [_timing([case], case.workload) for case in ours]
+        timings.append(_timing(ours, TOTAL))
+    return timings
+
+
+def _timing(cases: list[_Case], workload: str) -> Timing:
+    """Put the samples of one workload, or of all workloads of a route, into one line."""
+    messages, rows = sum(len(case.messages) for case in cases), sum(case.rows for case in cases)
+    rounds = list(zip(*(case.samples for case in cases), strict=True))
+    floors = [sum(floor for floor, _ in samples) for samples in rounds]
+    ours = [sum(relay for _, relay in samples) for samples in rounds]
+    return Timing(
+        route=str(cases[0].route),
+        workload=workload,
+        messages=messages,
+        rows=rows,
+        bytes_per_message=sum(len(value) for case in cases for value in case.values) / messages,
+        floor_us=statistics.median(floors) * 1e6 / messages,
+        relay_us=statistics.median(ours) * 1e6 / messages,
+        ratio=statistics.median(relay / floor for floor, relay in zip(floors, ours, strict=True)),
+        relay_us_per_row=statistics.median(ours) * 1e6 / rows,
+        cold_us=sum(case.cold_seconds for case in cases) * 1e6 / sum(case.cold_messages for case in cases),
+        rounds=len(rounds),
+    )

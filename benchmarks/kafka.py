@@ -1,0 +1,272 @@
+"""The relay on a real Apache Kafka, next to a minimal aiokafka loop on the same broker, messages and settings.
+
+Every run is a process of its own with a fresh target topic; the two take turns, so that a busy moment hits both alike. Speed and
+processor time are counted from the moment when the first output is seen, so that starting Python and joining a group do not count;
+both processes share the machine with the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from benchmarks.routes import ROUTES, Route, workloads
+from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
+from relay.model import RowChange
+from relay.records import ConsumerRecord
+from relay.translator import Translator
+
+PARTITIONS = 4
+_SOURCE = "bench-source"
+_POLL_SECONDS = 0.05
+_RUN_SECONDS = 600
+_STOP_SECONDS = 60
+_WORKLOADS = ("12_bulk", "09_dml")
+FLOOR, RELAY = "aiokafka loop", "relay run"
+_CONFIG = """\
+[route]
+from = "{route.source}"
+to = "{route.target}"
+
+[source]
+bootstrap_servers = "{servers}"
+topics = ["{source}"]
+group_id = "{target}"
+
+[target]
+topic = "{target}"
+"""
+
+
+class RunFailed(Exception):
+    """A program ended early, or did not end; the notes hold the end of what it printed."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What one process did; `cpu_seconds` is what 100 000 messages cost it."""
+
+    program: str
+    messages_per_second: float
+    cpu_seconds: float
+    peak_mb: float
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The report: medians of the runs, and relay's share of the loop's speed (the median of the rounds' own ratios)."""
+
+    route: str
+    messages: int
+    bytes_per_message: float
+    partitions: int
+    medians: list[Run]
+    ratio: float
+    cpu_ratio: float
+    runs: list[Run]
+
+
+class _Load(NamedTuple):
+    """The source topic's messages: the DDL first, in every partition as TiCDC sends it, then rows, spread over the partitions."""
+
+    control: list[ConsumerRecord]
+    rows: list[ConsumerRecord]
+    messages: int
+
+    def rows_of(self, partition: int) -> list[ConsumerRecord]:
+        """All row messages of one partition, in order."""
+        return list(itertools.islice(itertools.cycle(self.rows), partition, self.messages, PARTITIONS))
+
+
+class _Target(NamedTuple):
+    """Where a run writes, and how many messages it will have written when it is through."""
+
+    topic: str
+    expected: int
+
+
+def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], None]) -> Result:
+    """Start a broker, fill the source topic, and let relay and the loop take turns. Raises RunFailed when one of them does."""
+    route = ROUTES[0]
+    load = _load(route, data, messages)
+    with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
+        options = NodeOptions(java=BENCHMARK_JAVA_OPTIONS)
+        with Cluster(Path(folder, "kafka"), options=options, progress=progress) as cluster:
+            progress(f"kafka: writing {messages} messages")
+            asyncio.run(_fill(cluster.bootstrap_servers, load))
+            bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
+            runs = []
+            for number in range(rounds):
+                for program in (FLOOR, RELAY):
+                    progress(f"kafka: {program}, round {number + 1} of {rounds}")
+                    runs.append(bench.run(program, number))
+    return _result(route, load, runs)
+
+
+def _load(route: Route, data: Path, messages: int) -> _Load:
+    reader = Translator(route.source, route.target, route.source_options, route.target_options)
+    control: list[ConsumerRecord] = []
+    rows: list[ConsumerRecord] = []
+    found = workloads(route, data)
+    for record in itertools.chain.from_iterable(found[name] for name in _WORKLOADS):
+        is_row = all(isinstance(event, RowChange) for event in reader.inspect(record))
+        (rows if is_row else control).append(record)
+    return _Load(control, rows, messages)
+
+
+async def _fill(servers: str, load: _Load) -> None:
+    await _create(servers, _SOURCE)
+    async with AIOKafkaProducer(bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000) as producer:
+        for partition in range(PARTITIONS):
+            batch = producer.create_batch()
+            for record in itertools.chain(load.control, load.rows_of(partition)):
+                while batch.append(key=record.key, value=record.value, timestamp=record.timestamp_ms) is None:
+                    batch.close()
+                    await producer.send_batch(batch, _SOURCE, partition=partition)
+                    batch = producer.create_batch()
+            batch.close()
+            await (await producer.send_batch(batch, _SOURCE, partition=partition))
+
+
+async def _create(servers: str, topic: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    await admin.start()
+    try:
+        # The messages keep their own timestamps, which may be older than any default retention.
+        await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs={"retention.ms": "-1"})])
+    finally:
+        await admin.close()
+
+
+class _Bench:
+    """The broker, filled, and how to run a program against it."""
+
+    def __init__(self, servers: str, folder: Path, route: Route, load: _Load) -> None:
+        self._servers = servers
+        self._folder = folder
+        self._route = route
+        controls = PARTITIONS * len(load.control)
+        self._expected = {FLOOR: controls + load.messages, RELAY: _outputs(route, load)}
+
+    def run(self, program: str, number: int) -> Run:
+        """Run one program until it has written everything, then stop it."""
+        target = _Target(f"{'relay' if program == RELAY else 'floor'}-{number}", self._expected[program])
+        asyncio.run(_create(self._servers, target.topic))
+        command = self._relay(target.topic) if program == RELAY else self._floor(target.topic)
+        log = self._folder / f"{target.topic}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            speed, cpu = asyncio.run(self._watch(process, target))
+            process.send_signal(signal.SIGTERM)
+            return Run(program, speed, cpu, _wait(process))
+        except RunFailed as error:
+            error.add_note(log.read_text(errors="replace")[-2000:])
+            raise
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+    def _relay(self, target: str) -> list[str]:
+        config = self._folder / f"{target}.toml"
+        config.write_text(_CONFIG.format(route=self._route, servers=self._servers, source=_SOURCE, target=target))
+        return [sys.executable, "-m", "relay", "run", "--config", str(config)]
+
+    def _floor(self, target: str) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.floor_loop", self._servers, _SOURCE, target]
+
+    async def _watch(self, process: subprocess.Popen[bytes], target: _Target) -> tuple[float, float]:
+        """Follow the target topic to its end: messages a second, and processor seconds for 100 000 of them."""
+        began: tuple[int, float, float] | None = None
+        partitions = [TopicPartition(target.topic, number) for number in range(PARTITIONS)]
+        deadline = time.monotonic() + _RUN_SECONDS
+        async with AIOKafkaConsumer(bootstrap_servers=self._servers, enable_auto_commit=False) as consumer:
+            while True:
+                written = sum((await consumer.end_offsets(partitions)).values())
+                now, cpu = time.perf_counter(), _cpu_seconds(process.pid)
+                if written >= target.expected:
+                    break
+                if process.poll() is not None:
+                    raise RunFailed(f"ended with status {process.returncode} after {written} of {target.expected} messages")
+                if time.monotonic() > deadline:
+                    raise RunFailed(f"wrote {written} of {target.expected} messages in {_RUN_SECONDS} s")
+                if began is None and written:
+                    began = written, now, cpu
+                await asyncio.sleep(_POLL_SECONDS)
+        if began is None:
+            raise RunFailed("was through before its first output was seen; ask for more messages")
+        first, since, cpu_before = began
+        messages = written - first
+        return messages / (now - since), (cpu - cpu_before) * 100_000 / messages
+
+
+def _outputs(route: Route, load: _Load) -> int:
+    """How many messages relay writes for the load: what the translator says, for every partition."""
+    total = 0
+    translator = Translator(route.source, route.target, route.source_options, route.target_options)
+    for partition in range(PARTITIONS):
+        records = itertools.chain(load.control, load.rows_of(partition))
+        for offset, record in enumerate(records):
+            placed = msgspec.structs.replace(record, topic=_SOURCE, partition=partition, offset=offset)
+            total += len(translator.translate(placed))
+    return total
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time of a running process (Linux; proc_pid_stat(5), fields 14 and 15)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait(process: subprocess.Popen[bytes]) -> float:
+    """Wait for the end of a process that was asked to stop, and give its peak memory in MB."""
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                raise RunFailed(f"ended with status {process.returncode}")
+            return usage.ru_maxrss / 1024
+        time.sleep(_POLL_SECONDS)
+    raise RunFailed(f"did not stop within {_STOP_SECONDS} s of SIGTERM")
+
+
+def _result(route: Route, load: _Load, runs: Sequence[Run]) -> Result:
+    by_program = {name: [run for run in runs if run.program == name] for name in (FLOOR, RELAY)}
+    pairs = list(zip(by_program[FLOOR], by_program[RELAY], strict=True))
+    return Result(
+        route=str(route),
+        messages=load.messages,
+        bytes_per_message=statistics.fmean(len(record.value or b"") for record in load.rows),
+        partitions=PARTITIONS,
+        medians=[_median(name, found) for name, found in by_program.items()],
+        ratio=statistics.median(relay.messages_per_second / floor.messages_per_second for floor, relay in pairs),
+        cpu_ratio=statistics.median(relay.cpu_seconds / floor.cpu_seconds for floor, relay in pairs),
+        runs=list(runs),
+    )
+
+
+def _median(program: str, runs: Sequence[Run]) -> Run:
+    return Run(
+        program,
+        statistics.median(run.messages_per_second for run in runs),
+        statistics.median(run.cpu_seconds for run in runs),
+        statistics.median(run.peak_mb for run in runs),
+    )

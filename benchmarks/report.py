@@ -1,0 +1,54 @@
+"""The results as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from benchmarks.codecs import TOTAL, Timing
+
+if TYPE_CHECKING:
+    from benchmarks.kafka import Result
+
+
+def codecs_table(timings: Sequence[Timing]) -> Table:
+    """One section per route, with a line per workload and a total."""
+    table = Table(title="Codecs, microseconds a message: steady state (cold: first pass, with DDL)", title_justify="left")
+    table.add_column("route")
+    for heading in ("messages", "rows", "bytes", "floor", "relay", "ratio", "a row", "cold"):
+        table.add_column(heading, justify="right")
+    seen: set[str] = set()
+    for timing in timings:
+        if timing.route not in seen:
+            seen.add(timing.route)
+            table.add_row(timing.route, style="bold")
+        is_total = timing.workload == TOTAL
+        table.add_row(
+            f"  {timing.workload}",
+            str(timing.messages),
+            str(timing.rows),
+            f"{timing.bytes_per_message:.0f}",
+            f"{timing.floor_us:.1f}",
+            f"{timing.relay_us:.1f}",
+            f"{timing.ratio:.2f}",
+            f"{timing.relay_us_per_row:.1f}",
+            f"{timing.cold_us:.0f}",
+            style="bold" if is_total else "",
+            end_section=is_total,
+        )
+    return table
+
+
+def kafka_table(result: Result) -> Table:
+    """One line per program."""
+    title = f"{result.route}: {result.messages} messages of {result.bytes_per_message:.0f} bytes, {result.partitions} partitions"
+    table = Table(title=title, title_justify="left")
+    table.add_column("program")
+    for heading in ("messages/s", "CPU s / 100 000", "peak MB"):
+        table.add_column(heading, justify="right")
+    for run in result.medians:
+        table.add_row(run.program, f"{run.messages_per_second:.0f}", f"{run.cpu_seconds:.2f}", f"{run.peak_mb:.0f}")
+    table.caption = f"relay: {result.ratio:.0%} of the loop's speed, {result.cpu_ratio:.2f} times its processor time"
+    return table

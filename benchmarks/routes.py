@@ -1,0 +1,54 @@
+"""What is measured: the routes, the options they run with, and the record files that feed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from relay.cli.record_files import RecordReader
+from relay.records import ConsumerRecord
+
+#: Real producers' messages, checked in for the tests.
+DATA = Path(__file__).parent.parent / "tests" / "data"
+#: Workloads in the order of the report, where the data has them: every type, ordinary changes, many rows of one table.
+WORKLOADS = ("01_all_types", "09_dml", "12_bulk")
+_TICDC = "ticdc/canal-json.tidb-extension"
+_CANAL = "mysql/canal-json"
+_EXTENSION: Mapping[str, str] = {"enable-tidb-extension": "true"}
+
+
+class Route(NamedTuple):
+    """One way through relay: `data` is the folder of the source's messages below the data folder."""
+
+    source: str
+    target: str
+    data: str
+    source_options: Mapping[str, str] = {}
+    target_options: Mapping[str, str] = {}
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target}"
+
+
+#: A new route is one more line here.
+ROUTES = (
+    Route("ticdc-canal-json", "canal-json", _TICDC),
+    Route("canal-json", "ticdc-canal-json", _CANAL, target_options=_EXTENSION),
+    Route("ticdc-canal-json", "ticdc-canal-json", _TICDC, target_options=_EXTENSION),
+)
+
+
+def workloads(route: Route, data: Path = DATA) -> dict[str, list[ConsumerRecord]]:
+    """Read the route's messages, by workload. Raises FileNotFoundError when there are none."""
+    folder = data / route.data
+    found = {name: read_records(folder / f"{name}.jsonl") for name in WORKLOADS if (folder / f"{name}.jsonl").exists()}
+    if not found:
+        raise FileNotFoundError(f"no record files of {', '.join(WORKLOADS)} in {folder}")
+    return found
+
+
+def read_records(path: Path) -> list[ConsumerRecord]:
+    """Read a whole record file."""
+    with path.open("rb") as stream:
+        return list(RecordReader(stream, path.name))

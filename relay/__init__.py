@@ -1,0 +1,1 @@
+"""relay: whole change events from one CDC format to another."""

@@ -1,0 +1,384 @@
+"""The schema catalogue: which definition a table had when a row changed. It learns from the stream's own DDL.
+
+Contract: a `Catalog` is a value; `learn` gives a new one and never raises. Every table has a history of versions, newest first,
+each with the position of the statement that made it. A row sees the newest version whose statement strictly precedes it.
+A version also keeps its cause. So a statement that arrives late (from another partition or topic) takes its place in the order of
+positions, and what was derived from the older definition is derived again. The same statement seen twice (broadcast to all
+partitions, or replayed) is recognised by the identity that its versions carry.
+Where a definition cannot be known (a table made by a query, an ALTER that does not fit) the table is unknown rather than wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from relay.errors import DdlNotUnderstood
+from relay.model import Position, RenamedTable, SchemaChange, Source, TableId, TableSchema
+from relay.mysql.ddl import (
+    AlterDatabase,
+    AlterTable,
+    Change,
+    CreateDatabase,
+    CreateTable,
+    CreateTableAs,
+    CreateTableLike,
+    Ddl,
+    DropDatabase,
+    DropTables,
+    OtherChange,
+    OtherStatement,
+    RecoverTable,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TableName,
+    TruncateTable,
+    alter_table,
+    define_table,
+    read_ddl,
+)
+
+#: Versions kept of one table. Rows and repeats that are older than the oldest of so many find no definition and change nothing.
+HISTORY_LIMIT: Final = 256
+
+_Identity = tuple[int | str, ...]
+
+
+class _Define(msgspec.Struct, frozen=True, gc=False):
+    """CREATE TABLE; None if the columns are unknown."""
+
+    schema: TableSchema | None
+    if_absent: bool = False
+
+
+class _Alter(msgspec.Struct, frozen=True, gc=False):
+    changes: tuple[Change, ...]
+
+
+class _Copy(msgspec.Struct, frozen=True, gc=False):
+    """The definition of another table: under its new name, or CREATE TABLE … LIKE."""
+
+    source: TableId
+    if_absent: bool = False
+
+
+class _CopiedTo(msgspec.Struct, frozen=True, gc=False):
+    """The other end of a copy; `is_moved` if the table has this name no more."""
+
+    target: TableId
+    is_moved: bool
+
+
+class _Drop(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class _Recover(msgspec.Struct, frozen=True, gc=False):
+    source: TableId
+
+
+_Effect = _Define | _Alter | _Copy | _CopiedTo | _Drop | _Recover
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """What a table is from a statement on. `is_gone`: known not to exist; else a `schema` of None means unknown."""
+
+    at: Position
+    schema: TableSchema | None
+    is_gone: bool
+    effect: _Effect
+    identity: _Identity
+
+
+_History = tuple[_Version, ...]
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """All tables' definitions, by database and table, as far as the stream has told. Immutable; may be pickled."""
+
+    histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
+
+    def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - the model's own word
+        """The definition that a row at this position has; None if the table is unknown or dropped."""
+        tables = self.histories.get(id.database)
+        if tables is not None:
+            for version in tables.get(id.table, ()):
+                if version.at.precedes(at):
+                    return version.schema
+        return None
+
+    def after(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
+        """The definition after all statements up to this position, those at the position itself included."""
+        history = self.histories.get(id.database, {}).get(id.table, ())
+        return next((version.schema for version in history if not at.precedes(version.at)), None)
+
+
+def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
+    catalog: Catalog,
+    *,
+    ddl: str,
+    table: TableId,
+    wire_kind: str,
+    source: Source,
+    at: Position,
+    emitted_at_ns: int,
+    restored: bool,
+) -> tuple[Catalog, SchemaChange]:
+    """Apply a DDL statement as of its position; gives the catalogue after it and the event.
+
+    `table` is what the envelope names (`table.table` may be ""); its database is the default database of the statement. `restored`
+    says that the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not understood changes nothing and gives an
+    event without kinds. Never raises.
+    """
+    try:
+        statement = read_ddl(ddl, backslash_escapes=not restored)
+    except DdlNotUnderstood:
+        statement = Ddl((), ())
+    names = _Names(table)
+    identity = _identity(ddl, table, at)
+    writer = _Writer(catalog, at, identity)
+    for part in statement.statements:
+        if not _apply(writer, part, names):
+            break
+    else:
+        catalog = writer.catalog()
+    targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in _targets(part, names)))
+    about = _about(table, targets, statement)
+    event = SchemaChange(
+        ddl=ddl,
+        table=about,
+        kinds=statement.kinds,
+        wire_kind=wire_kind,
+        source=source,
+        emitted_at_ns=emitted_at_ns,
+        targets=targets,
+        renamed=tuple(pair for part in statement.statements for pair in _renamed(part, names)),
+        after=catalog.after(about, at) if about.table else None,
+    )
+    return catalog, event
+
+
+def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
+    """What is equal for copies of one statement. Two parts of one RENAME share their commit ts but not their text."""
+    text = ddl.strip(" \t\r\n;")
+    if at.commit_ts is not None:
+        return (at.commit_ts, table.database, table.table, text)
+    return (at.offset, at.partition, at.topic, table.database, table.table, text)
+
+
+class _Names:
+    """Full names of the tables in a statement whose envelope names `table`."""
+
+    def __init__(self, table: TableId) -> None:
+        self._table = table
+        self._folded = (table.database.lower(), table.table.lower())
+
+    def __call__(self, name: TableName) -> TableId:
+        """The full name. TiDB compares names without case, and the envelope has the one that rows will have."""
+        found = name.within(self._table.database)
+        return self._table if (found.database.lower(), found.table.lower()) == self._folded else found
+
+    def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
+        """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""
+        old = self._table if statement.table is None else self(statement.table)
+        return old, old if statement.new is None else self(statement.new)
+
+
+def _about(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
+    """The table of the event: the envelope's if the statement is about it; else the first target, else a database."""
+    if targets:
+        # Canal's envelope may have the old name of a rename, or `a,` out of a list of tables.
+        return table if table in targets else targets[0]
+    for part in statement.statements:
+        if isinstance(part, (CreateDatabase, DropDatabase, AlterDatabase)):
+            return TableId(part.database or table.database, "")
+    return table
+
+
+def _targets(statement: Statement, names: _Names) -> Iterator[TableId]:
+    match statement:
+        case DropTables(tables) | OtherStatement(_, tables):
+            yield from map(names, tables)
+        case RenameTables(pairs):
+            yield from (names(new) for _, new in pairs)
+        case AlterTable(table, changes):
+            yield from (names(change.new) for change in changes if isinstance(change, RenameTo))
+            if not any(isinstance(change, RenameTo) for change in changes):
+                yield names(table)
+            yield from (names(change.table) for change in changes if isinstance(change, OtherChange) and change.table)
+        case RecoverTable():
+            yield names.recovered(statement)[1]
+        case CreateTable() | CreateTableLike() | CreateTableAs() | TruncateTable():
+            yield names(statement.table)
+
+
+def _renamed(statement: Statement, names: _Names) -> Iterator[RenamedTable]:
+    if isinstance(statement, RenameTables):
+        yield from (RenamedTable(names(old), names(new)) for old, new in statement.pairs)
+    elif isinstance(statement, AlterTable):
+        old = names(statement.table)
+        yield from (RenamedTable(old, names(change.new)) for change in statement.changes if isinstance(change, RenameTo))
+
+
+def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
+    """Record what a statement does. False if it cannot have happened here, and then nothing may be kept of it."""
+    match statement:
+        case CreateTable(table, changes, if_not_exists):
+            writer.record(names(table), _Define(define_table(names(table), changes), if_not_exists))
+        case CreateTableAs(table, if_not_exists):
+            writer.record(names(table), _Define(None, if_not_exists))
+        case CreateTableLike(table, like, if_not_exists):
+            writer.copy(names(like), names(table), if_absent=if_not_exists)
+        case DropTables(tables):
+            for table in tables:
+                writer.record(names(table), _Drop())
+        case AlterTable(table, changes):
+            return _apply_alter(writer, names(table), changes, names)
+        case RenameTables(pairs):
+            return all(writer.move(names(old), names(new)) for old, new in pairs)
+        case RecoverTable():
+            old, new = names.recovered(statement)
+            writer.record(new, _Recover(old))
+        case DropDatabase(database):
+            writer.drop_database(database)
+        case _:
+            pass
+    return True
+
+
+def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: _Names) -> bool:
+    shaping = tuple(change for change in changes if not isinstance(change, (OtherChange, RenameTo)))
+    if shaping:
+        writer.record(table, _Alter(shaping))
+    return all(writer.move(table, names(change.new)) for change in changes if isinstance(change, RenameTo))
+
+
+class _Writer:
+    """Builds the catalogue after one statement, copying only what the statement touches."""
+
+    def __init__(self, catalog: Catalog, at: Position, identity: _Identity) -> None:
+        self._before, self._at, self._identity = catalog, at, identity
+        self._histories = dict(catalog.histories)
+        self._owned: set[str] = set()
+
+    def catalog(self) -> Catalog:
+        """The catalogue after the statement; the same object if nothing has changed."""
+        return Catalog(self._histories) if self._owned else self._before
+
+    def record(self, table: TableId, effect: _Effect) -> None:
+        """Give the table a version, in the order of positions, unless this very statement has given it before."""
+        if self._is_repeated(table):
+            return
+        history = self._history(table)
+        place = 0
+        while place < len(history) and self._at.precedes(history[place].at):
+            place += 1
+        if place == len(history) >= HISTORY_LIMIT:
+            return
+        version = self._version(table, history[place:], self._at, effect, self._identity)
+        copies = self._redo(table, history[:place], (version, *history[place:]))
+        done: set[tuple[TableId, _Identity]] = set()
+        while copies:
+            target, identity = copies.pop(0)
+            # A copy goes forward in time; only positions that contradict one another could lead here twice.
+            if (target, identity) not in done:
+                done.add((target, identity))
+                copies += self._redo_copy(target, identity)
+
+    def copy(self, source: TableId, target: TableId, *, if_absent: bool = False, is_moved: bool = False) -> None:
+        """Give `target` the definition of `source`, and note at `source` where it went."""
+        if source != target:
+            self.record(target, _Copy(source, if_absent))
+            self.record(source, _CopiedTo(target, is_moved))
+
+    def move(self, old: TableId, new: TableId) -> bool:
+        """Rename a table. False if there is no such table: then the statement is a repeat.
+
+        Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, at offsets of their own.
+        """
+        if self._at.commit_ts is None and not self._is_repeated(old) and self._state(self._history(old))[1]:
+            return False
+        self.copy(old, new, is_moved=True)
+        return True
+
+    def drop_database(self, database: str) -> None:
+        """Drop all tables, and note it at the database itself for tables that turn up late."""
+        for table in {*self._histories.get(database, {}), ""}:
+            self.record(TableId(database, table), _Drop())
+
+    def _is_repeated(self, table: TableId) -> bool:
+        """Whether the catalogue had this statement before: its own earlier effects do not count."""
+        history = self._before.histories.get(table.database, {}).get(table.table, ())
+        return any(version.identity == self._identity for version in history)
+
+    def _history(self, table: TableId) -> _History:
+        tables = self._histories.get(table.database, {})
+        found = tables.get(table.table)
+        return tables.get("", ()) if found is None else found
+
+    def _state(self, history: _History) -> tuple[TableSchema | None, bool]:
+        """The schema, and whether the table is gone, at this statement's position."""
+        found = next((version for version in history if not self._at.precedes(version.at)), None)
+        return (None, False) if found is None else (found.schema, found.is_gone)
+
+    def _redo(self, table: TableId, newer: _History, older: _History) -> list[tuple[TableId, _Identity]]:
+        """Put the newer versions on top of the older ones, derived again. Gives the copies that were made of them."""
+        copies = []
+        for version in reversed(newer):
+            older = (self._version(table, older, version.at, version.effect, version.identity), *older)
+            if isinstance(version.effect, _CopiedTo):
+                copies.append((version.effect.target, version.identity))
+        if table.database not in self._owned:
+            self._owned.add(table.database)
+            self._histories[table.database] = dict(self._histories.get(table.database, {}))
+        self._histories[table.database][table.table] = older[:HISTORY_LIMIT]
+        return copies
+
+    def _redo_copy(self, target: TableId, identity: _Identity) -> list[tuple[TableId, _Identity]]:
+        """Derive again the copy that this statement made, and what follows from it."""
+        history = self._history(target)
+        for place, version in enumerate(history):
+            if version.identity == identity and isinstance(version.effect, _Copy):
+                return self._redo(target, history[: place + 1], history[place + 1 :])
+        return []
+
+    def _version(self, table: TableId, older: _History, at: Position, effect: _Effect, identity: _Identity) -> _Version:
+        schema, is_gone = (older[0].schema, older[0].is_gone) if older else (None, False)
+        exists = bool(older) and not is_gone
+        match effect:
+            case _Define(defined, if_absent):
+                if not (if_absent and exists):
+                    schema, is_gone = defined, False
+            case _Alter(changes):
+                schema, is_gone = None if schema is None else alter_table(schema, changes), False
+            case _Copy(source, if_absent):
+                if not (if_absent and exists):
+                    schema, is_gone = self._copied(source, table, identity), False
+            case _Recover(source):
+                schema, is_gone = _recovered(older if source == table else self._history(source)), False
+            case _CopiedTo(_, is_moved):
+                schema, is_gone = (None, True) if is_moved else (schema, is_gone)
+            case _Drop():
+                schema, is_gone = None, True
+        if schema is not None and schema.id != table:
+            schema = msgspec.structs.replace(schema, id=table)
+        return _Version(at, schema, is_gone, effect, identity)
+
+    def _copied(self, source: TableId, target: TableId, identity: _Identity) -> TableSchema | None:
+        """The source's definition just before it was copied: below the note of the copy, or as of now if that is still to come."""
+        history = self._history(source)
+        for place, version in enumerate(history):
+            if version.identity == identity and isinstance(version.effect, _CopiedTo) and version.effect.target == target:
+                return history[place + 1].schema if place + 1 < len(history) else None
+        return self._state(history)[0]
+
+
+def _recovered(history: _History) -> TableSchema | None:
+    """The definition before the newest DROP; the present one if there is none (after TRUNCATE)."""
+    for place, version in enumerate(history):
+        if isinstance(version.effect, _Drop):
+            return history[place + 1].schema if place + 1 < len(history) else None
+    return history[0].schema if history else None

@@ -1,0 +1,104 @@
+"""What the commands have in common: `K=V` options, choices, and opening what INPUT, --output and --dead-letters name.
+
+Loaded for `relay --help` as well, so it imports nothing slow.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+import typer
+
+from relay.errors import ConfigError, Problem
+
+#: The name that stands for stdin and stdout.
+STANDARD = "-"
+_READ_BYTES = 1 << 18
+
+
+class InputFormat(enum.StrEnum):
+    """How input lines are read."""
+
+    AUTO = "auto"
+    RECORDS = "records"
+    VALUES = "values"
+
+
+class OnError(enum.StrEnum):
+    """What happens to a record that cannot be translated."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+class Input(NamedTuple):
+    """An opened INPUT: its name in messages and, of a regular file, its size."""
+
+    stream: BinaryIO
+    name: str
+    size: int | None
+
+
+def key_values(texts: Iterable[str], path: str, problems: list[Problem]) -> dict[str, str]:
+    """Read `name=value` texts; what is wrong with them is appended to `problems`, `path` says of which option."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            problems.append(Problem(path, f"{text!r} is not of the form NAME=VALUE", "for example enable-tidb-extension=true"))
+        elif name in found:
+            problems.append(Problem(f"{path}.{name}", "given twice", "keep one of the two"))
+        else:
+            found[name] = value
+    return found
+
+
+@contextmanager
+def open_input(name: str) -> Iterator[Input]:
+    """Open INPUT, `-` being stdin. Raises ConfigError when it cannot be read."""
+    if name == STANDARD:
+        if sys.stdin.isatty():
+            typer.echo("Reading records from the terminal, one a line; Ctrl-D ends.", err=True)
+        yield Input(sys.stdin.buffer, "stdin", None)
+        return
+    path = Path(name)
+    try:
+        stream = path.open("rb", buffering=_READ_BYTES)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError([Problem("INPUT", f"cannot read {name}: {reason}", "give a file, or - for stdin")]) from error
+    size = path.stat().st_size if path.is_file() else None
+    with stream:
+        yield Input(stream, name, size)
+
+
+@contextmanager
+def open_output(name: str, option: str) -> Iterator[BinaryIO]:
+    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError when it cannot be made."""
+    if name == STANDARD:
+        sys.stdout.flush()
+        # A test's stdout may have no raw file below it.
+        yield cast("BinaryIO", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
+        return
+    try:
+        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115  # closed below; only opening may raise a ConfigError
+    except OSError as error:
+        raise ConfigError([Problem(option, f"cannot write {name}: {error.strerror or error}")]) from error
+    with stream:
+        yield cast("BinaryIO", stream)
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names mean one regular file, so that writing the one destroys the other."""
+    if STANDARD in (one, other):
+        return False
+    first, second = Path(one), Path(other)
+    if first.exists() and second.exists():
+        return first.is_file() and first.samefile(second)
+    return first.absolute() == second.absolute()

@@ -1,0 +1,209 @@
+"""What can be typed: the commands, their arguments and their help. What they do lies in the modules they call.
+
+Those modules are imported by the command that needs them: `relay --help` loads no codec, `relay translate` no Kafka client.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay.cli.arguments import STANDARD, InputFormat, OnError
+from relay.cli.exits import finish
+
+# ruff: noqa: PLC0415  # imports inside the commands: see above
+# ruff: noqa: PLR0913  # a command has as many parameters as it has options
+
+app = typer.Typer(
+    name="relay",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroundings (a broker, a disk), "
+    "130 interrupted.",
+)
+
+
+def _protocols(incomplete: str) -> list[str]:
+    """Complete a protocol's name in the shell."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name in PROTOCOLS if name.startswith(incomplete)]
+
+
+_From = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="PROTOCOL", help="Protocol of the input; `relay formats` lists them.", autocompletion=_protocols
+    ),
+]
+_To = Annotated[str, typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=_protocols)]
+_FromOptions = Annotated[
+    list[str] | None,
+    typer.Option("--from-option", metavar="NAME=VALUE", help="An option of the input protocol; may be repeated."),
+]
+_ToOptions = Annotated[
+    list[str] | None,
+    typer.Option("--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."),
+]
+_Input = Annotated[str, typer.Argument(metavar="INPUT", help="A file; - or nothing for stdin.", show_default=False)]
+_InputFormat = Annotated[
+    InputFormat,
+    typer.Option(help="What a line of INPUT is: a record, or only a message value. auto: the first line tells."),
+]
+
+
+def _version(wanted: bool) -> None:  # typer calls it so
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"relay {version('relay-cdc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _relay(
+    context: typer.Context,
+    *,
+    show_traceback: Annotated[
+        bool, typer.Option("--traceback", envvar="RELAY_TRACEBACK", help="Show where an error was raised, for a bug report.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Translate change events between the formats of TiCDC, Canal, Debezium and Maxwell: in files, or as a relay in Kafka.
+
+    [bold]relay demo[/bold] shows it at work; [bold]relay COMMAND --help[/bold] explains a command with an example.
+    """
+    del version
+    context.obj = show_traceback
+
+
+@app.command("translate", epilog="Example: relay translate --from ticdc-canal-json --to canal-json in.jsonl --output out.jsonl")
+def _translate(
+    context: typer.Context,
+    *,
+    source: _From,
+    target: _To,
+    input_name: _Input = STANDARD,
+    from_option: _FromOptions = None,
+    to_option: _ToOptions = None,
+    output: Annotated[str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")] = STANDARD,
+    topic: Annotated[str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")] = "{topic}",
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
+            show_default="the record's own partition",
+        ),
+    ] = None,
+    input_format: _InputFormat = InputFormat.AUTO,
+    on_error: Annotated[OnError, typer.Option(help="What to do with a record that cannot be translated.")] = OnError.STOP,
+    dead_letters: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where such records go, with headers relay.error.* (--on-error dead-letter).")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")] = False,
+) -> None:
+    """Translate a file of change events from one protocol into another.
+
+    INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key, value. Key and value are
+    null, text, or {"base64": "…"} for bytes that are no UTF-8. Where the first line lacks value or partition, every line is
+    taken as a message value. The output is the same, with offsets counted from 0.
+
+    A summary on stderr tells what was translated and what the target format could not carry.
+    """
+    from relay.cli.translate import TranslateRequest, translate
+
+    request = TranslateRequest(
+        source=source,
+        target=target,
+        source_options=tuple(from_option or ()),
+        target_options=tuple(to_option or ()),
+        input=input_name,
+        output=output,
+        topic=topic,
+        partitions=partitions,
+        input_format=input_format,
+        on_error=on_error,
+        dead_letters=dead_letters,
+        quiet=quiet,
+    )
+    raise finish(lambda: translate(request), show_traceback=context.obj)
+
+
+@app.command("inspect", epilog="Example: relay inspect --from canal-json in.jsonl")
+def _inspect(
+    context: typer.Context,
+    *,
+    source: _From,
+    input_name: _Input = STANDARD,
+    from_option: _FromOptions = None,
+    input_format: _InputFormat = InputFormat.AUTO,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an event, for programs.")] = False,
+) -> None:
+    """Show the change events in a file, value by value, as relay understands them.
+
+    A column is shown as a value, as NULL, or as ABSENT where the message does not say; \\* marks a changed column. Text stands in
+    quotes, binary as X'00FF'; times of TIMESTAMP columns are UTC.
+
+    With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are JSON's own, a decimal is
+    {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
+    """
+    from relay.cli.inspect import inspect
+
+    options = tuple(from_option or ())
+    raise finish(lambda: inspect(source, options, input_name, input_format, as_json=as_json), show_traceback=context.obj)
+
+
+@app.command("formats", epilog="Example: relay formats --from ticdc-canal-json --to canal-json")
+def _formats(
+    context: typer.Context,
+    *,
+    source: Annotated[str | None, typer.Option("--from", metavar="PROTOCOL", autocompletion=_protocols)] = None,
+    target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
+    from_option: _FromOptions = None,
+    to_option: _ToOptions = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+) -> None:
+    """List the protocols with their options, or, with --from and --to, what a route between two of them cannot carry."""
+    from relay.cli.formats import formats
+
+    options = tuple(from_option or ()), tuple(to_option or ())
+    raise finish(lambda: formats(source, target, *options, as_json=as_json), show_traceback=context.obj)
+
+
+_Config = Annotated[
+    Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False)
+]
+
+
+@app.command("run", epilog="Example: relay run --config relay.toml")
+def _run(context: typer.Context, config: _Config) -> None:
+    """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or Ctrl-C."""
+    from relay.cli.run import run
+
+    raise finish(lambda: run(config), show_traceback=context.obj)
+
+
+@app.command("check", epilog="Example: relay check --config relay.toml")
+def _check(context: typer.Context, config: _Config) -> None:
+    """Check a configuration and the brokers and topics it names, and say everything that is wrong."""
+    from relay.cli.run import check
+
+    raise finish(lambda: check(config), show_traceback=context.obj)
+
+
+@app.command("demo")
+def _demo(
+    context: typer.Context,
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the demo's broker running until Ctrl-C.")] = False,
+) -> None:
+    """Show the relay at work on a real Apache Kafka that is fetched and started for it; needs `pip install relay-cdc\\[demo]`."""
+    from relay.cli.demo import demo
+
+    raise finish(lambda: demo(keep), show_traceback=context.obj)

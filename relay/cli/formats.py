@@ -1,0 +1,203 @@
+"""`relay formats`: the protocols, their options, and what a route cannot carry. All of it is read from the codecs themselves."""
+
+from __future__ import annotations
+
+import enum
+import sys
+import types
+import typing
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import orjson
+import typer
+
+from relay.cli.arguments import key_values
+from relay.codecs import PROTOCOLS, codec_named
+from relay.codecs._codec import Before, Carries, Codec, Options, parse_options
+from relay.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PIPE_WIDTH = 200
+
+#: What is lost when the source carries it and the target does not, in words.
+_LOST = {
+    "delete_image": "the columns of a deleted row other than its key",
+    "primary_key": "which columns are the primary key",
+    "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
+    "ddl": "DDL: schema changes are not written",
+    "watermark": "watermarks",
+    "commit_ts": "the commit ts of TiDB",
+    "gtid": "the GTID of the transaction",
+    "row_key": "the row key of TiKV",
+    "transaction_marks": "BEGIN and END of transactions",
+}
+_BEFORE_LOST = "the old row of an update"
+#: The old row can be put together from the changed columns and the new row, so only NONE is a loss.
+_HAS_BEFORE = frozenset({Before.FULL, Before.CHANGED})
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option of a protocol, as the user writes it."""
+
+    name: str
+    type: str
+    default: str
+    description: str
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """One thing that a route loses: the field of `Carries`, and words for it."""
+
+    what: str
+    words: str
+
+
+def formats(
+    source: str | None, target: str | None, source_options: Sequence[str], target_options: Sequence[str], *, as_json: bool
+) -> None:
+    """Print the protocols (both names, or one, left out), or the losses of a route. Raises ConfigError with every problem."""
+    problems: list[Problem] = []
+    from_side = _side(source, source_options, "from", problems)
+    to_side = _side(target, target_options, "to", problems)
+    if problems:
+        raise ConfigError(problems)
+    if from_side is not None and to_side is not None:
+        lost = losses(from_side[0].carries(from_side[1]), to_side[0].carries(to_side[1]))
+        _print_route(from_side[0].name, to_side[0].name, lost, as_json=as_json)
+        return
+    chosen = from_side or to_side
+    codecs = list(PROTOCOLS.values()) if chosen is None else [chosen[0]]
+    carries = None if chosen is None else chosen[0].carries(chosen[1])
+    if as_json:
+        _print_json(codecs, carries)
+    else:
+        _print_protocols(codecs, carries)
+
+
+def _side(name: str | None, texts: Sequence[str], side: str, problems: list[Problem]) -> tuple[Codec, Options] | None:
+    options = key_values(texts, f"--{side}-option", problems)
+    if name is None:
+        if texts:
+            problems.append(Problem(f"--{side}-option", "belongs to no protocol", f"add --{side} PROTOCOL"))
+        return None
+    try:
+        codec = codec_named(name, side)
+        return codec, parse_options(codec, options, f"{side}.option")
+    except ConfigError as error:
+        problems += error.problems
+        return None
+
+
+def losses(source: Carries, target: Carries) -> list[Loss]:
+    """Name what the source says and the target has no place for."""
+    lost = []
+    if source.before in _HAS_BEFORE and target.before not in _HAS_BEFORE:
+        lost.append(Loss("before", _BEFORE_LOST))
+    given, taken = msgspec.structs.asdict(source), msgspec.structs.asdict(target)
+    return lost + [Loss(name, words) for name, words in _LOST.items() if given[name] and not taken[name]]
+
+
+def options_of(codec: Codec) -> list[Option]:
+    """List a codec's options with type, default and description, from the fields of its `Options`."""
+    return [
+        Option(field.encode_name, _type_name(field.type), _text(field.default), _description(field.type))
+        for field in msgspec.structs.fields(codec.options)
+    ]
+
+
+def _description(annotation: Any) -> str:  # noqa: ANN401  # a type annotation can be anything
+    metas = [meta for meta in getattr(annotation, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+    return next((meta.description for meta in metas if meta.description), "")
+
+
+def _type_name(annotation: Any) -> str:  # noqa: ANN401
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _type_name(arguments[0])
+    if origin is Literal:
+        return " | ".join(str(choice) for choice in arguments)
+    if origin in {typing.Union, types.UnionType}:
+        return " | ".join(_type_name(choice) for choice in arguments if choice is not type(None))
+    if annotation is bool:
+        return "true | false"
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return " | ".join(str(choice.value) for choice in annotation)
+    return {int: "integer", str: "text", float: "number"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _text(value: object) -> str:
+    """Write an option's default as the user would write it; "" where there is none."""
+    if value is None or value is msgspec.NODEFAULT:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value.value) if isinstance(value, enum.Enum) else str(value)
+
+
+def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
+    # rich is loaded only for what it draws; the file's functions are also used by the tests of the documentation.
+    from rich import box  # noqa: PLC0415
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    console = _console()
+    for codec in codecs:
+        table = Table(title=f"[bold]{codec.name}[/bold]  {escape(codec.title)}", title_justify="left", box=box.SIMPLE_HEAD)
+        for heading in ("option", "type", "default", "meaning"):
+            table.add_column(heading, overflow="fold")
+        for option in options_of(codec):
+            table.add_row(*(escape(text) for text in (option.name, option.type, option.default, option.description)))
+        console.print(table)
+    if carries is not None:
+        console.print("With these options it carries:")
+        for name, value in _carries_texts(carries).items():
+            console.print(f"  {name:20}{value}", highlight=False)
+
+
+def _console() -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
+    # A pipe has no width; wrapping lines for it would only make them hard to search.
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+
+def _carries_texts(carries: Carries) -> dict[str, str]:
+    return {name.replace("_", " "): _yes_no(value) for name, value in msgspec.structs.asdict(carries).items()}
+
+
+def _yes_no(value: object) -> str:
+    return str(value) if isinstance(value, Before) else ("yes" if value else "no")
+
+
+def _print_route(source: str, target: str, lost: list[Loss], *, as_json: bool) -> None:
+    if as_json:
+        _echo_json({"from": source, "to": target, "lost": [msgspec.structs.asdict(loss) for loss in lost]})
+    elif not lost:
+        typer.echo(f"{source} -> {target}: nothing is lost that {source} carries with these options.")
+    else:
+        typer.echo(f"{source} -> {target} cannot carry:")
+        for loss in lost:
+            typer.echo(f"  - {loss.words}")
+        typer.echo("What is lost is counted while translating (summary, relay_lossy_conversions_total).")
+
+
+def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:
+    protocols = []
+    for codec in codecs:
+        entry: dict[str, Any] = {
+            "name": codec.name,
+            "title": codec.title,
+            "options": [msgspec.structs.asdict(option) for option in options_of(codec)],
+        }
+        if carries is not None:
+            entry["carries"] = msgspec.to_builtins(carries)
+        protocols.append(entry)
+    _echo_json({"protocols": protocols})
+
+
+def _echo_json(document: object) -> None:
+    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))

@@ -1,0 +1,163 @@
+"""`relay inspect`: the change events in a file, as relay understands them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import orjson
+import typer
+
+from relay.cli.arguments import InputFormat, key_values, open_input
+from relay.cli.event_text import Line, event_lines
+from relay.cli.exits import describe, say_error
+from relay.cli.record_files import RecordReader
+from relay.errors import CodecError, ConfigError, Problem
+from relay.model import ABSENT, Absent, Event, Row, RowChange, SchemaChange, Source, TableSchema, TransactionMark
+from relay.mysql.types import format_type
+from relay.records import ConsumerRecord
+from relay.translator import Translator, kind_of
+
+_UNREADABLE = 2
+
+
+def inspect(source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool) -> int:
+    """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives 2 if there was one, else 0."""
+    translator = _translator(source, options)
+    show = _print_json if as_json else _text_printer()
+    status = 0
+    with open_input(input_name) as opened:
+        reader = RecordReader(opened.stream, opened.name, input_format)
+        for record in reader:
+            try:
+                events = translator.inspect(record)
+            except CodecError as error:
+                error.add_note(f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})")
+                sys.stdout.flush()
+                say_error(describe(error))
+                status = _UNREADABLE
+                continue
+            for event in events:
+                show(event, record)
+    return status
+
+
+def _translator(source: str, options: Sequence[str]) -> Translator:
+    """Make a translator that only reads; its target is never used, so it is the source protocol again."""
+    problems: list[Problem] = []
+    given = key_values(options, "--from-option", problems)
+    try:
+        translator = Translator(source, source, given)
+    except ConfigError as error:
+        # The unknown protocol is reported once, not for both sides.
+        raise ConfigError(
+            [*problems, *(problem for problem in error.problems if problem.path.partition(".")[0] == "from")]
+        ) from error
+    if problems:
+        raise ConfigError(problems)
+    return translator
+
+
+def _text_printer() -> Callable[[Event, ConsumerRecord], None]:
+    """Give the way to print events: with styles on a terminal, plain otherwise."""
+    if not sys.stdout.isatty():
+        return lambda event, record: sys.stdout.writelines([_plain(line) + "\n" for line in event_lines(event, record)] + ["\n"])
+    from rich.console import Console  # noqa: PLC0415  # only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(highlight=False)
+
+    def styled(event: Event, record: ConsumerRecord) -> None:
+        for line in event_lines(event, record):
+            console.print(Text.assemble(*line), soft_wrap=True)
+        console.print()
+
+    return styled
+
+
+def _plain(line: Line) -> str:
+    return "".join(text for text, _ in line).rstrip()
+
+
+def _print_json(event: Event, record: ConsumerRecord) -> None:
+    typer.echo(orjson.dumps(event_object(event, record), default=_exact))
+
+
+def _exact(value: object) -> object:
+    """JSON for what JSON has no word for, without losing a digit or a byte."""
+    if isinstance(value, Decimal):
+        return {"decimal": format(value, "f")}
+    if isinstance(value, bytes):
+        return msgspec.to_builtins({"base64": value})
+    return msgspec.to_builtins(value)
+
+
+def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
+    """Give the event as a JSON object; values that JSON cannot hold exactly are left to `_exact`."""
+    found: dict[str, Any] = {
+        "kind": kind_of(event),
+        "position": {"topic": record.topic, "partition": record.partition, "offset": record.offset},
+        "source": _source(event.source),
+        "emitted_at_ns": event.emitted_at_ns,
+    }
+    if isinstance(event, RowChange):
+        found |= {
+            "table": _fields(event.schema.id),
+            "columns": _columns(event.schema),
+            "primary_key": event.schema.primary_key,
+            "before": _row(event.schema, event.before),
+            "after": _row(event.schema, event.after),
+        }
+    elif isinstance(event, SchemaChange):
+        found |= {
+            "table": _fields(event.table),
+            "ddl": event.ddl,
+            "kinds": [kind.value for kind in event.kinds],
+            "wire_kind": event.wire_kind,
+            "targets": [_fields(target) for target in event.targets],
+            "renamed": [{"old": _fields(pair.old), "new": _fields(pair.new)} for pair in event.renamed],
+            "after": None if event.after is None else _definition(event.after),
+        }
+    elif isinstance(event, TransactionMark):
+        found |= {"begin": event.is_begin, "id": event.id, "count": event.count}
+    return found
+
+
+def _fields(struct: msgspec.Struct) -> dict[str, Any]:
+    return msgspec.structs.asdict(struct)
+
+
+def _source(source: Source) -> dict[str, Any]:
+    found = {name: value for name, value in _fields(source).items() if value is not None}
+    if source.extras is not None:
+        found["extras"] = dict(source.extras)
+    return found
+
+
+def _columns(schema: TableSchema) -> list[dict[str, str]]:
+    return [{"name": column.name, "type": format_type(column.type)} for column in schema.columns]
+
+
+def _row(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
+
+
+def _definition(schema: TableSchema) -> dict[str, Any]:
+    columns = []
+    for column in schema.columns:
+        entry: dict[str, Any] = {"name": column.name, "type": format_type(column.type), "nullable": column.nullable}
+        if not isinstance(column.default, Absent):
+            entry["default"] = _fields(column.default)
+        columns.append(entry)
+    return {
+        "table": _fields(schema.id),
+        "columns": columns,
+        "primary_key": schema.primary_key,
+        "unique_keys": [_fields(key) for key in schema.unique_keys],
+        "complete": schema.complete,
+    }

@@ -1,0 +1,219 @@
+"""Record files: Kafka records as JSON Lines, exact to the byte, read and written as a stream.
+
+One record a line: `topic, partition, offset, timestamp` (ms since 1970), `headers` (`[[name, value], …]`), `key`, `value`. Key,
+value and header values are null, a string where the bytes are valid UTF-8, else `{"base64": "…"}`. Unknown members are ignored
+and never written. Input may also be plain message values, one a line; the first line tells (`InputFormat.AUTO`).
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Annotated, BinaryIO
+
+import msgspec
+import orjson
+
+from relay.cli.arguments import InputFormat
+from relay.errors import Malformed, ServiceError
+from relay.records import ConsumerRecord, Header, ProducerRecord
+
+#: Topic of records whose input does not name one.
+DEFAULT_TOPIC = "stdin"
+_FORMAT_NAME = "record file"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FLUSH_BYTES = 1 << 18
+_BASE64_HINT = 'bytes that are no UTF-8 are written as {"base64": "…"}'
+
+
+class _Base64(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    base64: bytes
+
+
+_Bytes = str | _Base64 | None
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Timestamp = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
+
+
+class _Line(msgspec.Struct, gc=False):
+    partition: _Partition
+    value: _Bytes
+    key: _Bytes = None
+    topic: str = DEFAULT_TOPIC
+    offset: _Offset | None = None
+    timestamp: _Timestamp = 0
+    headers: list[tuple[str, _Bytes]] | None = None
+
+
+class _Probe(msgspec.Struct, gc=False):
+    """What makes a line a record: both members are there."""
+
+    value: msgspec.Raw
+    partition: msgspec.Raw
+
+
+_LINE_DECODER = msgspec.json.Decoder(_Line)
+_PROBE_DECODER = msgspec.json.Decoder(_Probe)
+# Neither UnicodeDecodeError nor RecursionError is a msgspec error, though msgspec lets both out.
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class RecordReader:
+    """Iterates over the records of a stream; `line` is the number of the line last read, `bytes_read` counts the input.
+
+    Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's name in errors.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, input_format: InputFormat = InputFormat.AUTO) -> None:
+        self._stream = stream
+        self._counted: Counter[tuple[str, int]] = Counter()
+        self.name = name
+        self.format = input_format
+        self.line = 0
+        self.bytes_read = 0
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        for line in self._lines():
+            if self.format is InputFormat.AUTO:
+                self.format = _detect(line)
+            yield self._record(line) if self.format is InputFormat.RECORDS else self._value(line)
+
+    def _lines(self) -> Iterator[bytes]:
+        for line in self._stream:
+            self.line += 1
+            self.bytes_read += len(line)
+            # A line ends with LF or CR LF. Editors of Windows begin a file with a byte order mark.
+            text = line.removesuffix(b"\n").removesuffix(b"\r")
+            if self.line == 1:
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+            if text and not text.isspace():
+                yield text
+
+    def _value(self, line: bytes) -> ConsumerRecord:
+        return ConsumerRecord(DEFAULT_TOPIC, 0, self._next_offset(DEFAULT_TOPIC, 0), 0, None, line)
+
+    def _record(self, line: bytes) -> ConsumerRecord:
+        try:
+            read = _LINE_DECODER.decode(line)
+        except _DECODE_ERRORS as error:
+            raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", _reason(error, line)) from error
+        offset = self._next_offset(read.topic, read.partition) if read.offset is None else read.offset
+        headers = tuple([(name, _to_bytes(value)) for name, value in read.headers]) if read.headers else ()
+        key, value = _to_bytes(read.key), _to_bytes(read.value)
+        return ConsumerRecord(read.topic, read.partition, offset, read.timestamp, key, value, headers)
+
+    def _next_offset(self, topic: str, partition: int) -> int:
+        self._counted[topic, partition] += 1
+        return self._counted[topic, partition] - 1
+
+
+def _detect(line: bytes) -> InputFormat:
+    try:
+        _PROBE_DECODER.decode(line)
+    except _DECODE_ERRORS:
+        return InputFormat.VALUES
+    return InputFormat.RECORDS
+
+
+def _to_bytes(part: _Bytes) -> bytes | None:
+    if isinstance(part, str):
+        return part.encode()
+    return None if part is None else part.base64
+
+
+def _reason(error: Exception, line: bytes) -> str:
+    """Say what is wrong with a line, without its values."""
+    if isinstance(error, msgspec.ValidationError):
+        text = str(error)
+        return f"{text} ({_BASE64_HINT})" if "base64" in text else text
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    try:
+        # msgspec calls a lone surrogate "truncated"; orjson names it, and says where.
+        orjson.loads(line)
+    except orjson.JSONDecodeError as exact:
+        reason = f"not valid JSON: {exact.msg} at byte {exact.pos + 1}"
+        return f"{reason} ({_BASE64_HINT})" if "surrogate" in exact.msg or "UTF-8" in exact.msg else reason
+    return f"not valid JSON: {error}"
+
+
+def _from_bytes(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": binascii.b2a_base64(data, newline=False).decode("ascii")}
+
+
+def format_record(record: ConsumerRecord | ProducerRecord, offset: int) -> bytes:
+    """Give the record's line, with its line feed."""
+    return orjson.dumps(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": offset,
+            "timestamp": record.timestamp_ms,
+            "headers": [[name, _from_bytes(value)] for name, value in record.headers],
+            "key": _from_bytes(record.key),
+            "value": _from_bytes(record.value),
+        },
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
+
+
+class RecordWriter:
+    """Writes records as lines, offsets counted from 0 per topic and partition; a file never ends in the middle of a line.
+
+    `raw` is an unbuffered binary file, `name` its name in errors. `live` writes every record at once, for input that trickles.
+    """
+
+    def __init__(self, raw: BinaryIO, name: str, *, live: bool = False) -> None:
+        self._raw = raw
+        self._name = name
+        self._live = live
+        self._pending = bytearray()
+        self._counted: Counter[tuple[str, int]] = Counter()
+        self.records = 0
+
+    def write(self, record: ProducerRecord) -> None:
+        """Write a translated record; its offset is the count of those before it in its topic and partition."""
+        place = record.topic, record.partition
+        self._append(format_record(record, self._counted[place]))
+        self._counted[place] += 1
+
+    def write_original(self, record: ConsumerRecord, more_headers: Sequence[Header] = ()) -> None:
+        """Write a record as it was read, with its own offset and some more headers."""
+        headers = (*record.headers, *more_headers)
+        self._append(format_record(msgspec.structs.replace(record, headers=headers), record.offset))
+
+    def _append(self, line: bytes) -> None:
+        self._pending += line
+        self.records += 1
+        if self._live or len(self._pending) >= _FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system. Raises ServiceError when it takes no more, BrokenPipeError when nobody reads."""
+        data, self._pending = self._pending, bytearray()
+        start = self._raw.tell() if self._raw.seekable() else None
+        sent = 0
+        try:
+            while sent < len(data):
+                sent += self._raw.write(memoryview(data)[sent:])
+        except BaseException as error:
+            if start is not None:
+                self._cut_half_line(data, start)
+            if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
+                raise
+            reason = error.strerror or error
+            raise ServiceError(f"cannot write {self._name}: {reason}; what was written until then is kept") from error
+
+    def _cut_half_line(self, data: bytearray, start: int) -> None:
+        written = self._raw.tell() - start
+        whole = data.rfind(b"\n", 0, written) + 1
+        if whole < written:
+            self._raw.seek(start + whole)
+            self._raw.truncate()

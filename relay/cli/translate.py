@@ -1,0 +1,222 @@
+"""`relay translate`: record files from one protocol into another, without Kafka."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+import typer
+
+from relay.cli.arguments import STANDARD, Input, InputFormat, OnError, key_values, open_input, open_output, same_file
+from relay.cli.exits import describe, say_error
+from relay.cli.record_files import RecordReader, RecordWriter
+from relay.errors import CodecError, ConfigError, Problem
+from relay.records import ConsumerRecord, Header
+from relay.translator import Translator
+
+#: How many unreadable records are reported one by one; the rest is counted only.
+_REPORTED = 20
+#: What Kafka allows in a topic's name.
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_PROGRESS_EVERY_BYTES = 1 << 20
+
+
+class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for; the fields are the command's options."""
+
+    source: str
+    target: str
+    source_options: tuple[str, ...] = ()
+    target_options: tuple[str, ...] = ()
+    input: str = STANDARD
+    output: str = STANDARD
+    topic: str = "{topic}"
+    partitions: int | None = None
+    input_format: InputFormat = InputFormat.AUTO
+    on_error: OnError = OnError.STOP
+    dead_letters: str | None = None
+    quiet: bool = False
+
+
+def translate(request: TranslateRequest) -> None:
+    """Translate INPUT into the output. Raises ConfigError with every problem of the request before anything is written."""
+    translator = _translator(request)
+    with ExitStack() as stack:
+        source = stack.enter_context(open_input(request.input))
+        live = source.size is None
+        output = stack.enter_context(open_output(request.output, "--output"))
+        writer = RecordWriter(output, "stdout" if request.output == STANDARD else request.output, live=live)
+        dead_letters = None
+        if request.dead_letters is not None:
+            dead_file = stack.enter_context(open_output(request.dead_letters, "--dead-letters"))
+            dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
+        reader = RecordReader(source.stream, source.name, request.input_format)
+        run = _Run(translator, reader, writer, dead_letters, request.on_error)
+        try:
+            run.all_records(source, quiet=request.quiet)
+        finally:
+            if not request.quiet:
+                typer.echo(run.summary(), err=True)
+
+
+def _translator(request: TranslateRequest) -> Translator:
+    problems = _problems(request)
+    source_options = key_values(request.source_options, "--from-option", problems)
+    target_options = key_values(request.target_options, "--to-option", problems)
+    try:
+        translator = Translator(
+            request.source, request.target, source_options, target_options, topic=request.topic, partitions=request.partitions
+        )
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.problems]) from error
+    if problems:
+        raise ConfigError(problems)
+    return translator
+
+
+def _problems(request: TranslateRequest) -> list[Problem]:
+    problems = []
+    if not _TOPIC_NAME.fullmatch(request.topic.replace("{topic}", "x")):
+        hint = "letters, digits, . _ - and {topic}, which stands for the record's own topic"
+        problems.append(Problem("--topic", f"{request.topic!r} makes no topic name", hint))
+    if request.on_error is OnError.DEAD_LETTER and request.dead_letters is None:
+        problems.append(Problem("--on-error", "dead-letter needs a file to write to", "add --dead-letters FILE"))
+    if request.on_error is not OnError.DEAD_LETTER and request.dead_letters is not None:
+        problems.append(Problem("--dead-letters", "nothing would be written there", "add --on-error dead-letter"))
+    files = {"INPUT": request.input, "--output": request.output, "--dead-letters": request.dead_letters or STANDARD}
+    names = list(files)
+    problems += [
+        Problem(second, f"is the same file as {first}", "name another file")
+        for index, first in enumerate(names)
+        for second in names[index + 1 :]
+        if same_file(files[first], files[second])
+    ]
+    return problems
+
+
+class _Run:
+    """One pass over the input."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        reader: RecordReader,
+        writer: RecordWriter,
+        dead_letters: RecordWriter | None,
+        on_error: OnError,
+    ) -> None:
+        self._translator = translator
+        self._reader = reader
+        self._writer = writer
+        self._dead_letters = dead_letters
+        self._on_error = on_error
+        self._read = 0
+        self._failed = 0
+        self._began = time.perf_counter()
+
+    def all_records(self, source: Input, *, quiet: bool) -> None:
+        """Translate every record; what was translated is written even when one of them stops the run."""
+        try:
+            with _progress(source, quiet=quiet) as progress:
+                for record in self._reader:
+                    self._read += 1
+                    self._one(record)
+                    progress.at(self._reader.bytes_read)
+        finally:
+            self._writer.flush()
+
+    def _one(self, record: ConsumerRecord) -> None:
+        try:
+            translated = self._translator.translate(record)
+        except CodecError as error:
+            error.add_note(self._where(record))
+            if self._on_error is OnError.STOP:
+                raise
+            self._go_on(record, error)
+            return
+        except Exception as error:
+            error.add_note(self._where(record))
+            raise
+        for out in translated:
+            self._writer.write(out)
+
+    def _where(self, record: ConsumerRecord) -> str:
+        return f"{self._reader.name} line {self._reader.line} ({record.topic}/{record.partition}/{record.offset})"
+
+    def _go_on(self, record: ConsumerRecord, error: CodecError) -> None:
+        self._failed += 1
+        if self._dead_letters is not None:
+            self._dead_letters.write_original(record, error_headers(error))
+        if self._failed <= _REPORTED:
+            say_error(describe(error))
+        elif self._failed == _REPORTED + 1:
+            typer.echo("Further errors are only counted.", err=True)
+
+    def summary(self) -> str:
+        """Say what happened, in a few lines: records, events by kind, what was lost, what failed."""
+        seconds = time.perf_counter() - self._began
+        lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
+        lines += _counts("events", self._translator.events.items())
+        lines += _counts("lost", self._translator.lossy.items())
+        if self._failed:
+            what = "written to the dead letters" if self._dead_letters is not None else "skipped"
+            lines.append(f"  failed  {self._failed} {what}")
+        return "\n".join(lines)
+
+
+def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
+    """One line, most frequent first; none if there is nothing to count."""
+    ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
+    return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
+
+
+def error_headers(error: CodecError) -> tuple[Header, ...]:
+    """Give the headers that a dead letter has more than the record: why it could not be translated."""
+    texts = {
+        "relay.error.code": error.code,
+        "relay.error.protocol": error.protocol,
+        "relay.error.path": error.path,
+        "relay.error.detail": error.reason,
+    }
+    return tuple((name, text.encode()) for name, text in texts.items())
+
+
+class _Silent:
+    """No progress bar."""
+
+    def at(self, bytes_read: int) -> None:
+        """Nothing to show."""
+
+
+class _Bar(_Silent):
+    """A progress bar by bytes of the input, moved at most once a megabyte."""
+
+    def __init__(self, size: int) -> None:
+        # Loaded only for a terminal: rich's progress bars cost 50 ms to import.
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
+
+        columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        self.display = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self.display.add_task("", total=size)
+        self._next = 0
+
+    def at(self, bytes_read: int) -> None:
+        """Show how much of the input has been read."""
+        if bytes_read >= self._next:
+            self._next = bytes_read + _PROGRESS_EVERY_BYTES
+            self.display.update(self._task, completed=bytes_read)
+
+
+@contextmanager
+def _progress(source: Input, *, quiet: bool) -> Iterator[_Silent]:
+    if quiet or source.size is None or not sys.stderr.isatty():
+        yield _Silent()
+        return
+    bar = _Bar(source.size)
+    with bar.display:
+        yield bar

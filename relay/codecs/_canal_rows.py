@@ -1,0 +1,381 @@
+"""Rows of the Canal family: text cells to canonical rows and back.
+
+Contract: a decoder keeps a row as the text cells that came (`TextImages`) together with the `RowReader` that understands them; the
+canonical values are made when somebody asks. An encoder of the same family takes the text itself and converts only the columns
+that the two producers spell differently, which is decided once per table version (`TextPlan`); for rows of any other origin
+`RowWriter` writes the canonical values. `RowReaders` and `RowWriters` are the caches of a decoder and an encoder, and could be
+emptied at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from relay.catalog import Catalog
+from relay.codecs._canal import Cells, Dialect, Message, java_sql_type
+from relay.codecs._codec import Lossy
+from relay.errors import Malformed, NotRepresentable
+from relay.model import ABSENT, Cell, Column, ColumnType, Generated, Op, Position, Row, RowChange, Rows, TableId, TableSchema
+from relay.mysql.types import INTEGER_BITS, lacks_parameters, parse_type
+from relay.mysql.values import Read, TextStyle, converter, reader, writer
+
+#: A bound on what a cache of table versions may hold, for sources that create tables without end.
+_CACHED_TABLES: Final = 10_000
+#: Shapes of one table's messages that are kept ready: full rows, deletes with the key alone, old and new definition.
+_CACHED_SHAPES: Final = 8
+
+# ---------------------------------------------------------------- reading
+
+
+class WireTable(msgspec.Struct, frozen=True):
+    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`."""
+
+    id: TableId
+    names: tuple[str, ...]
+    mysql_type: dict[str, str] | None
+    pk_names: list[str] | None
+
+    def type_of(self, name: str) -> ColumnType | None:
+        """The column's type as the message has it, None if it does not say (or in no words of MySQL)."""
+        text = (self.mysql_type or {}).get(name)
+        try:
+            return parse_type(text) if text else None
+        except ValueError:
+            return None
+
+
+class RowReader:
+    """Understands the cells of messages that have exactly these columns, types and keys. Compiled once per table version.
+
+    `is_guessed`: the schema comes from the message itself and not from the table's DDL. `places`: where the message's columns stand in
+    the table. `custom`: columns whose text is read in another way than their type says.
+    """
+
+    def __init__(
+        self, protocol: str, wire: WireTable, known: TableSchema | None, style: TextStyle, custom: dict[str, Read]
+    ) -> None:
+        self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
+        self.schema, self.is_guessed = resolve(wire, known)
+        columns = self.schema.columns
+        place = {column.name: at for at, column in enumerate(columns)}
+        self.places = tuple(place[name] for name in wire.names)
+        self._blank: list[Cell] = [ABSENT] * len(columns)
+        readers = {name: custom.get(name) or reader(columns[place[name]].type, style) for name in wire.names}
+        self._readers = [(name, place[name], readers[name]) for name in wire.names]
+
+    def fits(self, names: tuple[str, ...], message: Message, known: TableSchema | None) -> bool:
+        """Whether a row with these columns in this message is of this table version."""
+        wire = self.wire
+        return (
+            known is self.known
+            and names == wire.names
+            and message.mysql_type == wire.mysql_type
+            and message.pk_names == wire.pk_names
+        )
+
+    def row(self, cells: Cells, part: str) -> Row:
+        """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a text that its type does not allow."""
+        row = self._blank.copy()
+        for name, place, read in self._readers:
+            text = cells.get(name, ABSENT)
+            try:
+                row[place] = text if read is None or not isinstance(text, str) else read(text)
+            except (ValueError, ArithmeticError) as error:
+                raise Malformed(self.protocol, f"{part}.{name}", _reason(error)) from error
+        return tuple(row)
+
+
+class TextImages:
+    """A change's images as the text that came: the message's own `data` (`cells`) and `old` (None if it does not say)."""
+
+    __slots__ = ("cells", "index", "old", "op", "reader")
+
+    def __init__(self, reader: RowReader, op: Op, cells: Cells, old: Cells | None, index: int) -> None:
+        self.reader, self.op, self.cells, self.old, self.index = reader, op, cells, old, index
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change; `old` laid over the new row by key presence, so that a present NULL was NULL."""
+        if self.op is Op.DELETE:
+            return self.reader.row(self.cells, f"data[{self.index}]")
+        if self.op is not Op.UPDATE or self.old is None:
+            return None
+        return self.reader.row(self.cells | self.old, f"old[{self.index}]")
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return None if self.op is Op.DELETE else self.reader.row(self.cells, f"data[{self.index}]")
+
+    def __eq__(self, other: object) -> bool:
+        if not hasattr(other, "before") or not hasattr(other, "after"):
+            return NotImplemented
+        return bool(self.before == other.before and self.after == other.after)
+
+    def __hash__(self) -> int:
+        return hash((self.before, self.after))
+
+    def __repr__(self) -> str:
+        return repr(Rows(self.before, self.after))
+
+    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
+        return Rows, (self.before, self.after)
+
+
+def _reason(error: Exception) -> str:
+    """A reason that quotes no value: Python's own messages do, ours do not."""
+    text = str(error)
+    return "not a number" if "invalid literal" in text or "could not convert" in text else text.split(":", maxsplit=1)[0]
+
+
+def resolve(wire: WireTable, known: TableSchema | None) -> tuple[TableSchema, bool]:
+    """The definition to read a message with, and whether it had to be guessed.
+
+    The catalogue's, if it does not contradict the message; else one made of the message's own words, with the parameters of those
+    catalogue columns that still fit.
+    """
+    columns = {column.name: column for column in known.columns} if known else {}
+    if known is not None and all(name in columns and _agrees(columns[name], wire.type_of(name)) for name in wire.names):
+        return _with_wire_key(known, wire.pk_names), False
+    made = tuple(_made_column(name, columns.get(name), wire.type_of(name)) for name in wire.names)
+    key = tuple(wire.pk_names) if wire.pk_names is not None else None
+    return TableSchema(wire.id, made, primary_key=key, complete=False), True
+
+
+def _with_wire_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
+    if pk_names is None or (known.primary_key is not None and set(pk_names) == set(known.primary_key)):
+        return known
+    return msgspec.structs.replace(known, primary_key=tuple(pk_names))
+
+
+def _agrees(column: Column, said: ColumnType | None) -> bool:
+    """Whether the message's type word can mean the catalogue's column. Bare words leave the parameters open."""
+    known = column.type
+    if said is None:
+        return True
+    if said.base != known.base or said.unsigned != known.unsigned:
+        return False
+    if said.members is not None and known.members is not None:
+        return said.members == known.members
+    if said.length is None or known.length is None or known.base in INTEGER_BITS or known.base == "year":
+        return True
+    return said.length == known.length and said.scale == known.scale
+
+
+def _made_column(name: str, known: Column | None, said: ColumnType | None) -> Column:
+    if known is not None and _agrees(known, said):
+        return known
+    return Column(name, said or ColumnType("varchar"))
+
+
+class RowReaders:
+    """A decoder's readers, by table and shape of message. `custom_of` gives the columns of a message that are read specially."""
+
+    def __init__(self, protocol: str, style: TextStyle, custom_of: Callable[[Message], dict[str, Read]] = lambda _: {}) -> None:
+        self._protocol, self._style, self._custom_of = protocol, style, custom_of
+        self._tables: dict[tuple[str | None, str | None], _Table] = {}
+
+    def images(
+        self, message: Message, index: int, op: Op, catalog: Catalog, at: Position, lossy: list[Lossy]
+    ) -> tuple[TableSchema, TextImages]:
+        """The table's definition and the images of one row of a message."""
+        cells = message.data[index]  # type: ignore[index]  # the caller has seen that there are rows
+        old = _old(message, index, lossy) if op is Op.UPDATE else None
+        names = tuple(cells)
+        if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
+            names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
+        reader = self._reader(message, names, catalog, at)
+        if reader.is_guessed:
+            lossy.append(Lossy.SCHEMA_GUESSED)
+        return reader.schema, TextImages(reader, op, cells, old, index)
+
+    def _reader(self, message: Message, names: tuple[str, ...], catalog: Catalog, at: Position) -> RowReader:
+        key = (message.database, message.table)
+        table = self._tables.get(key)
+        if table is None:
+            if len(self._tables) >= _CACHED_TABLES:
+                self._tables.clear()
+            table = self._tables[key] = _Table(TableId(message.database or "", message.table or ""), [])
+        known = catalog.table(table.id, at)
+        for reader in table.readers:
+            if reader.fits(names, message, known):
+                return reader
+        wire = WireTable(table.id, names, message.mysql_type, message.pk_names)
+        made = RowReader(self._protocol, wire, known, self._style, self._custom_of(message))
+        table.readers = [made, *table.readers[: _CACHED_SHAPES - 1]]
+        return made
+
+
+class _Table(msgspec.Struct):
+    """A table's name, made once, and the readers of its messages, the newest first."""
+
+    id: TableId
+    readers: list[RowReader]
+
+
+def _old(message: Message, index: int, lossy: list[Lossy]) -> Cells | None:
+    """The row's entry of `old`. Canal up to 1.1.6 leaves empty entries out: then no row can be paired with certainty."""
+    if message.old is not None and len(message.old) == len(message.data or ()):
+        old = message.old[index]
+        if old is not None:
+            return old
+    lossy.append(Lossy.BEFORE_UNKNOWN)
+    return None
+
+
+# ---------------------------------------------------------------- writing
+
+
+class Text(msgspec.Struct):
+    """A change as text cells in column order, ready to be sent: the row, and the old row if the change has one."""
+
+    writer: RowWriter
+    cells: dict[str, Any]
+    old: dict[str, Any] | None
+
+    def changed(self) -> dict[str, Any]:
+        """The old text of the columns whose text differs, as both TiCDC and Canal compare."""
+        cells = self.cells
+        return {name: text for name, text in (self.old or {}).items() if text != cells.get(name, ABSENT)}
+
+
+class RowWriter:
+    """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`. Compiled once per table version.
+
+    `lacks_parameters`: the dialect writes full types, and the source said only bare words for some column.
+    """
+
+    def __init__(self, schema: TableSchema, dialect: Dialect, places: tuple[int, ...]) -> None:
+        columns = [schema.columns[at] for at in places]
+        self.places = places
+        self._writers = [(column.name, at, writer(column.type, dialect.style)) for at, column in zip(places, columns, strict=True)]
+        self._codes = {column.name: java_sql_type(column.type) for column in columns}
+        codes_of = [(column.name, dialect.code_of(column.type)) for column in columns]
+        self._variable = [(name, code_of) for name, code_of in codes_of if code_of is not None]
+        self._sql_types: dict[tuple[int, ...], msgspec.Raw] = {}
+        self._sql_type = None if self._variable else msgspec.Raw(_to_json(self._codes))
+        self.mysql_type = msgspec.Raw(_to_json({column.name: dialect.type_text(column.type) for column in columns}))
+        key = schema.primary_key or ()
+        self.pk_names = [column.name for column in schema.columns if column.name in key]
+        self.lacks_parameters = dialect.with_parameters and any(lacks_parameters(column.type) for column in columns)
+
+    def cells(self, row: Row) -> dict[str, Any]:
+        """The canonical row as text cells in column order. Columns that are ABSENT are left out."""
+        cells: dict[str, Any] = {}
+        for name, place, write in self._writers:
+            value = row[place]
+            if value is not ABSENT:
+                cells[name] = value if value is None or write is None else write(value)
+        return cells
+
+    def sql_type(self, cells: dict[str, Any]) -> msgspec.Raw:
+        """`sqlType` for the row: some numbers depend on the value."""
+        if self._sql_type is not None:
+            return self._sql_type
+        variant = tuple([code_of(cells.get(name)) for name, code_of in self._variable])
+        found = self._sql_types.get(variant)
+        if found is None:
+            codes = zip((name for name, _ in self._variable), variant, strict=True)
+            found = self._sql_types[variant] = msgspec.Raw(_to_json(self._codes | dict(codes)))
+        return found
+
+
+class TextPlan:
+    """Turns the text of one producer's rows into another's: only the columns that they spell differently are touched."""
+
+    def __init__(self, reader: RowReader, dialect: Dialect, writer: RowWriter) -> None:
+        self.writer = writer
+        columns = reader.schema.columns
+        self._differing: list[tuple[str, Callable[[str], str]]] = []
+        for name, place in zip(reader.wire.names, reader.places, strict=True):
+            column_type = columns[place].type
+            convert = reader.custom.get(name) or converter(column_type, reader.style, dialect.style)
+            if convert is not None:
+                self._differing.append((name, convert))
+
+    def text(self, images: TextImages) -> Text:
+        """The change in the target's spelling. Raises Malformed for a text that its type does not allow."""
+        cells, old = images.cells, images.old
+        if self._differing:
+            try:
+                cells = self._converted(cells)
+                old = None if old is None else self._converted(old)
+            except (ValueError, ArithmeticError):
+                _ = images.before, images.after  # raises Malformed with the column's name
+                raise
+        return Text(self.writer, cells, old)
+
+    def _converted(self, cells: Cells) -> Cells:
+        converted = cells.copy()
+        for name, convert in self._differing:
+            text = cells.get(name)
+            if text is not None:
+                converted[name] = convert(text)
+        return converted
+
+
+class RowWriters:
+    """An encoder's writers and plans, by table version."""
+
+    def __init__(self, protocol: str, dialect: Dialect) -> None:
+        self._protocol, self._dialect = protocol, dialect
+        self._writers: dict[tuple[TableSchema, tuple[int, ...]], RowWriter] = {}
+        self._plans: dict[RowReader, TextPlan | None] = {}
+
+    def text(self, change: RowChange) -> Text:
+        """The change as text. Raises NotRepresentable if it has no image of its operation."""
+        images = change.images
+        if isinstance(images, TextImages):
+            plan = self._plans.get(images.reader, _UNPLANNED)
+            if plan is _UNPLANNED:
+                plan = self._plan(images.reader)
+            if plan is not None:
+                return plan.text(images)
+        before, after = change.before, change.after
+        row = before if change.op is Op.DELETE else after
+        if row is None:
+            raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
+        writer = self.only(change.schema, self._shown(change.schema, row))
+        try:
+            return Text(writer, writer.cells(row), writer.cells(before) if change.op is Op.UPDATE and before else None)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
+
+    def only(self, schema: TableSchema, places: tuple[int, ...]) -> RowWriter:
+        """The writer for some of a table's columns, given by their places in it."""
+        found = self._writers.get((schema, places))
+        if found is None:
+            if len(self._writers) >= _CACHED_TABLES:
+                self._writers.clear()
+            found = self._writers[schema, places] = RowWriter(schema, self._dialect, places)
+        return found
+
+    def _plan(self, reader: RowReader) -> TextPlan | None:
+        """The plan for a reader's rows, None if their text cannot be taken as it is: other column order, columns to hide."""
+        if len(self._plans) >= _CACHED_TABLES:
+            self._plans.clear()
+        places = reader.places
+        is_direct = list(places) == sorted(places) and places == self._without_hidden(reader.schema, places)
+        plan = TextPlan(reader, self._dialect, self.only(reader.schema, places)) if is_direct else None
+        self._plans[reader] = plan
+        return plan
+
+    def _shown(self, schema: TableSchema, row: Row) -> tuple[int, ...]:
+        return self._without_hidden(schema, tuple(at for at, cell in enumerate(row) if cell is not ABSENT))
+
+    def _without_hidden(self, schema: TableSchema, places: tuple[int, ...]) -> tuple[int, ...]:
+        if self._dialect.with_virtual_columns:
+            return places
+        return tuple(at for at in places if schema.columns[at].generated is not Generated.VIRTUAL)
+
+
+class _Unplanned(Enum):
+    UNPLANNED = "no plan was made yet"
+
+
+_UNPLANNED: Final = _Unplanned.UNPLANNED
+_to_json = msgspec.json.Encoder().encode

@@ -1,0 +1,108 @@
+"""What TiCDC's formats share: commit timestamps, full type texts, split updates, one DDL message a table.
+
+Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser/types (read 2026-08); PingCAP "TiCDC Behavior in
+Splitting UPDATE Events".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from relay.codecs._codec import Lossy
+from relay.model import ColumnType, DdlKind, Op, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
+from relay.mysql.types import format_type, suffix
+from relay.records import ConsumerRecord
+
+#: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
+TSO_LOGICAL_BITS: Final = 18
+
+_WIDTHS: Final = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
+
+
+def tso_to_ms(tso: int) -> int:
+    """The wall time of a TSO in milliseconds since 1970."""
+    return tso >> TSO_LOGICAL_BITS
+
+
+def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+    """The event's commit ts, or one made of its event time and its offset where the source has none (counted)."""
+    if source.commit_ts is not None:
+        return source.commit_ts
+    lossy.append(Lossy.COMMIT_TS_SYNTHETIC)
+    counter = caused_by.offset & ((1 << TSO_LOGICAL_BITS) - 1)
+    return (max(source.event_time_ns, 0) // 1_000_000 << TSO_LOGICAL_BITS) + counter
+
+
+def bare_type_text(column_type: ColumnType) -> str:
+    """The type without parameters, as TiCDC writes it by default: `decimal`, `int unsigned`, `enum`."""
+    return column_type.base + ("" if column_type.base in {"year", "bit"} else suffix(column_type))
+
+
+def full_type_text(column_type: ColumnType) -> str:
+    """The type as TiDB describes it (`content-compatible`): with the default display widths, `int(11)`, `year(4)`."""
+    base = column_type.base
+    if base == "year":
+        return "year(4)"
+    if base in _WIDTHS and column_type.length is None:
+        width = _WIDTHS[base][column_type.unsigned]
+        return f"{base}({width}){suffix(column_type)}"
+    return format_type(column_type)
+
+
+# ---------------------------------------------------------------- updates
+
+
+def changes_key(change: RowChange) -> bool:
+    """Whether an UPDATE changes its handle key or another unique key that cannot be NULL."""
+    if change.op is not Op.UPDATE or change.before is None or change.after is None:
+        return False
+    names = {name for key in _identifying_keys(change.schema) for name in key}
+    cells = zip(change.schema.columns, change.before, change.after, strict=True)
+    return any(column.name in names and was != now for column, was, now in cells)
+
+
+def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
+    not_null = {column.name for column in schema.columns if column.nullable is False}
+    yield schema.primary_key or ()
+    yield from (key.columns for key in schema.unique_keys if not_null.issuperset(key.columns))
+
+
+def split_update(change: RowChange) -> list[RowChange]:
+    """The UPDATE as DELETE of the old row and INSERT of the new one."""
+    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
+    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
+
+
+# ---------------------------------------------------------------- DDL
+
+_RESTORED: Final = re.compile(r"[A-Z][A-Z ]* `")
+
+
+def is_restored(ddl: str) -> bool:
+    """Whether TiDB has rewritten the statement (upper-case keywords, back-quoted names): then backslashes stand for themselves."""
+    return _RESTORED.match(ddl) is not None
+
+
+def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
+    """The messages that TiCDC sends for a statement: one a table for DROP TABLE and RENAME TABLE of several, else one as it is."""
+    if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
+        return [(pair.new, f"RENAME TABLE {quoted(pair.old)} TO {quoted(pair.new)}") for pair in change.renamed]
+    if change.kinds[:1] == (DdlKind.DROP_TABLE,) and len(change.targets) > 1:
+        return [(table, f"DROP TABLE {quoted(table)}") for table in change.targets]
+    return [(change.table, change.ddl)]
+
+
+def quoted(table: TableId) -> str:
+    """The name as `` `database`.`table` ``."""
+    database, name = (part.replace("`", "``") for part in (table.database, table.table))
+    return f"`{database}`.`{name}`"
+
+
+def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
+    """Where the handle key's columns stand in the table; every column if the table has no such key."""
+    key = schema.handle_key()
+    return tuple(at for at, column in enumerate(schema.columns) if not key or column.name in key)

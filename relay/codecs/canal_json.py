@@ -1,0 +1,316 @@
+"""Upstream Canal's flat JSON: one message a row event (1…N rows of one operation), DDL as text, members in alphabetical order.
+
+    data database es gtid id isDdl mysqlType old pkNames sql sqlType table ts type
+
+Written by alibaba/canal (FlatMessage, fastjson) for `flatMessage=true`; `gtid` since 1.1.7; `isDdl` of database DDL is false up to
+1.1.4. Every value is text or null; `old` of an UPDATE holds the changed columns. It cannot say: commit ts, watermarks,
+transactions, binlog positions, nullability, defaults. Written like Canal 1.1.8, but one row a message, `es` with milliseconds and
+decimals with their full scale. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from relay.catalog import Catalog, learn
+from relay.codecs import _canal
+from relay.codecs._canal import Dialect, Message
+from relay.codecs._canal_rows import RowReaders, RowWriters, Text
+from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
+from relay.errors import Malformed, UnsupportedMessage
+from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
+from relay.mysql.numbers import java_text
+from relay.mysql.types import format_type
+from relay.mysql.values import Read, TextStyle
+from relay.records import ConsumerRecord
+
+NAME: Final = "canal-json"
+#: INIT, INIT_INSERT, ROW and READ are words of look-alikes for rows of a snapshot (Tencent DTS, Paimon's test data).
+_OPS: Final = {
+    "INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE,
+    "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ,
+}  # fmt: skip
+_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+#: NULL has another `sqlType` than a value in these types (LogEventConvert.java, 1.1.7 and later).
+_NULL_CODES: Final = {"set": 2004, "json": 1111}
+_TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
+
+# ---------------------------------------------------------------- wire
+
+
+class _FlatMessage(msgspec.Struct):
+    """A message as relay writes it."""
+
+    data: list[dict[str, Any]] | None
+    database: str
+    es: int
+    gtid: str
+    id: int
+    isDdl: bool
+    mysqlType: msgspec.Raw
+    old: list[dict[str, Any]] | None
+    pkNames: list[str] | None
+    sql: str
+    sqlType: msgspec.Raw
+    table: str
+    ts: int
+    type: str
+
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class CanalOptions(Options, frozen=True):
+    """Options of upstream Canal's JSON."""
+
+    max_batch_size: Annotated[
+        int, Meta(ge=1, description="rows a message; more than 1 puts neighbouring rows of one source record together")
+    ] = 1
+
+
+def carries(_: CanalOptions) -> Carries:
+    """What a message can say."""
+    return Carries(
+        before=Before.CHANGED,
+        delete_image=True,
+        primary_key=True,
+        type_parameters=True,
+        ddl=True,
+        watermark=False,
+        commit_ts=False,
+        gtid=True,
+        row_key=False,
+        transaction_marks=False,
+    )
+
+
+def _style(options: CanalOptions) -> TextStyle:
+    return TextStyle(float_text=java_text, zero_year="0000", pads_binary=False, keeps_scale=False, zone=options.zone())
+
+
+# ---------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """Reads upstream Canal of all releases, and its look-alikes."""
+
+    def __init__(self, options: CanalOptions) -> None:
+        self._rows = RowReaders(NAME, _style(options), _mistaken_texts)
+
+    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        """Give the record's events; see `relay.codecs._codec.Decoder`."""
+        if not record.value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        message = _canal.parse(NAME, record.value)
+        op = _OPS.get(message.type)
+        if not message.is_ddl and op is not None and message.data:
+            return self._rows_of(message, op, record, catalog, lossy), catalog
+        if message.is_ddl or (message.is_ddl is None and not message.data and message.sql):
+            return self._ddl(message, record, catalog, lossy)
+        if op is None and message.data is None and message.sql is not None:
+            return self._statement(message, record, catalog, lossy)
+        raise _refuse(message, op)
+
+    def _rows_of(self, message: Message, op: Op, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> list[Event]:
+        source = _source(message, record, is_snapshot=op is Op.READ)
+        at = _canal.position(source, record)
+        emitted_at_ns = _canal.emitted_at_ns(message, record)
+        events: list[Event] = []
+        for index in range(len(message.data or ())):
+            schema, images = self._rows.images(message, index, op, catalog, at, lossy)
+            events.append(RowChange(op, schema, images, source, emitted_at_ns))
+        return events
+
+    def _ddl(self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        catalog, change = self._learn(message, record, catalog)
+        if not change.kinds:
+            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        return [change], catalog
+
+    def _statement(
+        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """A query event: DDL of a database (Canal up to 1.1.4), or no change of data at all (rows query log, XA)."""
+        learnt, change = self._learn(message, record, catalog)
+        if change.kinds:
+            return [change], learnt
+        lossy.append(Lossy.STATEMENT)
+        return [], catalog
+
+    def _learn(self, message: Message, record: ConsumerRecord, catalog: Catalog) -> tuple[Catalog, SchemaChange]:
+        source = _source(message, record)
+        # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
+        database = (message.database or "").strip("`")
+        return learn(
+            catalog,
+            ddl=message.sql or "",
+            table=TableId(database, message.table or ""),
+            wire_kind=message.type,
+            source=source,
+            at=_canal.position(source, record),
+            emitted_at_ns=_canal.emitted_at_ns(message, record),
+            restored=False,
+        )
+
+
+def _mistaken_texts(message: Message) -> dict[str, Read]:
+    """`TEXT(100)` is no text to Canal: it sends the UTF-8 bytes as ISO 8859-1 and the type number of a BLOB."""
+    said = message.mysql_type or {}
+    suspects = [name for name, text in said.items() if "(" in text and text.lower().startswith(_TEXTS)]
+    if not suspects:
+        return {}
+    try:
+        codes = msgspec.json.decode(message.sql_type, type=dict[str, int])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return {name: _read_mistaken_text for name in suspects if codes.get(name) == 2004}
+
+
+def _read_mistaken_text(text: str) -> str:
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        raise ValueError("neither text nor bytes of text") from None
+
+
+def _source(message: Message, record: ConsumerRecord, *, is_snapshot: bool = False) -> Source:
+    return Source("canal", _canal.event_time_ns(message, record), gtid=message.gtid or None, snapshot=is_snapshot)
+
+
+def _refuse(message: Message, op: Op | None) -> Malformed | UnsupportedMessage:
+    if op is not None and message.sql:
+        reason = "a statement without its rows (binlog_format is not ROW), so the change itself is not in the message"
+        return UnsupportedMessage(NAME, "sql", reason)
+    if op is not None:
+        return Malformed(NAME, "data", "a row message without a row")
+    return UnsupportedMessage(NAME, "type", "not a type of Canal's")
+
+
+# ---------------------------------------------------------------- encoder
+
+
+class Encoder:
+    """Writes messages as Canal 1.1.8 does."""
+
+    def __init__(self, options: CanalOptions) -> None:
+        self._max_batch_size = options.max_batch_size
+        self._writers = RowWriters(NAME, Dialect(_style(options), format_type, null_codes=_NULL_CODES))
+        self._to_json = msgspec.json.Encoder().encode
+
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        """Give the events' messages; see `relay.codecs._codec.Encoder`."""
+        out: list[Payload] = []
+        for group in self._groups(events):
+            event = group[0]
+            if isinstance(event, RowChange):
+                message = self._rows(group, caused_by, lossy)  # type: ignore[arg-type]  # a group has one kind of event
+            elif isinstance(event, SchemaChange):
+                message = self._ddl(event, caused_by, lossy)
+            else:
+                lossy.append(_canal.UNSPEAKABLE[type(event)])
+                continue
+            out.append(Payload(None, self._to_json(message)))
+        return out
+
+    def _groups(self, events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+        """Rows that may share a message: neighbours of one table version and operation."""
+        if self._max_batch_size == 1 or len(events) == 1:
+            yield from ([event] for event in events)
+            return
+        group: list[Event] = []
+        for event in events:
+            if group and (len(group) == self._max_batch_size or not _share_message(group[0], event)):
+                yield group
+                group = []
+            group.append(event)
+        if group:
+            yield group
+
+    def _rows(self, changes: Sequence[RowChange], caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
+        first = changes[0]
+        source, op = first.source, first.op
+        data, old = [], []
+        for change in changes:
+            text = self._writers.text(change)
+            data.append(text.cells)
+            if op is Op.UPDATE:
+                old.append(text.changed())
+            _count_lost(change, text, lossy)
+        return _FlatMessage(
+            data,
+            first.schema.id.database,
+            source.event_time_ns // 1_000_000,
+            source.gtid or "",
+            caused_by.offset,
+            False,
+            text.writer.mysql_type,
+            old or None,
+            text.writer.pk_names or None,
+            "",
+            text.writer.sql_type(text.cells),
+            first.schema.id.table,
+            first.emitted_at_ns // 1_000_000,
+            _WORDS[op],
+        )
+
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
+        source = change.source
+        _count_lost(change, None, lossy)
+        return _FlatMessage(
+            None,
+            change.table.database,
+            source.event_time_ns // 1_000_000,
+            source.gtid or "",
+            caused_by.offset,
+            True,
+            _NULL,
+            None,
+            None,
+            change.ddl,
+            _NULL,
+            change.table.table,
+            change.emitted_at_ns // 1_000_000,
+            _canal.ddl_word(change.kinds[0] if change.kinds else None, change.wire_kind),
+        )
+
+
+def _share_message(first: Event, event: Event) -> bool:
+    return (
+        isinstance(first, RowChange)
+        and isinstance(event, RowChange)
+        and first.schema is event.schema
+        and first.op is event.op
+        and first.source == event.source
+    )
+
+
+def _count_lost(event: RowChange | SchemaChange, text: Text | None, lossy: list[Lossy]) -> None:
+    source = event.source
+    if text is not None:
+        if text.writer.lacks_parameters:
+            lossy.append(Lossy.TYPE_PARAMETERS)
+        if text.old is None and event.op is Op.UPDATE:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+    if source.commit_ts is not None:
+        lossy.append(Lossy.COMMIT_TS)
+    if source.row_key is not None:
+        lossy.append(Lossy.ROW_KEY)
+    if source.extras:
+        lossy.append(Lossy.EXTRAS)
+    if source.snapshot:
+        lossy.append(Lossy.SNAPSHOT)
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="upstream Alibaba Canal, flat JSON messages (flatMessage=true)",
+    options=CanalOptions,
+    carries=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+)

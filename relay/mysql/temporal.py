@@ -1,0 +1,75 @@
+"""Dates and times in MySQL's own text, and the zone of TIMESTAMP.
+
+Contract: canonical temporal values are text exactly as MySQL prints them: `YYYY-MM-DD`, `YYYY-MM-DD hh:mm:ss[.f]`,
+`[-]hhh:mm:ss[.f]`. Zero dates, partial dates (`2020-02-00`) and invalid ones (`2009-11-31`, ALLOW_INVALID_DATES) are values like
+any other. TIMESTAMP is in UTC. The readers check the form and give the text back; ValueError if it is something else.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
+_DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?", re.ASCII).fullmatch
+_TIME: Final = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d(?:\.\d{1,6})?", re.ASCII).fullmatch
+_OFFSET: Final = re.compile(r"(.+?) ?(?:Z|([+-])(\d\d):?(\d\d))", re.ASCII).fullmatch
+
+
+def read_date(text: str) -> str:
+    """Check a DATE. Raises ValueError."""
+    if _DATE(text) is None:
+        raise ValueError("not a date")
+    return text
+
+
+def read_datetime(text: str) -> str:
+    """Check a DATETIME, or a TIMESTAMP that is in UTC. Raises ValueError."""
+    if _DATETIME(text) is None:
+        raise ValueError("not a date and time")
+    return text
+
+
+def read_time(text: str) -> str:
+    """Check a TIME. Raises ValueError."""
+    if _TIME(text) is None:
+        raise ValueError("not a time")
+    return text
+
+
+def read_timestamp(zone: tzinfo, text: str) -> str:
+    """A TIMESTAMP of the given zone in UTC. Text with an offset of its own (`… +00:00`, `…Z`) keeps to that. Raises ValueError."""
+    with_offset = _OFFSET(text)
+    if with_offset is None:
+        return _shift(read_datetime(text), zone, UTC)
+    local, sign, hours, minutes = with_offset.groups()
+    shift = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    text = read_datetime(local.replace("T", " "))
+    try:
+        return _print(_moment(text) + shift if sign == "-" else _moment(text) - shift, text)
+    except OverflowError:
+        raise ValueError("a timestamp beyond the calendar") from None
+
+
+def timestamp_text(zone: tzinfo, value: str) -> str:
+    """A canonical (UTC) TIMESTAMP in the given zone. Zero timestamps and text that is no calendar time stay as they are."""
+    return _shift(value, UTC, zone)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text[:19])
+
+
+def _shift(text: str, source: tzinfo, target: tzinfo) -> str:
+    if text.startswith("0000-00-00"):
+        return text  # the zero timestamp is no moment; no zone moves it (MySQL Reference Manual §11.2.2)
+    try:
+        return _print(_moment(text).replace(tzinfo=source).astimezone(target), text)
+    except OverflowError:
+        raise ValueError("a timestamp beyond the calendar") from None
+
+
+def _print(moment: datetime, like: str) -> str:
+    """The moment with the fraction digits of the text that it was read from."""
+    return f"{moment.year:04}{moment:-%m-%d %H:%M:%S}{like[19:]}"

@@ -1,0 +1,233 @@
+"""MySQL column types: reading them from text (`decimal(10, 4) unsigned`) and writing them as MySQL does.
+
+Contract: `parse_type` takes the type words of a column definition or of Canal's `mysqlType`, in any case and spelling, and gives
+one `ColumnType` whose `base` is one of the names below; an unknown word is kept as a base of its own, lower case, so that a type
+of a newer server still passes. `format_type` is the inverse, in the spelling of SHOW CREATE TABLE (MySQL ≥ 8.0.19: integer
+widths only where they were given). Sources: MySQL Reference Manual 8.4 §11.1 (synonyms §11.9), TiDB "Data Types".
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Final
+
+from relay.model import ColumnType
+
+INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+INTEGERS: Final = frozenset(INTEGER_BITS)
+FLOATS: Final = frozenset({"float", "double"})
+CHARS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BLOBS: Final = frozenset({"tinyblob", "blob", "mediumblob", "longblob"})
+GEOMETRIES: Final = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"}
+)
+#: Types whose canonical value is `bytes`.
+BINARIES: Final = BLOBS | GEOMETRIES | {"binary", "varbinary"}
+FRACTIONAL: Final = frozenset({"datetime", "timestamp", "time"})
+
+_ALIASES: Final = {
+    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int",
+    "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "dec": "decimal", "numeric": "decimal", "fixed": "decimal",
+    "real": "double", "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char",
+    "national char": "char", "national character": "char", "character varying": "varchar", "char varying": "varchar",
+    "nvarchar": "varchar", "varcharacter": "varchar", "national varchar": "varchar", "nchar varchar": "varchar",
+    "nchar varying": "varchar", "national char varying": "varchar", "national character varying": "varchar",
+    "var_string": "varchar",
+    "char byte": "binary", "long": "mediumtext", "long varchar": "mediumtext", "long char varying": "mediumtext",
+    "long varbinary": "mediumblob", "serial": "bigint", "geomcollection": "geometrycollection",
+}  # fmt: skip
+#: Words that may follow the first word of a type and belong to its name.
+_NAME_WORDS: Final = frozenset({"precision", "varying", "varchar", "varbinary", "byte", "char", "character"})
+#: What a character type becomes with CHARACTER SET binary (MySQL Reference Manual §11.3.2).
+_AS_BINARY: Final = {
+    "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob",
+    "longtext": "longblob",
+}  # fmt: skip
+_TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
+
+
+class _Words:
+    """The tokens of a type text, read from left to right: quoted strings, words and punctuation."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, bool]] = []
+        at = 0
+        while match := _TOKEN.match(text, at):
+            at = match.end()
+            quoted = match.group(1)
+            self._tokens.append(
+                (quoted.replace("''", "'"), True) if quoted is not None else (match.group(2) or match.group(3), False)
+            )
+        if text[at:].strip():
+            raise ValueError("unbalanced quotes in a type")
+        self._at = 0
+
+    def peek(self) -> str:
+        """The next word in lower case, "" at the end or before a quoted string."""
+        if self._at == len(self._tokens) or self._tokens[self._at][1]:
+            return ""
+        return self._tokens[self._at][0].lower()
+
+    def take(self) -> str:
+        token = self._tokens[self._at][0]
+        self._at += 1
+        return token
+
+    def done(self) -> bool:
+        return self._at == len(self._tokens)
+
+    def arguments(self) -> list[str]:
+        """The comma-separated arguments in parentheses, [] if there are none."""
+        if self.peek() != "(":
+            return []
+        self.take()
+        found: list[str] = []
+        while not self.done():
+            if self.peek() == ")":
+                self.take()
+                return found
+            if self.peek() == ",":
+                self.take()
+            else:
+                found.append(self.take())
+        raise ValueError("unbalanced parenthesis in a type")
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_type(text: str) -> ColumnType:
+    """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character set latin1`.
+
+    Raises ValueError when the text is empty or its quotes or parentheses do not match.
+    """
+    words = _Words(text)
+    if words.done():
+        raise ValueError("empty type")
+    unsigned = words.peek() == "unsigned"  # the Go driver's spelling: `unsigned int`
+    if unsigned:
+        words.take()
+    if not words.peek() or words.peek() in "(),":
+        raise ValueError("a type does not begin with a name")
+    name = words.take().lower()
+    while words.peek() in _NAME_WORDS and f"{name} {words.peek()}" in _ALIASES | {"long char": "", "national varchar": ""}:
+        name = f"{name} {words.take().lower()}"
+    attributes = _Attributes(unsigned=unsigned)
+    arguments = words.arguments()
+    while not words.done():
+        attributes.read(words)
+    return _build(name, arguments, attributes)
+
+
+class _Attributes:
+    """What may follow the name and its arguments."""
+
+    def __init__(self, *, unsigned: bool) -> None:
+        self.unsigned, self.zerofill = unsigned, False
+        self.charset: str | None = None
+        self.collation: str | None = None
+
+    def read(self, words: _Words) -> None:
+        word = words.peek()
+        words.take()
+        if word == "unsigned":
+            self.unsigned = True
+        elif word == "zerofill":
+            self.unsigned = self.zerofill = True
+        elif word == "character" and words.peek() == "set":
+            words.take()
+            self.charset = _name_after(words)
+        elif word in {"charset", "collate"}:
+            name = _name_after(words)
+            if word == "collate":
+                self.collation = name
+            else:
+                self.charset = name
+
+
+def _name_after(words: _Words) -> str | None:
+    if words.peek() == "=":
+        words.take()
+    return None if words.done() else words.take().lower()
+
+
+def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnType:
+    base = _ALIASES.get(name, name)
+    if attributes.charset == "binary":
+        base = _AS_BINARY.get(base, base)
+    if base in {"enum", "set"}:
+        members = tuple(arguments) if arguments else None
+        return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
+    numbers = [int(argument) for argument in arguments if argument.isascii() and argument.isdigit()]
+    length = numbers[0] if numbers else None
+    scale = numbers[1] if len(numbers) > 1 else None
+    if name in {"bool", "boolean"}:
+        length = 1
+    if base == "float" and length is not None and scale is None:  # FLOAT(p): p > 24 means DOUBLE, and p is not kept
+        base, length = ("double" if length > 24 else "float"), None
+    if base == "decimal":
+        length, scale = _precision(length, scale)
+    is_character = base in CHARS
+    return ColumnType(
+        base,
+        unsigned=attributes.unsigned or name == "serial",
+        zerofill=attributes.zerofill,
+        length=length,
+        scale=scale,
+        charset=attributes.charset if is_character else None,
+        collation=attributes.collation if is_character else None,
+    )
+
+
+def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
+    """DECIMAL(p) has scale 0; a bare DECIMAL is left open here, because a bare `decimal` on the wire may be any."""
+    return (length, 0) if length is not None and scale is None else (length, scale)
+
+
+#: The parameters that MySQL puts in when a column definition leaves them out.
+_IMPLIED: Final = {"decimal": (10, 0), "bit": (1, None), "char": (1, None), "binary": (1, None)}
+
+
+def with_implied_parameters(column_type: ColumnType) -> ColumnType:
+    """The type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is CHAR(1), DATETIME has fsp 0.
+
+    Only for text from a table definition: on the wire a bare word says that the parameters are unknown.
+    """
+    if column_type.length is None and column_type.base in _IMPLIED:
+        length, scale = _IMPLIED[column_type.base]
+        return ColumnType(
+            column_type.base, column_type.unsigned, column_type.zerofill, length, scale, column_type.charset, column_type.collation
+        )
+    if column_type.length is None and column_type.base in FRACTIONAL:
+        return ColumnType(column_type.base, length=0)
+    return column_type
+
+
+def format_type(column_type: ColumnType) -> str:
+    """The type in MySQL's spelling: `decimal(10,4) unsigned`, `enum('a','it''s')`, `datetime(3)`."""
+    if column_type.members is not None:
+        members = ",".join("'" + member.replace("'", "''") + "'" for member in column_type.members)
+        return f"{column_type.base}({members})"
+    return column_type.base + _parameters(column_type) + suffix(column_type)
+
+
+def lacks_parameters(column_type: ColumnType) -> bool:
+    """Whether only the bare word is known of a type that always has parameters, so that `format_type` cannot say them."""
+    if column_type.base in {"enum", "set"}:
+        return column_type.members is None
+    return column_type.length is None and (column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL)
+
+
+_PARAMETERIZED: Final = frozenset({"decimal", "bit", "char", "varchar", "binary", "varbinary"})
+
+
+def suffix(column_type: ColumnType) -> str:
+    """` unsigned` and ` zerofill`, as they stand behind a numeric type."""
+    return (" unsigned" if column_type.unsigned else "") + (" zerofill" if column_type.zerofill else "")
+
+
+def _parameters(column_type: ColumnType) -> str:
+    if column_type.length is None or (column_type.length == 0 and column_type.base in FRACTIONAL):
+        return ""
+    if column_type.base in {"date", "year", "json"} or column_type.base in BLOBS or column_type.base.endswith("text"):
+        return ""
+    return f"({column_type.length})" if column_type.scale is None else f"({column_type.length},{column_type.scale})"

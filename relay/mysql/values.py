@@ -1,0 +1,145 @@
+"""Column values as MySQL text: how Canal and its relatives write a value, and the canonical value it stands for.
+
+Contract: `reader(type, …)` gives a function text → canonical value, `writer(type, …)` its inverse; None instead of a function
+means that text and value are the same, so that the column costs nothing. Both are chosen once per column of a table version.
+A reader raises ValueError for text that is no value of the type. The spelling of a producer is a `TextStyle`.
+
+Sources: TiCDC pkg/sink/codec/common (Go), Canal dbsync RowsLogBuffer and JsonConversion (Java), read 2026-07 and 2026-08.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from typing import Any, Final, cast
+
+import msgspec
+
+from relay.model import ColumnType, Value
+from relay.mysql import numbers, temporal
+from relay.mysql.types import BINARIES, FLOATS, INTEGERS
+
+#: Text to canonical value, and back.
+Read = Callable[[str], Value]
+Write = Callable[[Any], str]
+
+
+class TextStyle(msgspec.Struct, frozen=True):
+    """How a producer spells values.
+
+    `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing zero bytes;
+    `keeps_scale`: DECIMAL always with the digits of its scale; `zone`: the zone of TIMESTAMP.
+    """
+
+    float_text: Callable[[float], str]
+    zero_year: str
+    pads_binary: bool
+    keeps_scale: bool = True
+    zone: tzinfo = UTC
+
+
+def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
+    """How to read this column's text; None if the text is the value."""
+    base = column_type.base
+    if base in INTEGERS or base in {"bit", "year"}:
+        return numbers.read_int
+    if base == "decimal":
+        return (
+            numbers.read_decimal if column_type.scale is None else functools.partial(numbers.read_scaled_decimal, column_type.scale)
+        )
+    if base in FLOATS:
+        return numbers.read_float if base == "float" else numbers.read_double
+    if base in BINARIES:
+        length = column_type.length if base == "binary" else None
+        return read_bytes if length is None else functools.partial(_read_padded, length)
+    if base in {"enum", "set"}:
+        return functools.partial(_read_members, column_type)
+    if base == "timestamp":
+        return _READ_TEMPORAL["datetime"] if style.zone is UTC else functools.partial(temporal.read_timestamp, style.zone)
+    return _READ_TEMPORAL.get(base)
+
+
+_READ_TEMPORAL: Final[dict[str, Read]] = {
+    "date": temporal.read_date,
+    "datetime": temporal.read_datetime,
+    "time": temporal.read_time,
+}
+
+
+def read_bytes(text: str) -> bytes:
+    """Binary text: each character is a byte (ISO 8859-1). Raises ValueError."""
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise ValueError("binary text with a character beyond U+00FF, so the producer has destroyed it") from None
+
+
+def _read_padded(length: int, text: str) -> bytes:
+    """BINARY(n): MySQL's row events leave out trailing zero bytes, which the type puts back."""
+    return read_bytes(text).ljust(length, b"\0")
+
+
+def _read_members(column_type: ColumnType, text: str) -> Value:
+    """ENUM index or SET bit map; some producers write labels, which the members (if known) turn into numbers."""
+    try:
+        return numbers.read_int(text)
+    except ValueError:
+        members = column_type.members
+        if members is None:
+            return text
+    if column_type.base == "enum":
+        return members.index(text) + 1
+    return sum(1 << members.index(label) for label in text.split(",")) if text else 0
+
+
+def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
+    """How to write this column's value; None if the value is the text."""
+    base = column_type.base
+    if base == "year":
+        return str if style.zero_year == "0" else functools.partial(_year_text, style.zero_year)
+    if base in INTEGERS or base in {"bit", "enum", "set"}:
+        return str
+    if base == "decimal":
+        return numbers.decimal_text
+    if base in FLOATS:
+        return style.float_text
+    if base in BINARIES:
+        return _bytes_text if style.pads_binary or base != "binary" else _stripped_bytes_text
+    if base == "timestamp" and style.zone is not UTC:
+        return functools.partial(temporal.timestamp_text, style.zone)
+    return None
+
+
+def _year_text(zero: str, value: int) -> str:
+    return str(value) if value else zero
+
+
+def _bytes_text(value: bytes) -> str:
+    return value.decode("latin-1")
+
+
+def _stripped_bytes_text(value: bytes) -> str:
+    return value.rstrip(b"\0").decode("latin-1")
+
+
+def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> Callable[[str], str] | None:
+    """Text of one style to text of the other; None if both spell this type alike, so that nothing need be done."""
+    if _spelled_alike(column_type.base, source, target):
+        return None
+    read, write = reader(column_type, source), writer(column_type, target)
+    if read is None or write is None:
+        return cast("Callable[[str], str] | None", read or write)
+    return lambda text: write(read(text))
+
+
+def _spelled_alike(base: str, source: TextStyle, target: TextStyle) -> bool:
+    if base in FLOATS:
+        return source.float_text is target.float_text
+    if base == "decimal":
+        return source.keeps_scale
+    if base == "year":
+        return source.zero_year == target.zero_year
+    if base == "binary":
+        return source.pads_binary == target.pads_binary
+    return base != "timestamp" or source.zone == target.zone

@@ -1,0 +1,66 @@
+"""Where an outgoing record goes: topic and partition.
+
+By default a record keeps its source's topic and partition, and so the order of its source. With another number of partitions,
+rows go by a hash of table and primary key (all rows of one key to one partition, in order) and control events to where
+the target's readers look for them: partition 0, or every partition.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from relay.model import Event, Row, RowChange, SchemaChange, TableSchema
+from relay.records import ConsumerRecord
+
+
+class Router(msgspec.Struct, frozen=True):
+    """`topic` may hold `{topic}` (the source's); `partitions` None keeps the source's partition.
+
+    With a number of partitions, DDL goes to every one if `ddl_everywhere`, else to partition 0; watermarks go to every one.
+    """
+
+    topic: str = "{topic}"
+    partitions: int | None = None
+    ddl_everywhere: bool = False
+
+    def topic_for(self, record: ConsumerRecord) -> str:
+        """The target topic's name."""
+        return record.topic if self.topic == "{topic}" else self.topic.replace("{topic}", record.topic)
+
+    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[tuple[int, Sequence[Event]]]:
+        """The events by target partition, in order; a control event may be in several groups."""
+        if self.partitions is None or not events:
+            return ((record.partition, events),) if events else ()
+        groups: dict[int, list[Event]] = {}
+        for event in events:
+            for partition in self._partitions_of(event, self.partitions):
+                groups.setdefault(partition, []).append(event)
+        return groups.items()
+
+    def _partitions_of(self, event: Event, partitions: int) -> Iterable[int]:
+        if isinstance(event, RowChange):
+            return (_key_hash(event) % partitions,)
+        if isinstance(event, SchemaChange) and not self.ddl_everywhere:
+            return (0,)
+        return range(partitions)
+
+
+def _key_hash(change: RowChange) -> int:
+    """A hash of the table and the row's key: the handle key, or the table alone if the row has none.
+
+    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table stays together.
+    The old key counts for DELETE, the new one otherwise.
+    """
+    row = change.after if change.after is not None else change.before
+    found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
+    for value in _key_values(change.schema, row or ()):
+        found = zlib.crc32(b"\0" + repr(value).encode(), found)
+    return found
+
+
+def _key_values(schema: TableSchema, row: Row) -> list[object]:
+    key = schema.handle_key()
+    return [value for column, value in zip(schema.columns, row, strict=True) if column.name in key] if row else []

@@ -1,0 +1,66 @@
+"""Logs: one JSON object a line. `event` is a short stable name, everything else are fields; never a row's values, never secrets.
+
+Start-up, assignment, errors, shutdown; nothing per record. The clients' own warnings come as `kafka.client`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+import orjson
+
+Field = str | int | float | bool | None | list[str] | dict[str, int]
+
+
+class Log:
+    """Writes events to a text stream, standard output by default."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def info(self, event: str, **fields: Field) -> None:
+        """Something that belongs to normal work."""
+        self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: Field) -> None:
+        """Something that relay copes with, but that somebody may want to know."""
+        self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: Field) -> None:
+        """Something that needs somebody."""
+        self._write("error", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = orjson.dumps({"time": now, "level": level, "event": event, **fields}, default=str)
+        self._stream.write(line.decode() + "\n")
+        self._stream.flush()
+
+
+class ClientLogs(logging.Handler):
+    """Passes the Kafka client's warnings on. Its debug texts hold keys and values of records, so the level stays at warning."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one of the client's records as an event."""
+        write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
+        write("kafka.client", logger=record.name, message=record.getMessage())
+
+    def attach(self, name: str = "aiokafka") -> None:
+        """Take over a logger's output."""
+        logger = logging.getLogger(name)
+        logger.addHandler(self)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+
+    def detach(self, name: str = "aiokafka") -> None:
+        """Give it back."""
+        logger = logging.getLogger(name)
+        logger.removeHandler(self)
+        logger.propagate = True

@@ -1,0 +1,345 @@
+"""The relay loop: poll → translate → send → await every acknowledgement → commit. At least once, in order within a partition.
+
+What is kept for a partition: `next`, the offset to read next; `durable`, below which everything is acknowledged in the target;
+`committed`. Invariant: committed ≤ durable ≤ next. Only `durable` is ever committed, and it moves only when all batches of a round
+are acknowledged. So a crash, a rebalance or a failed batch repeats records but never skips one.
+
+* A round is what one poll returned. Rounds are settled in order; a failed one discards itself and all after it, replaces the sink,
+  and rewinds the source to `durable`.
+* The group's background task calls `revoked` and `assigned`. `revoked` waits for the round under way, commits, and raises the
+  generation, so that whatever an older generation still holds is dropped.
+* A record that cannot be translated or written ends the loop after everything before it is delivered and committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from relay.errors import BrokerUnavailable, DeliveryFailed, RecordTooLarge, RelayError
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.logs import Log
+from relay.service.state import Counts, Owned, RecordRefused, Round, Timing
+from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
+
+#: Longest stretch of translating before heartbeats and acknowledgements get their turn.
+YIELD_SECONDS = 0.010
+BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+#: Failed deliveries in a row of a kind that waiting does not cure.
+GIVE_UP_DELIVERIES = 3
+GIVE_UP_POLLS = 20
+
+T = TypeVar("T")
+
+
+class Translates(Protocol):
+    """The one thing the loop needs of a translator."""
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        """Give the target's records for one source record. All or nothing, and repeatable."""
+        ...
+
+
+class Relay:
+    """One run of the loop. `request_stop` ends it; `run` raises what ended it otherwise."""
+
+    def __init__(
+        self, source: Source, make_sink: Callable[[], Sink], translator: Translates, log: Log, timing: Timing | None = None
+    ) -> None:
+        self._source, self._make_sink, self._translator, self._log = source, make_sink, translator, log
+        self._timing = timing or Timing()
+        self._sink: Sink = make_sink()
+        self._stop = asyncio.Event()
+        # Held while records are translated, settled or committed; not while polling.
+        self._busy = asyncio.Lock()
+        self._revoking = False
+        self._generation = 0
+        self._opening: Sequence[Partition] = ()
+        self._owned: dict[Partition, Owned] = {}
+        self._rounds: deque[Round] = deque()
+        self._next_commit = 0.0
+        self._failed_deliveries = 0
+        self._failed_polls = 0
+        self._catalog_noted = False
+        self.counts = Counts()
+
+    def request_stop(self) -> None:
+        """Finish what is under way, commit and end."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a defect raised."""
+        try:
+            await self._start()
+            while not self._stop.is_set():
+                await self._turn()
+            await self._drain()
+        except RelayError:
+            # What is acknowledged may as well be committed: the fewer records are translated again.
+            with contextlib.suppress(RelayError):
+                await self._drain()
+            raise
+        finally:
+            await self._source.stop()
+            await self._sink.stop()
+
+    async def _start(self) -> None:
+        try:
+            await self._sink.start()
+        except Undelivered as error:
+            raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
+        await self._source.start(self)
+
+    # Called by the group's background task.
+
+    async def revoked(self) -> None:
+        """Finish the round under way and commit, as long as the group waits; then nothing is ours."""
+        self._revoking = True
+        try:
+            async with asyncio.timeout(self._timing.revoke), self._busy:
+                await self._settle(keep=0)
+                await self._commit()
+        except (TimeoutError, Undelivered, RelayError) as error:
+            # The next owner repeats what was not committed. A failed round stays queued: the loop meets its failure again.
+            self._log.warning("partitions.revoked-unfinished", reason=str(error) or type(error).__name__)
+        finally:
+            self._log.info("partitions.revoked", partitions=[str(partition) for partition in self._owned])
+            self._forget()
+            self._revoking = False
+
+    def assigned(self, partitions: Sequence[Partition]) -> None:
+        """Remember what the group gave us; the loop opens it at its next turn."""
+        self._forget()
+        self._opening = partitions
+        self._log.info("partitions.assigned", partitions=[str(partition) for partition in partitions])
+
+    def _forget(self) -> None:
+        self._generation += 1
+        self._opening = ()
+        self._owned.clear()
+
+    # The loop's own task.
+
+    async def _turn(self) -> None:
+        await self._open()
+        generation = self._generation
+        polled = await self._poll()
+        async with self._busy:
+            try:
+                if polled and generation == self._generation and not self._revoking:
+                    await self._process(polled)
+                else:
+                    await self._settle(keep=0)
+                if time.monotonic() >= self._next_commit:
+                    await self._commit()
+                if self._sink.worn:
+                    await self._rotate()
+            except Undelivered as error:
+                await self._recover(error)
+
+    async def _open(self) -> None:
+        if not self._opening:
+            return
+        opening, generation = self._opening, self._generation
+        try:
+            positions = await self._unless_stopped(self._source.open(opening))
+        except OwnershipLost:
+            return
+        except PollFailed as error:
+            await self._poll_failed(error)
+            return
+        if positions is None or generation != self._generation:
+            return
+        self._opening = ()
+        for partition, position in positions.items():
+            # Without a committed offset the start itself is committed soon: "latest" must not move on after a crash.
+            committed = position.offset if position.committed else None
+            self._owned[partition] = Owned(next=position.offset, durable=position.offset, committed=committed)
+        self._log.info("partitions.opened", offsets={str(partition): position.offset for partition, position in positions.items()})
+        if not self._catalog_noted and any(position.committed and position.offset > 0 for position in positions.values()):
+            self._catalog_noted = True
+            message = "going on at committed offsets: until its next DDL a table is known only as far as its rows describe it"
+            self._log.info("catalog.empty", message=message)
+
+    async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        try:
+            polled = await self._unless_stopped(self._source.poll())
+        except PollFailed as error:
+            await self._poll_failed(error)
+            return {}
+        if polled:
+            self._failed_polls = 0
+        return polled or {}
+
+    async def _unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
+        """Give the result, or None as soon as a stop is asked for.
+
+        That is the only time a poll is cancelled: whatever state this leaves the source in, it is closed next.
+        """
+        task, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait({task})
+        return None
+
+    async def _poll_failed(self, error: PollFailed) -> None:
+        """Read every partition again from where we are: records may have been lost with the exception."""
+        self._failed_polls += 1
+        self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
+        if self._failed_polls >= GIVE_UP_POLLS:
+            raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
+        self._source.seek({partition: owned.next for partition, owned in self._owned.items()})
+        await self._back_off(self._failed_polls)
+
+    async def _back_off(self, failures: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
+
+    async def _process(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+        """Make a round of what was polled. The last round may stay under way while the next poll travels."""
+        current = Round(self._generation, pause_at=time.monotonic() + YIELD_SECONDS)
+        for partition, records in polled.items():
+            owned = self._owned.get(partition)
+            if owned is not None and current.refused is None:
+                await self._translate(records, partition, owned, current)
+        for partition in list(current.batches):
+            await self._send(partition, current)
+        self._rounds.append(current)
+        await self._settle(keep=0 if current.refused else self._timing.rounds - 1)
+        if current.refused and current.generation == self._generation:
+            await self._commit()
+            raise current.refused
+
+    async def _translate(self, records: Sequence[ConsumerRecord], partition: Partition, owned: Owned, current: Round) -> None:
+        for record in records:
+            try:
+                produced = self._translated(record)
+            except Exception as error:
+                # Whatever it is: what came before is delivered first.
+                current.refused = RecordRefused(record, error)
+                return
+            for out in produced:
+                await self._append(out, current)
+            owned.next = current.reached[partition] = record.offset + 1
+            self.counts.read += 1
+            self.counts.written += len(produced)
+            if time.monotonic() >= current.pause_at:
+                await asyncio.sleep(0)
+                if current.generation != self._generation or self._revoking:
+                    return
+                current.pause_at = time.monotonic() + YIELD_SECONDS
+
+    def _translated(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        produced = self._translator.translate(record)
+        oversize = self._sink.too_large(produced)
+        if oversize:
+            raise RecordTooLarge(
+                f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
+                f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
+            )
+        return produced
+
+    async def _append(self, out: ProducerRecord, current: Round) -> None:
+        partition = Partition(out.topic, out.partition)
+        batch = current.batches.get(partition)
+        if batch is not None:
+            if batch.append(out):
+                return
+            await self._send(partition, current)
+        batch = current.batches[partition] = self._sink.batch()
+        batch.append(out)
+
+    async def _send(self, partition: Partition, current: Round) -> None:
+        batch = current.batches.pop(partition)
+        current.pending.append(await self._sink.send(partition, batch))
+
+    async def _settle(self, keep: int) -> None:
+        """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets are durable."""
+        while len(self._rounds) > keep:
+            oldest = self._rounds[0]
+            await self._sink.delivered(oldest.pending)
+            self._rounds.popleft()
+            self._failed_deliveries = 0
+            if oldest.generation == self._generation:
+                for partition, offset in oldest.reached.items():
+                    self._owned[partition].durable = offset
+
+    async def _commit(self) -> bool:
+        """Commit what is durable, and nothing else; False if it is not certain that this succeeded."""
+        self._next_commit = time.monotonic() + self._timing.commit_interval
+        offsets = {partition: owned.durable for partition, owned in self._owned.items() if owned.durable != owned.committed}
+        if not offsets:
+            return True
+        generation = self._generation
+        try:
+            await self._source.commit(offsets)
+        except OwnershipLost as error:
+            # Normal after a rebalance that we missed. What is uncommitted belongs to the next owner; `assigned` comes again.
+            self._log.warning("partitions.lost", reason=str(error))
+            self._forget()
+            return False
+        except TimeoutError:
+            self._log.warning("commit.unanswered")
+            return False
+        if generation == self._generation:
+            for partition, offset in offsets.items():
+                self._owned[partition].committed = offset
+        return True
+
+    async def _recover(self, error: Undelivered) -> None:
+        """Throw the sink away and read again from what is durable: after one failure a sink may refuse everything."""
+        if not error.retriable:
+            self._failed_deliveries += 1
+        self._log.warning("delivery.failed", reason=str(error), retriable=error.retriable)
+        if self._failed_deliveries >= GIVE_UP_DELIVERIES:
+            self._rounds.clear()
+            raise DeliveryFailed(f"writing failed {self._failed_deliveries} times in a row: {error}") from error
+        await self._sink.abandon()
+        self._rounds.clear()
+        for owned in self._owned.values():
+            owned.next = owned.durable
+        self._source.seek({partition: owned.durable for partition, owned in self._owned.items()})
+        attempts = 1
+        await self._back_off(attempts)
+        while not await self._replaced() and not self._stop.is_set():
+            attempts += 1
+            await self._back_off(attempts)
+
+    async def _replaced(self) -> bool:
+        """Start a new sink."""
+        self._sink = self._make_sink()
+        try:
+            await self._sink.start()
+        except Undelivered as error:
+            self._log.warning("sink.unavailable", reason=str(error))
+            await self._sink.abandon()
+            return False
+        self.counts.sinks += 1
+        self._log.info("sink.replaced")
+        return True
+
+    async def _rotate(self) -> None:
+        """Change to a new sink at a moment when nothing is under way."""
+        await self._settle(keep=0)
+        await self._sink.stop()
+        if not await self._replaced():
+            raise Undelivered("the new sink did not start", retriable=True)
+
+    async def _drain(self) -> None:
+        """Wait for what is under way and commit it. Raises DeliveryFailed if that is not certain."""
+        try:
+            async with asyncio.timeout(self._timing.drain), self._busy:
+                await self._settle(keep=0)
+                committed = await self._commit()
+        except (TimeoutError, Undelivered) as error:
+            why = str(error) or f"no answer within {self._timing.drain:g} s"
+            raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
+        if not committed:
+            raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")

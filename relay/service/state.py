@@ -1,0 +1,57 @@
+"""What the loop keeps: offsets of owned partitions, rounds under way, counts."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from dataclasses import dataclass, field
+
+from relay.records import ConsumerRecord
+from relay.service.transport import Batch, Partition
+
+
+class RecordRefused(Exception):
+    """A record could not be translated or written; everything before it is delivered and committed."""
+
+    def __init__(self, record: ConsumerRecord, error: Exception) -> None:
+        super().__init__(f"{record.topic}/{record.partition} at offset {record.offset}: {error}")
+        self.topic, self.partition, self.offset, self.error = record.topic, record.partition, record.offset, error
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How often and how long, in seconds. `rounds`: how many may be under way at once."""
+
+    commit_interval: float = 1.0
+    drain: float = 20.0
+    revoke: float = 40.0
+    rounds: int = 2
+
+
+@dataclass
+class Owned:
+    """A partition that is ours: `committed` ≤ `durable` ≤ `next`, the offset to read next."""
+
+    next: int
+    durable: int
+    committed: int | None
+
+
+@dataclass
+class Round:
+    """What came of one poll: batches being filled, batches under way, offsets that are durable once all are acknowledged."""
+
+    generation: int
+    pause_at: float
+    batches: dict[Partition, Batch] = field(default_factory=dict)
+    pending: list[Future[object]] = field(default_factory=list)
+    reached: dict[Partition, int] = field(default_factory=dict)
+    refused: RecordRefused | None = None
+
+
+@dataclass
+class Counts:
+    """What has been done since the start; records that were read twice count twice."""
+
+    read: int = 0
+    written: int = 0
+    sinks: int = 0

@@ -1,0 +1,143 @@
+"""The core's only front door: one Kafka record in, the records of another protocol out.
+
+bytes → decode → events → route → encode → bytes, readable in `Translator.translate`. The result depends on the record, its
+position, the options and the records before it, and on nothing else: two runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from relay.catalog import Catalog
+from relay.codecs import PROTOCOLS, codec_named
+from relay.codecs._codec import Lossy, parse_options
+from relay.errors import ConfigError, NotRepresentable
+from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TransactionMark, Watermark
+from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.routing import Router
+
+#: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the output it became.
+SOURCE_HEADER = "relay.source"
+
+
+class Translator:
+    """Translates records of one protocol into another, one after the other.
+
+    `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by name. `topic` is the
+    target topic, where `{topic}` stands for the source's; `partitions` is the number of target partitions, None to keep the
+    partition of the source.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        source_options: Mapping[str, str] | None = None,
+        target_options: Mapping[str, str] | None = None,
+        *,
+        topic: str = "{topic}",
+        partitions: int | None = None,
+    ) -> None:
+        problems = []
+        parsed = []
+        for name, given, path in ((source, source_options, "from"), (target, target_options, "to")):
+            try:
+                codec = codec_named(name, path)
+                parsed.append((codec, parse_options(codec, given or {}, f"{path}.option")))
+            except ConfigError as error:
+                problems += error.problems
+        if problems:
+            raise ConfigError(problems)
+        (source_codec, decode_options), (target_codec, encode_options) = parsed
+        self.source, self.target = source_codec, target_codec
+        self._decoder = source_codec.decoder(decode_options)
+        self._encoder = target_codec.encoder(encode_options)
+        self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
+        self._strict = encode_options.strict
+        self.catalog = Catalog()
+        self._events: Counter[str] = Counter()
+        self._lossy: Counter[Lossy] = Counter()
+        self._uncounted: list[Op | type[Event]] = []
+        self._uncounted_lossy: list[Lossy] = []
+
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Give the target's records for one source record, in order; none if there is nothing to say.
+
+        All or nothing: after a DecodeError or EncodeError the translator is as it was, and the call may be repeated.
+        """
+        lossy: list[Lossy] = []
+        events, catalog = self._decoder.decode(record, self.catalog, lossy)
+        topic = self._router.topic_for(record)
+        out: list[ProducerRecord] = []
+        for partition, group in self._router.group(events, record):
+            for payload in self._encoder.encode(group, record, lossy):
+                headers = _headers(record, len(out))
+                out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
+        if lossy:
+            if self._strict:
+                raise self._refuse(lossy)
+            self._uncounted_lossy += lossy
+        for event in events:
+            self._uncounted.append(event.op if isinstance(event, RowChange) else type(event))
+        if len(self._uncounted) > _COUNT_EVERY:
+            self._count()
+        self.catalog = catalog
+        return out
+
+    def inspect(self, record: ConsumerRecord) -> list[Event]:
+        """Decode one record and give its canonical events, without translating them."""
+        lossy: list[Lossy] = []
+        events, self.catalog = self._decoder.decode(record, self.catalog, lossy)
+        self._uncounted_lossy += lossy
+        return events
+
+    @property
+    def events(self) -> Counter[str]:
+        """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark` …"""
+        self._count()
+        return self._events
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        self._count()
+        return self._lossy
+
+    def _count(self) -> None:
+        """Add up what has happened since the last time; a Counter is too slow to ask for every row."""
+        for kind, count in Counter(self._uncounted).items():
+            self._events[_KINDS[kind]] += count
+        self._lossy.update(self._uncounted_lossy)
+        self._uncounted.clear()
+        self._uncounted_lossy.clear()
+
+    def _refuse(self, lossy: list[Lossy]) -> NotRepresentable:
+        what = ", ".join(sorted(set(lossy)))
+        return NotRepresentable(self.target.name, "", f"`strict` is on and the route would lose: {what}")
+
+
+def _headers(record: ConsumerRecord, index: int) -> tuple[Header, ...]:
+    mark = (SOURCE_HEADER, f"{record.topic}/{record.partition}/{record.offset}/{index}".encode())
+    return (*record.headers, mark) if record.headers else (mark,)
+
+
+_COUNT_EVERY = 10_000
+_KINDS: dict[Op | type[Event], str] = {
+    Op.INSERT: "insert",
+    Op.UPDATE: "update",
+    Op.DELETE: "delete",
+    Op.READ: "read",
+    SchemaChange: "schema-change",
+    Watermark: "watermark",
+    TransactionMark: "transaction-mark",
+    Heartbeat: "heartbeat",
+}
+
+
+def kind_of(event: Event) -> str:
+    """The event's name in counters: `insert`, `update`, `delete`, `read` for rows, else the class in words."""
+    return _KINDS[event.op if isinstance(event, RowChange) else type(event)]
+
+
+__all__ = ["PROTOCOLS", "SOURCE_HEADER", "Translator", "kind_of"]

@@ -1,0 +1,139 @@
+"""A protocol made up for these tests, so that they do not depend on what the real ones do, and a way to run the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from relay.catalog import Catalog
+from relay.cli.commands import app
+from relay.codecs import PROTOCOLS
+from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
+from relay.errors import Malformed, NotRepresentable
+from relay.model import (
+    ABSENT,
+    Column,
+    ColumnType,
+    DdlKind,
+    Event,
+    Op,
+    Row,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+    TransactionMark,
+    Watermark,
+)
+from relay.records import ConsumerRecord
+
+#: 2026-01-15 10:20:30.123 UTC.
+TIME_NS = 1_768_472_430_123_000_000
+COMMIT_TS = (TIME_NS // 1_000_000 << 18) + 1
+SCHEMA = TableSchema(
+    TableId("shop", "orders"),
+    (
+        Column("id", ColumnType("bigint", unsigned=True), nullable=False),
+        Column("price", ColumnType("decimal", length=10, scale=2)),
+        Column("name", ColumnType("varchar", length=20)),
+        Column("blob", ColumnType("blob")),
+    ),
+    primary_key=("id",),
+)
+SOURCE = Source("made-up", TIME_NS, commit_ts=COMMIT_TS, gtid="a:1", row_key=b"\xff")
+BEFORE: Row = (1, Decimal("1.10"), "a\x1b'", b"\x00\xff")
+AFTER: Row = (1, Decimal("1.20"), None, ABSENT)
+
+
+class MadeUpOptions(Options, frozen=True):
+    mode: Annotated[Literal["plain", "terse"], msgspec.Meta(description="how much is said")] = "plain"
+
+
+class Decoder:
+    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        word = (record.value or b"nothing").decode(errors="replace")
+        if word == "crash":
+            raise ZeroDivisionError("made up")
+        if word.startswith("bad"):
+            raise Malformed("made-up", "word[0]", "is bad")
+        return EVENTS[word.split()[0]], catalog
+
+
+class Encoder:
+    def __init__(self, options: MadeUpOptions) -> None:
+        self._terse = options.mode == "terse"
+
+    def encode(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        if isinstance(event, Watermark):
+            lossy.append(Lossy.WATERMARK)
+            return []
+        if isinstance(event, TransactionMark):
+            raise NotRepresentable("made-up", "", "no word for it")
+        return [Payload(None if self._terse else caused_by.key, caused_by.value)]
+
+
+EVENTS: dict[str, list[Event]] = {
+    "insert": [RowChange(Op.INSERT, SCHEMA, None, BEFORE, SOURCE, TIME_NS)],
+    "update": [RowChange(Op.UPDATE, SCHEMA, BEFORE, AFTER, SOURCE, TIME_NS)],
+    "ddl": [
+        SchemaChange("CREATE TABLE\n`orders`\x1b", SCHEMA.id, (DdlKind.CREATE_TABLE,), "CREATE", SOURCE, TIME_NS, after=SCHEMA)
+    ],
+    "watermark": [Watermark(SOURCE, TIME_NS)],
+    "begin": [TransactionMark(is_begin=True, id="a:1", source=SOURCE, emitted_at_ns=TIME_NS)],
+    "nothing": [],
+}
+_ALL = {name: True for name in Carries.__struct_fields__ if name != "before"}
+CODEC = Codec(
+    name="made-up",
+    title="a protocol of the tests",
+    options=MadeUpOptions,
+    carries=lambda options: Carries(
+        Before.FULL if options.mode == "plain" else Before.NONE, **_ALL | {"gtid": options.mode == "plain"}
+    ),
+    decoder=lambda _: Decoder(),
+    encoder=Encoder,
+    ddl_everywhere=True,
+)
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS, CODEC.name, CODEC)
+    monkeypatch.delenv("RELAY_TRACEBACK", raising=False)
+
+
+@pytest.fixture
+def relay() -> Callable[..., Result]:
+    """Run the command line in this process: `relay("translate", …, input=b"…")`."""
+
+    def run(*arguments: str | Path, input: bytes | str | None = None) -> Result:  # noqa: A002
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    return run
+
+
+Lines = Callable[..., bytes]
+
+
+@pytest.fixture
+def lines() -> Lines:
+    """Record file lines with these values: `lines("insert", None, headers=[["h", "v"]])`."""
+
+    def make(*values: str | None, **members: Any) -> bytes:
+        found = []
+        for number, value in enumerate(values):
+            record = {"topic": "t", "partition": 0, "offset": 10 + number, "timestamp": 5, "key": "k", "value": value}
+            found.append(json.dumps(record | members) + "\n")
+        return "".join(found).encode()
+
+    return make

@@ -1,0 +1,105 @@
+"""`relay inspect`: readable and exact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from relay.cli.event_text import wall_time
+
+Run = Callable[..., Result]
+Lines = Callable[..., bytes]
+INSPECT = ("inspect", "--from", "made-up")
+
+
+def test_an_update(relay: Run, lines: Lines) -> None:
+    result = relay(*INSPECT, input=lines("update"))
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "update    shop.orders  t/0/10",
+        "  commit ts 463603228716335105 (2026-01-15 10:20:30.123 UTC)  changed 2026-01-15 10:20:30.123 UTC"
+        "  sent 2026-01-15 10:20:30.123 UTC  gtid a:1",
+        "     column    type             before      after",
+        "     id (key)  bigint unsigned  1           1",
+        "  *  price     decimal(10,2)    1.10        1.20",
+        '  *  name      varchar(20)      "a\\x1b\'"    NULL',
+        "  *  blob      blob             X'00FF'     ABSENT",
+        "",
+    ]
+
+
+def test_ddl_keeps_its_lines_and_escapes_what_steers_a_terminal(relay: Run, lines: Lines) -> None:
+    text = relay(*INSPECT, input=lines("ddl")).stdout
+    assert "\x1b" not in text
+    for expected in (
+        "create table  (in the message: CREATE)",
+        "  CREATE TABLE\n  `orders`\\x1b",
+        "primary key (id)",
+        "decimal(10,2)",
+        "not null",
+    ):
+        assert expected in text
+
+
+def test_other_events(relay: Run, lines: Lines) -> None:
+    text = relay(*INSPECT, input=lines("watermark", "begin", "nothing")).stdout
+    assert "watermark  t/0/10" in text
+    assert "BEGIN a:1" in text
+    assert text.count("commit ts") == 2
+
+
+def test_json_is_exact(relay: Run, lines: Lines) -> None:
+    insert, update = [json.loads(line) for line in relay(*INSPECT, "--json", input=lines("insert", "update")).stdout.splitlines()]
+    assert insert["kind"] == "insert"
+    assert insert["position"] == {"topic": "t", "partition": 0, "offset": 10}
+    assert insert["table"] == {"database": "shop", "table": "orders"}
+    assert insert["before"] is None
+    assert insert["after"] == {"id": 1, "price": {"decimal": "1.10"}, "name": "a\x1b'", "blob": {"base64": "AP8="}}
+    assert insert["columns"][1] == {"name": "price", "type": "decimal(10,2)"}
+    assert insert["source"]["row_key"] == {"base64": "/w=="}
+    assert "query" not in insert["source"]
+    assert update["after"] == {"id": 1, "price": {"decimal": "1.20"}, "name": None}
+
+
+def test_json_of_other_events(relay: Run, lines: Lines) -> None:
+    ddl, watermark, begin = [
+        json.loads(line) for line in relay(*INSPECT, "--json", input=lines("ddl", "watermark", "begin")).stdout.splitlines()
+    ]
+    assert ddl["kinds"] == ["create table"]
+    assert ddl["after"]["primary_key"] == ["id"]
+    assert watermark["kind"] == "watermark"
+    assert begin == begin | {"begin": True, "id": "a:1", "count": None}
+
+
+def test_an_unreadable_record_is_reported_and_passed_over(relay: Run, lines: Lines, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(lines("bad", "insert"))
+    result = relay(*INSPECT, tmp_path / "in")
+    assert result.exit_code == 2
+    assert f"error: {tmp_path / 'in'} line 1 (t/0/10): made-up: word[0]: is bad" in result.stderr
+    assert "insert    shop.orders" in result.stdout
+
+
+def test_values_and_wrong_options(relay: Run) -> None:
+    assert relay(*INSPECT, "--input-format", "values", input=b"insert\n").stdout.startswith("insert")
+    result = relay("inspect", "--from", "nope", "--from-option", "x", input=b"")
+    assert result.exit_code == 2
+    assert result.stderr.count("there is no protocol 'nope'") == 1
+    assert "is not of the form NAME=VALUE" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "1970-01-01 00:00:00.000 UTC"),
+        (1_001, "1970-01-01 00:00:00.000001001 UTC"),
+        (1_000, "1970-01-01 00:00:00.000001 UTC"),
+        (-1_000_000, "1969-12-31 23:59:59.999 UTC"),
+        (10**30, f"{10**30} ns since 1970"),
+    ],
+)
+def test_wall_time(nanoseconds: int, text: str) -> None:
+    assert wall_time(nanoseconds) == text

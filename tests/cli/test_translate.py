@@ -1,0 +1,190 @@
+"""`relay translate`: every option, every way to fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+Run = Callable[..., Result]
+Lines = Callable[..., bytes]
+ROUTE = ("translate", "--from", "made-up", "--to", "made-up")
+
+
+def written(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_stdin_to_stdout(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, input=lines("insert", "nothing", "update", headers=[["h", "v"]]))
+    assert result.exit_code == 0
+    assert [(line["offset"], line["value"]) for line in written(result)] == [(0, "insert"), (1, "update")]
+    assert written(result)[1]["headers"] == [["h", "v"], ["relay.source", "t/0/12/0"]]
+    assert written(result)[0]["timestamp"] == 5
+
+
+def test_dash_is_stdin_and_stdout(relay: Run, lines: Lines) -> None:
+    assert len(written(relay(*ROUTE, "-", "--output", "-", input=lines("insert")))) == 1
+
+
+def test_files(relay: Run, lines: Lines, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(lines("insert"))
+    result = relay(*ROUTE, tmp_path / "in", "--output", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert json.loads((tmp_path / "out").read_text())["value"] == "insert"
+
+
+def test_the_summary_counts_and_quiet_suppresses_it(relay: Run, lines: Lines) -> None:
+    data = lines("insert", "insert", "update", "watermark", "bad")
+    summary = relay(*ROUTE, "--on-error", "skip", input=data).stderr
+    assert "5 records read, 3 written" in summary
+    assert "events  insert 2, update 1, watermark 1" in summary
+    assert "lost    watermark 1" in summary
+    assert "failed  1 skipped" in summary
+    assert relay(*ROUTE, "--quiet", input=lines("insert")).stderr == ""
+
+
+def test_stop_names_line_record_protocol_path_and_reason(relay: Run, lines: Lines, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = relay(*ROUTE, "--output", out, input=lines("insert", "bad secret", "insert"))
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "error: stdin line 2 (t/0/11): made-up: word[0]: is bad"
+    assert "--on-error skip" in result.stderr
+    assert [json.loads(line)["value"] for line in out.read_text().splitlines()] == ["insert"]
+
+
+def test_a_refusal_of_the_target_is_the_users_as_well(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, "--to-option", "strict=true", input=lines("watermark"))
+    assert result.exit_code == 2
+    assert "would lose: watermark" in result.stderr
+    assert relay(*ROUTE, "--on-error", "skip", input=lines("begin", "insert")).exit_code == 0
+
+
+def test_skip_goes_on_and_many_errors_are_only_counted(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, "--on-error", "skip", input=lines(*["bad"] * 30, "insert"))
+    assert result.exit_code == 0
+    assert len(written(result)) == 1
+    assert result.stderr.count("error: ") == 20
+    assert "Further errors are only counted." in result.stderr
+    assert "failed  30 skipped" in result.stderr
+
+
+def test_dead_letters_are_the_original_records_with_reasons(relay: Run, lines: Lines, tmp_path: Path) -> None:
+    dead = tmp_path / "dead"
+    data = lines("insert", "bad", headers=[["h", None]])
+    result = relay(*ROUTE, "--on-error", "dead-letter", "--dead-letters", dead, input=data)
+    assert result.exit_code == 0
+    letter = json.loads(dead.read_text())
+    headers = letter.pop("headers")
+    assert letter == {"topic": "t", "partition": 0, "offset": 11, "timestamp": 5, "key": "k", "value": "bad"}
+    assert headers == [
+        ["h", None],
+        ["relay.error.code", "decode.malformed"],
+        ["relay.error.protocol", "made-up"],
+        ["relay.error.path", "word[0]"],
+        ["relay.error.detail", "is bad"],
+    ]
+    assert "failed  1 written to the dead letters" in result.stderr
+
+
+def test_topic_and_partitions(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, "--topic", "x.{topic}", "--partitions", "3", input=lines("insert", "ddl"))
+    found = [(line["topic"], line["partition"], line["offset"]) for line in written(result)]
+    assert found[0][0] == "x.t"
+    assert sorted(partition for _, partition, _ in found[1:]) == [0, 1, 2]
+
+
+def test_input_format(relay: Run, lines: Lines) -> None:
+    assert written(relay(*ROUTE, input=b"insert\nupdate\n"))[1]["topic"] == "stdin"
+    assert relay(*ROUTE, "--input-format", "records", input=b"insert\n").exit_code == 2
+    assert relay(*ROUTE, "--input-format", "values", input=lines("insert")).exit_code != 0
+    wrong = relay(*ROUTE, "--input-format", "csv", input=b"")
+    assert (wrong.exit_code, "--input-format" in wrong.stderr) == (2, True)
+
+
+def test_options_reach_the_codec(relay: Run, lines: Lines) -> None:
+    assert written(relay(*ROUTE, "--to-option", "mode=terse", input=lines("insert")))[0]["key"] is None
+
+
+def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
+    arguments = [
+        "--from",
+        "made-down",
+        "--to",
+        "made-up",
+        "--from-option",
+        "novalue",
+        "--to-option",
+        "mod=x",
+        "--to-option",
+        "strict=maybe",
+    ]
+    more = ["--to-option", "mode=plain", "--to-option", "mode=plain", "--topic", "a b", "--on-error", "dead-letter"]
+    result = relay("translate", *arguments, *more, "--output", tmp_path / "out", input=b"")
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()
+    for expected in (
+        "from: there is no protocol 'made-down' (did you mean made-up",
+        "--from-option: 'novalue' is not of the form NAME=VALUE",
+        "to.option.mod: made-up has no option 'mod' (did you mean mode?)",
+        "to.option.strict: 'maybe' does not fit",
+        "--to-option.mode: given twice",
+        "--topic: 'a b' makes no topic name",
+        "--on-error: dead-letter needs a file to write to (add --dead-letters FILE)",
+    ):
+        assert f"error: {expected}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--dead-letters", "d"), "--dead-letters: nothing would be written there (add --on-error dead-letter)"),
+        (("--output", "IN"), "--output: is the same file as INPUT"),
+        (("--on-error", "dead-letter", "--dead-letters", "IN"), "--dead-letters: is the same file as INPUT"),
+        (("--output", "no/where"), "--output: cannot write no/where: No such file or directory"),
+        (("--partitions", "0"), "--partitions"),
+        (("--on-error", "ignore"), "--on-error"),
+    ],
+)
+def test_wrong_options(relay: Run, lines: Lines, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    data = tmp_path / "in"
+    data.write_bytes(lines("insert"))
+    result = relay(*ROUTE, data, *(str(data) if argument == "IN" else argument for argument in arguments))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert data.read_bytes() == lines("insert")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("none", "No such file"), (".", "Is a directory")])
+def test_unreadable_input(relay: Run, tmp_path: Path, name: str, reason: str) -> None:
+    result = relay(*ROUTE, tmp_path / name, "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "INPUT: cannot read" in result.stderr
+    assert reason in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_option_is_a_usage_error(relay: Run) -> None:
+    result = relay("translate", "--from", "made-up")
+    assert result.exit_code == 2
+    assert "--to" in result.stderr
+
+
+def test_a_defect_asks_for_a_report(relay: Run, lines: Lines) -> None:
+    result = relay(*ROUTE, input=lines("insert", "crash"))
+    assert result.exit_code == 1
+    message = result.stderr.splitlines()[-1]
+    assert "this is a defect of relay, please report it; RELAY_TRACEBACK=1 shows where" in message
+    assert "ZeroDivisionError: stdin line 2 (t/0/11): made up" in message
+    assert "Traceback" not in result.stderr
+    assert [line["value"] for line in written(result)] == ["insert"]
+    assert "Traceback" in relay("--traceback", *ROUTE, input=lines("crash")).stderr
+
+
+def test_the_traceback_can_be_asked_for_in_the_environment(relay: Run, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_TRACEBACK", "1")
+    assert "Traceback" in relay(*ROUTE, input=lines("crash")).stderr
