@@ -25,7 +25,8 @@ _KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 5, 1
 def main() -> int:
     """Measure, print, and write the JSON file."""
     arguments = _arguments()
-    console = Console()
+    # A pipe has no width; the tables need this much.
+    console = Console(width=None if sys.stdout.isatty() else 120)
     notes = Console(stderr=True)
 
     def progress(text: str) -> None:

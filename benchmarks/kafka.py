@@ -33,6 +33,7 @@ from relay.translator import Translator
 PARTITIONS = 4
 _SOURCE = "bench-source"
 _POLL_SECONDS = 0.05
+_SETTLE_SECONDS = 0.5
 _RUN_SECONDS = 600
 _STOP_SECONDS = 60
 _WORKLOADS = ("12_bulk", "09_dml")
@@ -148,6 +149,8 @@ async def _create(servers: str, topic: str) -> None:
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs={"retention.ms": "-1"})])
     finally:
         await admin.close()
+    # The broker answers before it knows the leaders of the new partitions.
+    await asyncio.sleep(_SETTLE_SECONDS)
 
 
 class _Bench:

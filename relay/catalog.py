@@ -110,6 +110,14 @@ class Catalog(msgspec.Struct, frozen=True):
                     return version.schema
         return None
 
+    def newest(self, id: TableId) -> tuple[int | None, TableSchema | None]:  # noqa: A002
+        """The newest definition and the commit ts of its statement: what every row after that commit ts has.
+
+        The commit ts is None if there is no definition, or its statement came without one; then `table` must be asked.
+        """
+        history = self.histories.get(id.database, {}).get(id.table, ())
+        return (history[0].at.commit_ts, history[0].schema) if history else (None, None)
+
     def after(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
         """The definition after all statements up to this position, those at the position itself included."""
         history = self.histories.get(id.database, {}).get(id.table, ())

@@ -199,7 +199,7 @@ class Rows(msgspec.Struct, frozen=True):
     after: Row | None
 
 
-class RowChange(msgspec.Struct, frozen=True):
+class RowChange(msgspec.Struct, frozen=True, gc=False):
     """One row's change. `emitted_at_ns`: when the CDC tool made the message, nanoseconds since 1970.
 
     INSERT and READ have `after`, DELETE has `before`, UPDATE has both (`before` is None if the source does not say); columns that a

@@ -26,19 +26,16 @@ class Router(msgspec.Struct, frozen=True):
     partitions: int | None = None
     ddl_everywhere: bool = False
 
-    def topic_for(self, record: ConsumerRecord) -> str:
-        """The target topic's name."""
-        return record.topic if self.topic == "{topic}" else self.topic.replace("{topic}", record.topic)
-
-    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[tuple[int, Sequence[Event]]]:
-        """The events by target partition, in order; a control event may be in several groups."""
+    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[tuple[str, int, Sequence[Event]]]:
+        """Target topic, partition and the events that go there, in order; a control event may be in several groups."""
+        topic = record.topic if self.topic == "{topic}" else self.topic.replace("{topic}", record.topic)
         if self.partitions is None or not events:
-            return ((record.partition, events),) if events else ()
+            return ((topic, record.partition, events),)
         groups: dict[int, list[Event]] = {}
         for event in events:
             for partition in self._partitions_of(event, self.partitions):
                 groups.setdefault(partition, []).append(event)
-        return groups.items()
+        return [(topic, partition, group) for partition, group in groups.items()]
 
     def _partitions_of(self, event: Event, partitions: int) -> Iterable[int]:
         if isinstance(event, RowChange):

@@ -56,10 +56,8 @@ class Translator:
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
         self._strict = encode_options.strict
         self.catalog = Catalog()
-        self._events: Counter[str] = Counter()
+        self._events: Counter[Op | type[Event]] = Counter()
         self._lossy: Counter[Lossy] = Counter()
-        self._uncounted: list[Op | type[Event]] = []
-        self._uncounted_lossy: list[Lossy] = []
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
@@ -68,20 +66,18 @@ class Translator:
         """
         lossy: list[Lossy] = []
         events, catalog = self._decoder.decode(record, self.catalog, lossy)
-        topic = self._router.topic_for(record)
         out: list[ProducerRecord] = []
-        for partition, group in self._router.group(events, record):
+        for topic, partition, group in self._router.group(events, record):
             for payload in self._encoder.encode(group, record, lossy):
                 headers = _headers(record, len(out))
                 out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
         if lossy:
             if self._strict:
                 raise self._refuse(lossy)
-            self._uncounted_lossy += lossy
+            for what in lossy:
+                self._lossy[what] += 1
         for event in events:
-            self._uncounted.append(event.op if isinstance(event, RowChange) else type(event))
-        if len(self._uncounted) > _COUNT_EVERY:
-            self._count()
+            self._events[event.op if isinstance(event, RowChange) else type(event)] += 1
         self.catalog = catalog
         return out
 
@@ -89,28 +85,18 @@ class Translator:
         """Decode one record and give its canonical events, without translating them."""
         lossy: list[Lossy] = []
         events, self.catalog = self._decoder.decode(record, self.catalog, lossy)
-        self._uncounted_lossy += lossy
+        self._lossy.update(lossy)
         return events
 
     @property
     def events(self) -> Counter[str]:
-        """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark` …"""
-        self._count()
-        return self._events
+        """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        return Counter({_KINDS[kind]: count for kind, count in self._events.items()})
 
     @property
     def lossy(self) -> Counter[Lossy]:
         """What could not be carried, by kind."""
-        self._count()
-        return self._lossy
-
-    def _count(self) -> None:
-        """Add up what has happened since the last time; a Counter is too slow to ask for every row."""
-        for kind, count in Counter(self._uncounted).items():
-            self._events[_KINDS[kind]] += count
-        self._lossy.update(self._uncounted_lossy)
-        self._uncounted.clear()
-        self._uncounted_lossy.clear()
+        return self._lossy.copy()
 
     def _refuse(self, lossy: list[Lossy]) -> NotRepresentable:
         what = ", ".join(sorted(set(lossy)))
@@ -122,7 +108,6 @@ def _headers(record: ConsumerRecord, index: int) -> tuple[Header, ...]:
     return (*record.headers, mark) if record.headers else (mark,)
 
 
-_COUNT_EVERY = 10_000
 _KINDS: dict[Op | type[Event], str] = {
     Op.INSERT: "insert",
     Op.UPDATE: "update",

@@ -191,7 +191,7 @@ def _run(context: typer.Context, config: _Config) -> None:
 
 @app.command("check", epilog="Example: relay check --config relay.toml")
 def _check(context: typer.Context, config: _Config) -> None:
-    """Check a configuration and the brokers and topics it names, and say everything that is wrong."""
+    """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked."""
     from relay.cli.run import check
 
     raise finish(lambda: check(config), show_traceback=context.obj)

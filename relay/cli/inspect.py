@@ -33,15 +33,13 @@ def inspect(source: str, options: Sequence[str], input_name: str, input_format: 
         reader = RecordReader(opened.stream, opened.name, input_format)
         for record in reader:
             try:
-                events = translator.inspect(record)
+                for event in translator.inspect(record):
+                    show(event, record)  # reads the images, which may turn out to be malformed
             except CodecError as error:
                 error.add_note(f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})")
                 sys.stdout.flush()
                 say_error(describe(error))
                 status = _UNREADABLE
-                continue
-            for event in events:
-                show(event, record)
     return status
 
 

@@ -6,40 +6,19 @@ import sys
 from pathlib import Path
 
 from relay.config import Config, load_config
-from relay.errors import ConfigError, Problem
 from relay.service.app import run_service
-
-VALID = 0
 
 
 def run(config_path: Path) -> int:
-    """Run the relay until it is stopped; gives the exit status."""
-    try:
-        config = load_config(config_path)
-    except ConfigError as error:
-        _print_problems(config_path, error.problems)
-        return error.exit_status
-    return run_service(config)
+    """Run the relay until it is stopped; gives the exit status. Raises ConfigError with every problem of the configuration."""
+    return run_service(load_config(config_path))
 
 
 def check(config_path: Path) -> int:
-    """Print every problem of a configuration, or what it says; gives the exit status. No broker is asked."""
-    try:
-        config = load_config(config_path)
-    except ConfigError as error:
-        _print_problems(config_path, error.problems)
-        return error.exit_status
+    """Say what a configuration does. Raises ConfigError with every problem; no broker is asked."""
+    config = load_config(config_path)
     sys.stdout.write(f"configuration is valid\n{summary(config)}\n")
-    return VALID
-
-
-def problems_of(config_path: Path) -> list[Problem]:
-    """Give everything that is wrong with a configuration."""
-    try:
-        load_config(config_path)
-    except ConfigError as error:
-        return error.problems
-    return []
+    return 0
 
 
 def summary(config: Config) -> str:
@@ -61,9 +40,3 @@ def summary(config: Config) -> str:
 
 def _options(options: dict[str, str]) -> str:
     return " (" + ", ".join(f"{name}={value}" for name, value in sorted(options.items())) + ")" if options else ""
-
-
-def _print_problems(path: Path, problems: list[Problem]) -> None:
-    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    lines = "\n".join(f"  {problem}" for problem in problems)
-    sys.stderr.write(f"{path}: {count}\n{lines}\n")

@@ -87,6 +87,8 @@ def _problems(request: TranslateRequest) -> list[Problem]:
         problems.append(Problem("--on-error", "dead-letter needs a file to write to", "add --dead-letters FILE"))
     if request.on_error is not OnError.DEAD_LETTER and request.dead_letters is not None:
         problems.append(Problem("--dead-letters", "nothing would be written there", "add --on-error dead-letter"))
+    if request.dead_letters == STANDARD:
+        problems.append(Problem("--dead-letters", "cannot be stdout, where the output goes", "name a file"))
     files = {"INPUT": request.input, "--output": request.output, "--dead-letters": request.dead_letters or STANDARD}
     names = list(files)
     problems += [
@@ -116,6 +118,7 @@ class _Run:
         self._on_error = on_error
         self._read = 0
         self._failed = 0
+        self._stopped = False
         self._began = time.perf_counter()
 
     def all_records(self, source: Input, *, quiet: bool) -> None:
@@ -135,6 +138,7 @@ class _Run:
         except CodecError as error:
             error.add_note(self._where(record))
             if self._on_error is OnError.STOP:
+                self._stopped = True
                 raise
             self._go_on(record, error)
             return
@@ -162,6 +166,8 @@ class _Run:
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
         lines += _counts("events", self._translator.events.items())
         lines += _counts("lost", self._translator.lossy.items())
+        if self._stopped:
+            lines.append("  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on.")
         if self._failed:
             what = "written to the dead letters" if self._dead_letters is not None else "skipped"
             lines.append(f"  failed  {self._failed} {what}")

@@ -31,31 +31,34 @@ Milliseconds = Annotated[int, Meta(ge=-(1 << 43), le=(1 << 53))]
 # ---------------------------------------------------------------- message
 
 
-class Message(msgspec.Struct):
-    """A message of any producer of the family, as it travels."""
+class Message(msgspec.Struct, kw_only=True, gc=False):
+    """A message of any producer of the family, as it travels; in TiCDC's order, which msgspec then finds fastest."""
 
-    type: str
     database: str | None = None
     table: str | None = None
+    pk_names: list[str] | None = msgspec.field(name="pkNames", default=None)
     is_ddl: bool | None = msgspec.field(name="isDdl", default=None)
+    type: str
     es: Milliseconds | None = None
     ts: Milliseconds | None = None
     sql: str | None = None
-    pk_names: list[str] | None = msgspec.field(name="pkNames", default=None)
     sql_type: msgspec.Raw = msgspec.field(name="sqlType", default=msgspec.Raw(b"null"))
     mysql_type: dict[str, str] | None = msgspec.field(name="mysqlType", default=None)
-    data: list[Cells] | None = None
     old: list[Cells | None] | None = None
-    gtid: str | None = None
+    data: list[Cells] | None = None
     tidb: dict[str, Any] | None = msgspec.field(name="_tidb", default=None)
+    gtid: str | None = None
 
 
-_decoder = msgspec.json.Decoder(Message)
+_decode = msgspec.json.Decoder(Message).decode
 
 
 def parse(protocol: str, value: bytes) -> Message:
     """Parse one message, strictly or leniently. Raises Malformed."""
-    return _json.parse(protocol, value, _decoder, _tidy)
+    try:
+        return _decode(value)
+    except _json.REFUSED:
+        return _json.parse_leniently(protocol, value, Message, _tidy)
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:

@@ -11,22 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs._canal import Cells, Dialect, Message, java_sql_type
+from relay.codecs._canal import Cells, Dialect, Message, java_sql_type, position
 from relay.codecs._codec import Lossy
 from relay.errors import Malformed, NotRepresentable
-from relay.model import ABSENT, Cell, Column, ColumnType, Generated, Op, Position, Row, RowChange, Rows, TableId, TableSchema
+from relay.model import ABSENT, Cell, Column, ColumnType, Event, Generated, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.types import INTEGER_BITS, lacks_parameters, parse_type
 from relay.mysql.values import Read, TextStyle, converter, reader, writer
+from relay.records import ConsumerRecord
 
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
 _CACHED_TABLES: Final = 10_000
 #: Shapes of one table's messages that are kept ready: full rows, deletes with the key alone, old and new definition.
 _CACHED_SHAPES: Final = 8
+
+# Python 3.11 resolves `Op.UPDATE` through a descriptor, at the price of a function call; these are looked at for every row.
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
 
 # ---------------------------------------------------------------- reading
 
@@ -51,8 +56,8 @@ class WireTable(msgspec.Struct, frozen=True):
 class RowReader:
     """Understands the cells of messages that have exactly these columns, types and keys. Compiled once per table version.
 
-    `is_guessed`: the schema comes from the message itself and not from the table's DDL. `places`: where the message's columns stand in
-    the table. `custom`: columns whose text is read in another way than their type says.
+    `is_guessed`: the schema comes from the message itself and not from the table's DDL. `places`: where the message's columns
+    stand in the table. `custom`: columns whose text is read in another way than their type says.
     """
 
     def __init__(
@@ -67,16 +72,6 @@ class RowReader:
         readers = {name: custom.get(name) or reader(columns[place[name]].type, style) for name in wire.names}
         self._readers = [(name, place[name], readers[name]) for name in wire.names]
 
-    def fits(self, names: tuple[str, ...], message: Message, known: TableSchema | None) -> bool:
-        """Whether a row with these columns in this message is of this table version."""
-        wire = self.wire
-        return (
-            known is self.known
-            and names == wire.names
-            and message.mysql_type == wire.mysql_type
-            and message.pk_names == wire.pk_names
-        )
-
     def row(self, cells: Cells, part: str) -> Row:
         """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a text that its type does not allow."""
         row = self._blank.copy()
@@ -89,27 +84,28 @@ class RowReader:
         return tuple(row)
 
 
-class TextImages:
+class TextImages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A change's images as the text that came: the message's own `data` (`cells`) and `old` (None if it does not say)."""
 
-    __slots__ = ("cells", "index", "old", "op", "reader")
-
-    def __init__(self, reader: RowReader, op: Op, cells: Cells, old: Cells | None, index: int) -> None:
-        self.reader, self.op, self.cells, self.old, self.index = reader, op, cells, old, index
+    reader: RowReader
+    op: Op
+    cells: Cells
+    old: Cells | None
+    index: int
 
     @property
     def before(self) -> Row | None:
         """The row before the change; `old` laid over the new row by key presence, so that a present NULL was NULL."""
-        if self.op is Op.DELETE:
+        if self.op is _DELETE:
             return self.reader.row(self.cells, f"data[{self.index}]")
-        if self.op is not Op.UPDATE or self.old is None:
+        if self.op is not _UPDATE or self.old is None:
             return None
         return self.reader.row(self.cells | self.old, f"old[{self.index}]")
 
     @property
     def after(self) -> Row | None:
         """The row after the change."""
-        return None if self.op is Op.DELETE else self.reader.row(self.cells, f"data[{self.index}]")
+        return None if self.op is _DELETE else self.reader.row(self.cells, f"data[{self.index}]")
 
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
@@ -179,42 +175,72 @@ class RowReaders:
         self._protocol, self._style, self._custom_of = protocol, style, custom_of
         self._tables: dict[tuple[str | None, str | None], _Table] = {}
 
-    def images(
-        self, message: Message, index: int, op: Op, catalog: Catalog, at: Position, lossy: list[Lossy]
-    ) -> tuple[TableSchema, TextImages]:
-        """The table's definition and the images of one row of a message."""
-        cells = message.data[index]  # type: ignore[index]  # the caller has seen that there are rows
-        old = _old(message, index, lossy) if op is Op.UPDATE else None
-        names = tuple(cells)
-        if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
-            names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
-        reader = self._reader(message, names, catalog, at)
-        if reader.is_guessed:
-            lossy.append(Lossy.SCHEMA_GUESSED)
-        return reader.schema, TextImages(reader, op, cells, old, index)
+    def changes(
+        self, message: Message, op: Op, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> list[Event]:
+        """The row changes of a message, which must have rows."""
+        table = self._tables.get((message.database, message.table)) or self._add(message)
+        known = table.known(catalog, source, record)
+        emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
+        changes: list[Event] = []
+        for index, cells in enumerate(message.data or ()):
+            names, old = tuple(cells), None
+            if op is _UPDATE:
+                old = _old(message, index, lossy)
+                if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
+                    names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
+            found = table.fitting(message, names, known) or self._compile(table, message, names, known)
+            if found.is_guessed:
+                lossy.append(Lossy.SCHEMA_GUESSED)
+            changes.append(RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns))
+        return changes
 
-    def _reader(self, message: Message, names: tuple[str, ...], catalog: Catalog, at: Position) -> RowReader:
-        key = (message.database, message.table)
-        table = self._tables.get(key)
-        if table is None:
-            if len(self._tables) >= _CACHED_TABLES:
-                self._tables.clear()
-            table = self._tables[key] = _Table(TableId(message.database or "", message.table or ""), [])
-        known = catalog.table(table.id, at)
-        for reader in table.readers:
-            if reader.fits(names, message, known):
-                return reader
+    def _compile(self, table: _Table, message: Message, names: tuple[str, ...], known: TableSchema | None) -> RowReader:
         wire = WireTable(table.id, names, message.mysql_type, message.pk_names)
         made = RowReader(self._protocol, wire, known, self._style, self._custom_of(message))
         table.readers = [made, *table.readers[: _CACHED_SHAPES - 1]]
         return made
 
+    def _add(self, message: Message) -> _Table:
+        if len(self._tables) >= _CACHED_TABLES:
+            self._tables.clear()
+        table = _Table(TableId(message.database or "", message.table or ""))
+        self._tables[message.database, message.table] = table
+        return table
 
-class _Table(msgspec.Struct):
-    """A table's name, made once, and the readers of its messages, the newest first."""
 
-    id: TableId
-    readers: list[RowReader]
+class _Table:
+    """A table's name, made once, the readers of its messages (the newest first), and what the catalogue said last."""
+
+    def __init__(self, table: TableId) -> None:
+        self.id = table
+        self.readers: list[RowReader] = []
+        self._catalog: Catalog | None = None
+        self._newest_commit_ts: int | None = None
+        self._newest: TableSchema | None = None
+
+    def known(self, catalog: Catalog, source: Source, record: ConsumerRecord) -> TableSchema | None:
+        """The catalogue's definition for a row. Most rows are newer than all DDL: one comparison answers for them."""
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self._newest_commit_ts, self._newest = catalog.newest(self.id)
+        commit_ts = source.commit_ts
+        if commit_ts is not None and self._newest_commit_ts is not None and commit_ts > self._newest_commit_ts:
+            return self._newest
+        return catalog.table(self.id, position(source, record))
+
+    def fitting(self, message: Message, names: tuple[str, ...], known: TableSchema | None) -> RowReader | None:
+        """The reader for rows with these columns in this message, None if it is of a shape not met lately."""
+        for found in self.readers:
+            wire = found.wire
+            if (
+                known is found.known
+                and names == wire.names
+                and message.mysql_type == wire.mysql_type
+                and message.pk_names == wire.pk_names
+            ):
+                return found
+        return None
 
 
 def _old(message: Message, index: int, lossy: list[Lossy]) -> Cells | None:
@@ -230,7 +256,7 @@ def _old(message: Message, index: int, lossy: list[Lossy]) -> Cells | None:
 # ---------------------------------------------------------------- writing
 
 
-class Text(msgspec.Struct):
+class Text(msgspec.Struct, gc=False):
     """A change as text cells in column order, ready to be sent: the row, and the old row if the change has one."""
 
     writer: RowWriter
@@ -293,7 +319,8 @@ class TextPlan:
         self._differing: list[tuple[str, Callable[[str], str]]] = []
         for name, place in zip(reader.wire.names, reader.places, strict=True):
             column_type = columns[place].type
-            convert = reader.custom.get(name) or converter(column_type, reader.style, dialect.style)
+            convert = cast("Callable[[str], str] | None", reader.custom.get(name))  # they are all text to text
+            convert = convert or converter(column_type, reader.style, dialect.style)
             if convert is not None:
                 self._differing.append((name, convert))
 
@@ -336,12 +363,12 @@ class RowWriters:
             if plan is not None:
                 return plan.text(images)
         before, after = change.before, change.after
-        row = before if change.op is Op.DELETE else after
+        row = before if change.op is _DELETE else after
         if row is None:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
         writer = self.only(change.schema, self._shown(change.schema, row))
         try:
-            return Text(writer, writer.cells(row), writer.cells(before) if change.op is Op.UPDATE and before else None)
+            return Text(writer, writer.cells(row), writer.cells(before) if change.op is _UPDATE and before else None)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
 

@@ -10,7 +10,7 @@ decimals with their full scale. Verified with records of Canal 1.1.8 on MySQL 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -19,7 +19,7 @@ from msgspec import Meta
 from relay.catalog import Catalog, learn
 from relay.codecs import _canal
 from relay.codecs._canal import Dialect, Message
-from relay.codecs._canal_rows import RowReaders, RowWriters, Text
+from relay.codecs._canal_rows import RowReaders, RowWriters
 from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
@@ -39,10 +39,15 @@ _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op
 _NULL_CODES: Final = {"set": 2004, "json": 1111}
 _TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
 
+# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at for every row.
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+_COMMIT_TS: Final = Lossy.COMMIT_TS
+
 # ---------------------------------------------------------------- wire
 
 
-class _FlatMessage(msgspec.Struct):
+class _FlatMessage(msgspec.Struct, gc=False):
     """A message as relay writes it."""
 
     data: list[dict[str, Any]] | None
@@ -109,22 +114,13 @@ class Decoder:
         message = _canal.parse(NAME, record.value)
         op = _OPS.get(message.type)
         if not message.is_ddl and op is not None and message.data:
-            return self._rows_of(message, op, record, catalog, lossy), catalog
+            source = _source(message, record, is_snapshot=op is _READ)
+            return self._rows.changes(message, op, source, record, catalog, lossy), catalog
         if message.is_ddl or (message.is_ddl is None and not message.data and message.sql):
             return self._ddl(message, record, catalog, lossy)
         if op is None and message.data is None and message.sql is not None:
             return self._statement(message, record, catalog, lossy)
         raise _refuse(message, op)
-
-    def _rows_of(self, message: Message, op: Op, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> list[Event]:
-        source = _source(message, record, is_snapshot=op is Op.READ)
-        at = _canal.position(source, record)
-        emitted_at_ns = _canal.emitted_at_ns(message, record)
-        events: list[Event] = []
-        for index in range(len(message.data or ())):
-            schema, images = self._rows.images(message, index, op, catalog, at, lossy)
-            events.append(RowChange(op, schema, images, source, emitted_at_ns))
-        return events
 
     def _ddl(self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         catalog, change = self._learn(message, record, catalog)
@@ -204,63 +200,69 @@ class Encoder:
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages; see `relay.codecs._codec.Encoder`."""
-        out: list[Payload] = []
-        for group in self._groups(events):
-            event = group[0]
+        messages: list[_FlatMessage] = []
+        for event in events:
             if isinstance(event, RowChange):
-                message = self._rows(group, caused_by, lossy)  # type: ignore[arg-type]  # a group has one kind of event
+                message = self._row(event, caused_by, lossy)
+                if not messages or not self._has_joined(messages[-1], message):
+                    messages.append(message)
             elif isinstance(event, SchemaChange):
-                message = self._ddl(event, caused_by, lossy)
+                messages.append(self._ddl(event, caused_by, lossy))
             else:
                 lossy.append(_canal.UNSPEAKABLE[type(event)])
-                continue
-            out.append(Payload(None, self._to_json(message)))
-        return out
+        return [Payload(None, self._to_json(message)) for message in messages]
 
-    def _groups(self, events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-        """Rows that may share a message: neighbours of one table version and operation."""
-        if self._max_batch_size == 1 or len(events) == 1:
-            yield from ([event] for event in events)
-            return
-        group: list[Event] = []
-        for event in events:
-            if group and (len(group) == self._max_batch_size or not _share_message(group[0], event)):
-                yield group
-                group = []
-            group.append(event)
-        if group:
-            yield group
+    def _has_joined(self, last: _FlatMessage, message: _FlatMessage) -> bool:
+        """Put the row into the last message if it may have more rows and is of the same table version, operation and time.
 
-    def _rows(self, changes: Sequence[RowChange], caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
-        first = changes[0]
-        source, op = first.source, first.op
-        data, old = [], []
-        for change in changes:
-            text = self._writers.text(change)
-            data.append(text.cells)
-            if op is Op.UPDATE:
-                old.append(text.changed())
-            _count_lost(change, text, lossy)
+        `sqlType` is then the last row's, as in Canal.
+        """
+        if last.data is None or len(last.data) >= self._max_batch_size:
+            return False
+        if last.mysqlType is not message.mysqlType or (last.type, last.es) != (message.type, message.es):
+            return False
+        last.data += message.data or []
+        last.old = None if last.old is None else last.old + (message.old or [])
+        last.sqlType = message.sqlType
+        return True
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
+        source, op, table = change.source, change.op, change.schema.id
+        text = self._writers.text(change)
+        writer, cells = text.writer, text.cells
+        if writer.lacks_parameters:
+            lossy.append(Lossy.TYPE_PARAMETERS)
+        old = None
+        if op is _UPDATE:
+            if text.old is None:
+                lossy.append(Lossy.BEFORE_UNKNOWN)
+            old = [text.changed()]
+        if source.commit_ts is not None:
+            lossy.append(_COMMIT_TS)
+        if source.row_key is not None or source.extras or source.snapshot:
+            _count_rarely_lost(source, lossy)
         return _FlatMessage(
-            data,
-            first.schema.id.database,
+            [cells],
+            table.database,
             source.event_time_ns // 1_000_000,
             source.gtid or "",
             caused_by.offset,
             False,
-            text.writer.mysql_type,
-            old or None,
-            text.writer.pk_names or None,
+            writer.mysql_type,
+            old,
+            writer.pk_names or None,
             "",
-            text.writer.sql_type(text.cells),
-            first.schema.id.table,
-            first.emitted_at_ns // 1_000_000,
+            writer.sql_type(cells),
+            table.table,
+            change.emitted_at_ns // 1_000_000,
             _WORDS[op],
         )
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
         source = change.source
-        _count_lost(change, None, lossy)
+        if source.commit_ts is not None:
+            lossy.append(_COMMIT_TS)
+        _count_rarely_lost(source, lossy)
         return _FlatMessage(
             None,
             change.table.database,
@@ -279,31 +281,9 @@ class Encoder:
         )
 
 
-def _share_message(first: Event, event: Event) -> bool:
-    return (
-        isinstance(first, RowChange)
-        and isinstance(event, RowChange)
-        and first.schema is event.schema
-        and first.op is event.op
-        and first.source == event.source
-    )
-
-
-def _count_lost(event: RowChange | SchemaChange, text: Text | None, lossy: list[Lossy]) -> None:
-    source = event.source
-    if text is not None:
-        if text.writer.lacks_parameters:
-            lossy.append(Lossy.TYPE_PARAMETERS)
-        if text.old is None and event.op is Op.UPDATE:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
-    if source.commit_ts is not None:
-        lossy.append(Lossy.COMMIT_TS)
-    if source.row_key is not None:
-        lossy.append(Lossy.ROW_KEY)
-    if source.extras:
-        lossy.append(Lossy.EXTRAS)
-    if source.snapshot:
-        lossy.append(Lossy.SNAPSHOT)
+def _count_rarely_lost(source: Source, lossy: list[Lossy]) -> None:
+    rare = {Lossy.ROW_KEY: source.row_key is not None, Lossy.EXTRAS: source.extras, Lossy.SNAPSHOT: source.snapshot}
+    lossy += [what for what, is_lost in rare.items() if is_lost]
 
 
 CODEC: Final = Codec(

@@ -55,6 +55,11 @@ _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
 
+# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at for every row.
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
+_READ: Final = Op.READ
+
 # ---------------------------------------------------------------- wire
 
 
@@ -173,14 +178,7 @@ class Decoder:
             raise UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
         if not message.data:
             raise Malformed(NAME, "data", "a row message without a row")
-        source = _source(message, record, lossy)
-        emitted_at_ns = _canal.emitted_at_ns(message, record)
-        at = _canal.position(source, record)
-        events: list[Event] = []
-        for index in range(len(message.data)):
-            schema, images = self._rows.images(message, index, op, catalog, at, lossy)
-            events.append(RowChange(op, schema, images, source, emitted_at_ns))
-        return events
+        return self._rows.changes(message, op, _source(message, record, lossy), record, catalog, lossy)
 
     def _ddl(
         self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -217,13 +215,14 @@ def _tso(value: object, path: str) -> int:
 
 
 def _source(message: _canal.Message, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
-    tidb, event_time_ns = message.tidb, _canal.event_time_ns(message, record)
+    tidb, es = message.tidb, message.es
+    event_time_ns = _canal.event_time_ns(message, record) if es is None else es * 1_000_000
     if tidb is None:
         return Source("ticdc", event_time_ns)
     commit_ts = tidb.get("commitTs")
-    if commit_ts is not None:
+    if commit_ts is not None and not (type(commit_ts) is int and commit_ts >= 0):
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
-    if len(tidb) == 1 or not tidb:
+    if len(tidb) == (commit_ts is not None):
         return Source("ticdc", event_time_ns, commit_ts)
     if "claimCheckLocation" in tidb:
         raise UnsupportedMessage(
@@ -282,7 +281,7 @@ class Encoder:
             "",
             writer.sql_type(cells),
             writer.mysql_type,
-            [self._old(text, lossy)] if op is Op.UPDATE else None,
+            [self._old(text, lossy)] if op is _UPDATE else None,
             [cells],
             self._tidb(source, caused_by, lossy),
         )
@@ -292,9 +291,9 @@ class Encoder:
         text = self._writers.text(change)
         if text.writer.lacks_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        if change.op is Op.READ:
+        if change.op is _READ:
             lossy.append(Lossy.SNAPSHOT)
-        if change.op is Op.DELETE and self._options.delete_only_output_handle_key_columns:
+        if change.op is _DELETE and self._options.delete_only_output_handle_key_columns:
             key = handle_key_places(change.schema)
             text.writer = self._writers.only(change.schema, tuple(at for at in text.writer.places if at in key))
             names = [change.schema.columns[at].name for at in text.writer.places]

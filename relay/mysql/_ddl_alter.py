@@ -1,7 +1,7 @@
 """Reads the items of ALTER TABLE and the options of a table.
 
 Contract: `alter_items` gives the changes of the whole statement in their order. An item that is not known becomes an OtherChange
-and is stepped over up to the next comma, so that one new option of a newer server does not hide the columns that the statement adds.
+and is stepped over up to the next comma, so that one new option of a newer server does not hide the columns that are added.
 Source: MySQL Reference Manual 8.4 §15.1.9 (ALTER TABLE), TiDB "ALTER TABLE".
 """
 
@@ -42,9 +42,8 @@ def alter_items(cursor: Cursor) -> tuple[Change, ...]:
     changes: list[Change] = []
     while not cursor.at_end():
         changes += _item(cursor)
-        if not cursor.accept(",") and not cursor.at_end():
-            # Options follow one another without a comma, and a closing parenthesis too much is not ours to judge.
-            cursor.take()
+        # Options follow one another without a comma.
+        cursor.accept(",")
     return tuple(changes) or (OtherChange(DdlKind.ALTER_TABLE_OPTION),)
 
 
@@ -59,6 +58,13 @@ def _item(cursor: Cursor) -> list[Change]:
     elif cursor.look() in {"PARTITION", "REMOVE"}:  # `ADD COLUMN … PARTITION BY …` needs no comma (MySQL's grammar)
         found += _item(cursor)
     return found
+
+
+def _set(cursor: Cursor) -> list[Change]:
+    """TiDB: SET TIFLASH REPLICA 2 LOCATION LABELS 'a', 'b'."""
+    while not cursor.at_item_end() or (cursor.look() == "," and cursor.peek(1).kind == "string"):
+        cursor.skip()
+    return [OtherChange(DdlKind.ALTER_TABLE_OPTION)]
 
 
 def _add(cursor: Cursor) -> list[Change]:
@@ -102,6 +108,8 @@ def _drop(cursor: Cursor) -> list[Change]:
     if cursor.accept_any("INDEX", "KEY"):
         cursor.accept("IF", "EXISTS")
         return [drop_index(cursor)]
+    if cursor.look() == "PARTITION":
+        return _of_partition(DdlKind.DROP_PARTITION)(cursor)
     if cursor.accept("CONSTRAINT"):
         cursor.accept("IF", "EXISTS")
         return [DropIndex(cursor.name(), is_constraint=True)]
@@ -116,7 +124,6 @@ def _drop(cursor: Cursor) -> list[Change]:
 
 
 _DROPPED: Final = {
-    ("PARTITION",): DdlKind.DROP_PARTITION,
     ("FOREIGN", "KEY"): DdlKind.DROP_FOREIGN_KEY,
     ("CHECK",): DdlKind.DROP_CHECK,
     ("STATS_EXTENDED", "IF"): DdlKind.OTHER,
@@ -247,6 +254,7 @@ _ITEMS: Final[dict[str, Callable[[Cursor], list[Change]]]] = {
     "EXCHANGE": _exchange,
     "REMOVE": _remove,
     "FORCE": _force,
+    "SET": _set,
     "PARTITION": _partition,
     "TRUNCATE": _of_partition(DdlKind.TRUNCATE_PARTITION),
     "REORGANIZE": _of_partition(DdlKind.REORGANIZE_PARTITION),
@@ -272,8 +280,10 @@ _OPTION_KINDS: Final = {
     "TTL_ENABLE": DdlKind.ALTER_TTL,
     "TTL_JOB_INTERVAL": DdlKind.ALTER_TTL,
 }
-#: Table options that stand alone or take a value without `=`.
-_PLAIN_OPTIONS: Final = frozenset({"ENABLE", "DISABLE", "CACHE", "NOCACHE", "PLACEMENT", "ATTRIBUTES", "ENGINE", "COMPRESSION"})
+#: Table options that are known where no `=` shows that they are one.
+_PLAIN_OPTIONS: Final = frozenset(
+    {"ENABLE", "DISABLE", "CACHE", "NOCACHE", "PLACEMENT", "ATTRIBUTES", "ENGINE", "ROW_FORMAT", "KEY_BLOCK_SIZE", "TABLESPACE"}
+)
 
 
 def table_options(cursor: Cursor) -> list[Change]:
@@ -283,7 +293,7 @@ def table_options(cursor: Cursor) -> list[Change]:
         change = table_option(cursor)
         if change is not None and change not in changes:
             changes.append(change)
-    return _merged(changes)
+    return merged(changes)
 
 
 def table_option(cursor: Cursor) -> Change | None:
@@ -311,6 +321,8 @@ def _skip_value(cursor: Cursor) -> bool:
     """Step over `= value`, or over a value that is not the next option; an expression such as `at + INTERVAL 1 DAY` goes whole."""
     has_equals = cursor.accept("=")
     if not has_equals:
+        if cursor.accept("POLICY"):
+            return _skip_value(cursor)
         if not cursor.at_item_end() and cursor.peek(1).text != "=":
             cursor.skip()
         return False
@@ -323,7 +335,7 @@ def _skip_value(cursor: Cursor) -> bool:
     return True
 
 
-def _merged(changes: list[Change]) -> list[Change]:
+def merged(changes: list[Change]) -> list[Change]:
     """CHARSET and COLLATE behind one another are one change."""
     charsets = [change for change in changes if isinstance(change, TableCharset)]
     if len(charsets) < 2:

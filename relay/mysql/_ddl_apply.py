@@ -143,7 +143,7 @@ class _Alteration:
             # The columns keep the charset that they had from the table; it must be said now, where it was not said before.
             for slot in self.slots:
                 slot.column = msgspec.structs.replace(slot.column, type=_pinned(slot.column.type, self.charset, self.collation))
-        self.charset, self.collation = charset or self.charset, change.collation
+        self.charset, self.collation = charset, change.collation
         if change.convert:
             for slot in self.slots:
                 slot.column = msgspec.structs.replace(slot.column, type=settled(_without_charset(slot.column.type), charset))
@@ -244,7 +244,7 @@ def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
     A collation implies its charset. Charset `binary` makes binary types of character types; TEXT(n) and BLOB(n) become the smallest
     type that holds n characters (MySQL Reference Manual §13.3.1, §13.3.4).
     """
-    if column_type.base not in CHARS | BINARIES:
+    if not _has_charset(column_type) and column_type.base not in BINARIES:
         return column_type
     charset = column_type.charset or _charset_of(column_type.collation)
     effective = charset or table_charset

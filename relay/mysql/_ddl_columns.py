@@ -18,6 +18,8 @@ from relay.mysql.types import parse_type, with_implied_parameters
 
 #: The words that may follow the first word of a type and belong to its name (`double precision`, `national char varying`).
 _TYPE_WORDS: Final = frozenset({"PRECISION", "VARYING", "VARCHAR", "VARBINARY", "BYTE", "CHAR", "CHARACTER"})
+#: Where a column's attributes end before the item does, in ALTER TABLE.
+_STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
@@ -37,7 +39,7 @@ class _Definition:
 
     def read(self) -> ColumnDefinition:
         self._read_type()
-        while not self.cursor.at_item_end() and self.cursor.look() not in {"FIRST", "AFTER"}:
+        while not self.cursor.at_item_end() and self.cursor.look() not in _STOPS:
             attribute = _ATTRIBUTES.get(self.cursor.look())
             self.cursor.skip()
             if attribute is not None:
@@ -63,8 +65,11 @@ class _Definition:
             self.type_text += " " + cursor.take().text
         if cursor.look() == "(":
             self.type_text += _type_arguments(cursor)
-        if self.type_text.upper() == "SERIAL":
+        first = self.type_text.upper().partition(" ")[0].partition("(")[0]
+        if first == "SERIAL":
             self.serial()
+        elif first in {"NATIONAL", "NCHAR", "NVARCHAR"}:
+            self.type_text += " character set utf8mb3"
 
     def _type(self) -> ColumnType:
         try:

@@ -15,7 +15,7 @@ from typing import Final
 
 from relay.errors import DdlNotUnderstood
 from relay.model import DdlKind
-from relay.mysql._ddl_alter import alter_items, drop_index, table_name, table_option
+from relay.mysql._ddl_alter import alter_items, drop_index, merged, table_name, table_option
 from relay.mysql._ddl_apply import alter_table, define_table
 from relay.mysql._ddl_columns import column_definition, index_name, key_columns, key_or_constraint
 from relay.mysql._ddl_statements import (
@@ -241,18 +241,19 @@ def _elements(cursor: Cursor) -> list[Change]:
 
 def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
     """Read the options behind the columns into `changes`; True if a query follows, from which the table gets more columns."""
-    in_partitions = False
-    while not cursor.at_end():
-        if cursor.look() in {"AS", "SELECT"}:
-            return True
+    options: list[Change] = []
+    in_partitions = is_query = False
+    while not cursor.at_end() and not is_query:
+        is_query = cursor.look() in {"AS", "SELECT"}
         in_partitions = in_partitions or cursor.look() == "PARTITION"
         if in_partitions or cursor.look() not in {"DEFAULT", "CHARACTER", "CHAR", "CHARSET", "COLLATE", "COMMENT"}:
             cursor.skip()
             continue
         change = table_option(cursor)
         if isinstance(change, (TableCharset, TableComment)):
-            changes.append(change)
-    return False
+            options.append(change)
+    changes += merged(options)
+    return is_query
 
 
 def _drop(cursor: Cursor) -> Statement:

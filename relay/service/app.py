@@ -109,17 +109,11 @@ def _client_logs(log: Log) -> Iterator[None]:
 def _record_refused(refused: RecordRefused, log: Log) -> int:
     """Say which record it is; its position is what an operator needs, and its content is never logged."""
     error = refused.error
-    known = isinstance(error, RelayError)
-    log.error(
-        "record.refused",
-        topic=refused.topic,
-        partition=refused.partition,
-        offset=refused.offset,
-        code=error.code if known else "defect",
-        message=str(error) if known else type(error).__name__,
-    )
-    if known:
+    place = f"{refused.topic}/{refused.partition}"
+    if isinstance(error, RelayError):
+        log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=str(error))
         return error.exit_status
+    log.error("record.refused", partition=place, offset=refused.offset, code="defect", message=type(error).__name__)
     _log_defect(error, log)
     return DEFECT
 

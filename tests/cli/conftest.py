@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +26,7 @@ from relay.model import (
     Op,
     Row,
     RowChange,
+    Rows,
     SchemaChange,
     Source,
     TableId,
@@ -58,7 +59,7 @@ class MadeUpOptions(Options, frozen=True):
 
 
 class Decoder:
-    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:  # noqa: ARG002
         word = (record.value or b"nothing").decode(errors="replace")
         if word == "crash":
             raise ZeroDivisionError("made up")
@@ -71,33 +72,49 @@ class Encoder:
     def __init__(self, options: MadeUpOptions) -> None:
         self._terse = options.mode == "terse"
 
-    def encode(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
-        if isinstance(event, Watermark):
-            lossy.append(Lossy.WATERMARK)
-            return []
-        if isinstance(event, TransactionMark):
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        if any(isinstance(event, TransactionMark) for event in events):
             raise NotRepresentable("made-up", "", "no word for it")
-        return [Payload(None if self._terse else caused_by.key, caused_by.value)]
+        lossy += [Lossy.WATERMARK for event in events if isinstance(event, Watermark)]
+        key = None if self._terse else caused_by.key
+        return [Payload(key, caused_by.value) for event in events if not isinstance(event, Watermark)]
 
 
+class LazyImages:
+    """Images that turn out to be malformed when they are read."""
+
+    @property
+    def before(self) -> Row | None:
+        return None
+
+    @property
+    def after(self) -> Row | None:
+        raise Malformed("made-up", "data[0].id", "is no number")
+
+
+_DDL = "CREATE TABLE\n`orders`\x1b"
 EVENTS: dict[str, list[Event]] = {
-    "insert": [RowChange(Op.INSERT, SCHEMA, None, BEFORE, SOURCE, TIME_NS)],
-    "update": [RowChange(Op.UPDATE, SCHEMA, BEFORE, AFTER, SOURCE, TIME_NS)],
-    "ddl": [
-        SchemaChange("CREATE TABLE\n`orders`\x1b", SCHEMA.id, (DdlKind.CREATE_TABLE,), "CREATE", SOURCE, TIME_NS, after=SCHEMA)
-    ],
+    "insert": [RowChange(Op.INSERT, SCHEMA, Rows(None, BEFORE), SOURCE, TIME_NS)],
+    "update": [RowChange(Op.UPDATE, SCHEMA, Rows(BEFORE, AFTER), SOURCE, TIME_NS)],
+    "ddl": [SchemaChange(_DDL, SCHEMA.id, (DdlKind.CREATE_TABLE,), "CREATE", SOURCE, TIME_NS, after=SCHEMA)],
+    "lazy": [RowChange(Op.INSERT, SCHEMA, LazyImages(), SOURCE, TIME_NS)],
     "watermark": [Watermark(SOURCE, TIME_NS)],
     "begin": [TransactionMark(is_begin=True, id="a:1", source=SOURCE, emitted_at_ns=TIME_NS)],
     "nothing": [],
 }
+
+
+def _carries(options: MadeUpOptions) -> Carries:
+    plain = options.mode == "plain"
+    return Carries(Before.FULL if plain else Before.NONE, **_ALL | {"gtid": plain})
+
+
 _ALL = {name: True for name in Carries.__struct_fields__ if name != "before"}
 CODEC = Codec(
     name="made-up",
     title="a protocol of the tests",
     options=MadeUpOptions,
-    carries=lambda options: Carries(
-        Before.FULL if options.mode == "plain" else Before.NONE, **_ALL | {"gtid": options.mode == "plain"}
-    ),
+    carries=_carries,
     decoder=lambda _: Decoder(),
     encoder=Encoder,
     ddl_everywhere=True,

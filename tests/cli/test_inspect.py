@@ -19,15 +19,15 @@ INSPECT = ("inspect", "--from", "made-up")
 def test_an_update(relay: Run, lines: Lines) -> None:
     result = relay(*INSPECT, input=lines("update"))
     assert result.exit_code == 0
+    times = [f"{word} 2026-01-15 10:20:30.123 UTC" for word in ("changed", "sent")]
     assert result.stdout.splitlines() == [
         "update    shop.orders  t/0/10",
-        "  commit ts 463603228716335105 (2026-01-15 10:20:30.123 UTC)  changed 2026-01-15 10:20:30.123 UTC"
-        "  sent 2026-01-15 10:20:30.123 UTC  gtid a:1",
-        "     column    type             before      after",
-        "     id (key)  bigint unsigned  1           1",
-        "  *  price     decimal(10,2)    1.10        1.20",
-        '  *  name      varchar(20)      "a\\x1b\'"    NULL',
-        "  *  blob      blob             X'00FF'     ABSENT",
+        "  commit ts 463594436722163713 (2026-01-15 10:20:30.123 UTC)  " + "  ".join(times) + "  gtid a:1",
+        "     column    type             before    after",
+        "     id (key)  bigint unsigned  1         1",
+        "  *  price     decimal(10,2)    1.10      1.20",
+        '  *  name      varchar(20)      "a\\x1b\'"  NULL',
+        "  *  blob      blob             X'00FF'   ABSENT",
         "",
     ]
 
@@ -81,6 +81,14 @@ def test_an_unreadable_record_is_reported_and_passed_over(relay: Run, lines: Lin
     assert result.exit_code == 2
     assert f"error: {tmp_path / 'in'} line 1 (t/0/10): made-up: word[0]: is bad" in result.stderr
     assert "insert    shop.orders" in result.stdout
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_value_that_turns_out_to_be_malformed_is_reported_too(relay: Run, lines: Lines, form: tuple[str, ...]) -> None:
+    result = relay(*INSPECT, *form, input=lines("lazy", "insert"))
+    assert result.exit_code == 2
+    assert "error: stdin line 1 (t/0/10): made-up: data[0].id: is no number" in result.stderr
+    assert result.stdout.count("shop") == 1
 
 
 def test_values_and_wrong_options(relay: Run) -> None:

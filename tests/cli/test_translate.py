@@ -111,20 +111,10 @@ def test_options_reach_the_codec(relay: Run, lines: Lines) -> None:
 
 
 def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
-    arguments = [
-        "--from",
-        "made-down",
-        "--to",
-        "made-up",
-        "--from-option",
-        "novalue",
-        "--to-option",
-        "mod=x",
-        "--to-option",
-        "strict=maybe",
-    ]
-    more = ["--to-option", "mode=plain", "--to-option", "mode=plain", "--topic", "a b", "--on-error", "dead-letter"]
-    result = relay("translate", *arguments, *more, "--output", tmp_path / "out", input=b"")
+    route = ["--from", "made-down", "--to", "made-up", "--topic", "a b", "--on-error", "dead-letter"]
+    options = ["mod=x", "strict=maybe", "mode=plain", "mode=plain"]
+    arguments = [*route, "--from-option", "novalue", *(word for option in options for word in ("--to-option", option))]
+    result = relay("translate", *arguments, "--output", tmp_path / "out", input=b"")
     assert result.exit_code == 2
     assert not (tmp_path / "out").exists()
     for expected in (
@@ -143,6 +133,7 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--dead-letters", "d"), "--dead-letters: nothing would be written there (add --on-error dead-letter)"),
+        (("--on-error", "dead-letter", "--dead-letters", "-"), "--dead-letters: cannot be stdout"),
         (("--output", "IN"), "--output: is the same file as INPUT"),
         (("--on-error", "dead-letter", "--dead-letters", "IN"), "--dead-letters: is the same file as INPUT"),
         (("--output", "no/where"), "--output: cannot write no/where: No such file or directory"),

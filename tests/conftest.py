@@ -1,0 +1,158 @@
+"""A real Apache Kafka for the whole run, and helpers around it. Topic names are unique, so that tests do not meet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+
+from relay.config import Config
+from relay.demo.kafka import Cluster, DemoExtraMissing
+from relay.records import ConsumerRecord
+
+DEADLINE_SECONDS = 60
+
+
+class Kafka:
+    """A broker as tests need it: topics made, filled and read back, committed offsets seen."""
+
+    def __init__(self, bootstrap_servers: str, admin: Any) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._admin = admin
+
+    async def topic(self, partitions: int = 1, **configs: str) -> str:
+        """Create a topic; `max_message_bytes="1000"` sets max.message.bytes."""
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        await self._admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
+        await self.until(lambda: self._has_leaders(name, partitions))
+        return name
+
+    async def _has_leaders(self, name: str, partitions: int) -> bool:
+        (found,) = await self._admin.describe_topics([name])
+        return len(found["partitions"]) == partitions and all(each["leader"] >= 0 for each in found["partitions"])
+
+    async def produce(self, topic: str, records: Iterable[ConsumerRecord]) -> None:
+        """Write records to `topic`, each to its own partition, with timestamps and headers as they are."""
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, enable_idempotence=True) as producer:
+            batches: dict[int, Any] = {}
+            waiting = []
+            for record in records:
+                fields = {
+                    "timestamp": record.timestamp_ms,
+                    "key": record.key,
+                    "value": record.value,
+                    "headers": list(record.headers),
+                }
+                batch = batches.setdefault(record.partition, producer.create_batch())
+                if batch.append(**fields) is None:
+                    waiting.append(await producer.send_batch(batch, topic, partition=record.partition))
+                    batch = batches[record.partition] = producer.create_batch()
+                    assert batch.append(**fields) is not None
+            for partition, batch in batches.items():
+                batch.close()
+                waiting.append(await producer.send_batch(batch, topic, partition=partition))
+            await asyncio.gather(*waiting)
+
+    async def partitions(self, topic: str) -> list[TopicPartition]:
+        """Give a topic's partitions."""
+        (found,) = await self._admin.describe_topics([topic])
+        return [TopicPartition(topic, number) for number in range(len(found["partitions"]))]
+
+    async def read(self, topic: str, at_least: int = 0) -> list[ConsumerRecord]:
+        """Read a topic from its beginning to its end, once it holds at least so many records; ordered by partition and offset."""
+        partitions = await self.partitions(topic)
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, auto_offset_reset="earliest")
+        async with consumer:
+            await self.until(lambda: self._holds(consumer, partitions, at_least))
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            found = []
+            while any([await consumer.position(partition) < end for partition, end in ends.items()]):
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += [_record(record) for record in records]
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    async def _holds(self, consumer: Any, partitions: list[TopicPartition], at_least: int) -> bool:
+        return sum((await consumer.end_offsets(partitions)).values()) >= at_least
+
+    async def length(self, topic: str) -> int:
+        """Count the records of a topic."""
+        async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers) as consumer:
+            return sum((await consumer.end_offsets(await self.partitions(topic))).values())
+
+    async def delete_before(self, topic: str, offset: int) -> None:
+        """Delete the records of partition 0 below an offset, as retention does."""
+        await self._admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})
+
+    async def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """Give a group's committed offsets."""
+        offsets = await self._admin.list_consumer_group_offsets(group)
+        return {(partition.topic, partition.partition): committed.offset for partition, committed in offsets.items()}
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = DEADLINE_SECONDS) -> None:
+        """Ask again and again until it is so; fail at the deadline."""
+        deadline = time.monotonic() + seconds
+        while not await condition():
+            assert time.monotonic() < deadline, f"not so within {seconds} s"
+            await asyncio.sleep(0.05)
+
+
+def _record(record: Any) -> ConsumerRecord:
+    headers = tuple(record.headers)
+    return ConsumerRecord(
+        record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers
+    )
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[str]:
+    """Start Apache Kafka; gives its address."""
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True))
+        try:
+            cluster = stack.enter_context(Cluster(Path(home) / "kafka"))
+        except DemoExtraMissing as error:
+            if os.environ.get("CI"):
+                pytest.fail(str(error))
+            pytest.skip(str(error))
+        yield cluster.bootstrap_servers
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def kafka(broker: str) -> AsyncIterator[Kafka]:
+    """Give helpers for the broker of this run."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    yield Kafka(broker, admin)
+    await admin.close()
+
+
+@pytest.fixture
+def make_config(broker: str) -> Callable[..., Config]:
+    """Make a configuration for two topics; `source_start="latest"` sets `start` in [source]."""
+
+    def make(source: str, target: str, **settings: Any) -> Config:
+        tables: dict[str, dict[str, Any]] = {
+            "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+            "source": {"bootstrap_servers": broker, "topics": [source], "group_id": f"g-{uuid.uuid4().hex[:12]}"},
+            "target": {"topic": target},
+            "delivery": {"commit_interval_seconds": 0.2, "drain_timeout_seconds": 20.0},
+        }
+        for name, value in settings.items():
+            table, _, key = name.partition("_")
+            tables[table][key] = value
+        return Config(**tables)  # type: ignore[arg-type]  # pydantic reads the tables
+
+    return make

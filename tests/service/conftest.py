@@ -1,0 +1,93 @@
+"""A translator without a codec, a log that can be asked, and a relay that runs beside the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from relay.config import Config
+from relay.errors import Malformed
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.app import run_until
+from relay.service.logs import Log
+from relay.translator import SOURCE_HEADER
+
+
+class Echo:
+    """Writes every record as it is, marked with where it comes from, and refuses the value `poison`."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.grow: dict[bytes, int] = {}
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        if record.value == b"poison":
+            raise Malformed("echo", "value", "is poison")
+        value = b"x" * self.grow[record.value] if record.value in self.grow else record.value
+        mark = (SOURCE_HEADER, f"{record.topic}/{record.partition}/{record.offset}/0".encode())
+        headers = (*record.headers, mark)
+        return [ProducerRecord(self.topic, record.partition, record.timestamp_ms, record.key, value, headers)]
+
+
+class ListLog(Log):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        self._text = io.StringIO()
+        super().__init__(self._text)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [orjson.loads(line) for line in self._text.getvalue().splitlines()]
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        return [each for each in self.events if each["event"] == event]
+
+
+class Running:
+    """A relay in a task; `stop` gives its exit status."""
+
+    def __init__(self, config: Config, translator: Any) -> None:
+        self.config, self.log = config, ListLog()
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(run_until(self._stop, config, self.log, translator))
+
+    async def ended(self) -> int:
+        """Wait until it ends by itself."""
+        async with asyncio.timeout(60):
+            return await self._task
+
+    async def stop(self) -> int:
+        self._stop.set()
+        return await self.ended()
+
+
+@pytest.fixture
+def echo() -> Callable[[str], Echo]:
+    return Echo
+
+
+@pytest.fixture
+def list_log() -> ListLog:
+    return ListLog()
+
+
+@pytest.fixture
+async def run_relay() -> AsyncIterator[Callable[..., Running]]:
+    """Start relays beside the test; those that are still running are stopped after it."""
+    running: list[Running] = []
+
+    def start(config: Config, translator: Any) -> Running:
+        running.append(Running(config, translator))
+        return running[-1]
+
+    yield start
+    for each in running:
+        with contextlib.suppress(Exception):
+            await each.stop()
