@@ -34,7 +34,8 @@ class Kafka:
     async def topic(self, partitions: int = 1, **configs: str) -> str:
         """Create a topic; `max_message_bytes="1000"` sets max.message.bytes."""
         name = f"t-{uuid.uuid4().hex[:12]}"
-        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        # Retention goes by the records' own timestamps, and those of the tests are old.
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
         await self._admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
         await self.until(lambda: self._has_leaders(name, partitions))
         return name
@@ -111,9 +112,7 @@ class Kafka:
 
 def _record(record: Any) -> ConsumerRecord:
     headers = tuple(record.headers)
-    return ConsumerRecord(
-        record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers
-    )
+    return ConsumerRecord(record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """What can be typed: the commands, their arguments and their help. What they do lies in the modules they call.
 
-Those modules are imported by the command that needs them: `relay --help` loads no codec, `relay translate` no Kafka client.
+Those modules are imported by the command that needs them, so that `relay translate` loads no Kafka client.
 """
 
 from __future__ import annotations

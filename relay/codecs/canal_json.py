@@ -19,7 +19,8 @@ from msgspec import Meta
 from relay.catalog import Catalog, learn
 from relay.codecs import _canal
 from relay.codecs._canal import Dialect, Message
-from relay.codecs._canal_rows import RowReaders, RowWriters
+from relay.codecs._canal_rows import RowReaders
+from relay.codecs._canal_writers import RowWriters
 from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId

@@ -20,7 +20,8 @@ from msgspec import UNSET, Meta, UnsetType
 from relay.catalog import Catalog, learn
 from relay.codecs import _canal
 from relay.codecs._canal import Dialect
-from relay.codecs._canal_rows import RowReaders, RowWriters, Text
+from relay.codecs._canal_rows import RowReaders
+from relay.codecs._canal_writers import RowWriters, Text
 from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
 from relay.codecs._ticdc import (
     bare_type_text,
@@ -54,6 +55,7 @@ _QUERY_KINDS: Final = frozenset(
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
+_TSO_END: Final = 1 << 64
 
 # Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
@@ -209,7 +211,7 @@ def _tso(value: object, path: str) -> int:
     """A TSO, also one that the lenient parser kept as text."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value) if len(value) <= 20 else None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _TSO_END:
         raise Malformed(NAME, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
     return value
 
@@ -220,7 +222,7 @@ def _source(message: _canal.Message, record: ConsumerRecord, lossy: list[Lossy])
     if tidb is None:
         return Source("ticdc", event_time_ns)
     commit_ts = tidb.get("commitTs")
-    if commit_ts is not None and not (type(commit_ts) is int and commit_ts >= 0):
+    if commit_ts is not None and not (type(commit_ts) is int and 0 <= commit_ts < _TSO_END):
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
     if len(tidb) == (commit_ts is not None):
         return Source("ticdc", event_time_ns, commit_ts)

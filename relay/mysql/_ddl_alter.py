@@ -42,8 +42,9 @@ def alter_items(cursor: Cursor) -> tuple[Change, ...]:
     changes: list[Change] = []
     while not cursor.at_end():
         changes += _item(cursor)
-        # Options follow one another without a comma.
-        cursor.accept(",")
+        if cursor.look() == ")":
+            raise DdlNotUnderstood("a parenthesis is closed that was not opened")
+        cursor.accept(",")  # options follow one another without one
     return tuple(changes) or (OtherChange(DdlKind.ALTER_TABLE_OPTION),)
 
 
@@ -288,12 +289,12 @@ _PLAIN_OPTIONS: Final = frozenset(
 
 def table_options(cursor: Cursor) -> list[Change]:
     """Read table options up to the next comma: one change of each kind, in order."""
-    changes: list[Change] = []
+    changes: dict[Change, None] = {}
     while not cursor.at_item_end() and cursor.look() not in _ITEMS:
         change = table_option(cursor)
-        if change is not None and change not in changes:
-            changes.append(change)
-    return merged(changes)
+        if change is not None:
+            changes[change] = None
+    return merged(list(changes))
 
 
 def table_option(cursor: Cursor) -> Change | None:
@@ -319,10 +320,8 @@ def table_option(cursor: Cursor) -> Change | None:
 
 def _skip_value(cursor: Cursor) -> bool:
     """Step over `= value`, or over a value that is not the next option; an expression such as `at + INTERVAL 1 DAY` goes whole."""
-    has_equals = cursor.accept("=")
-    if not has_equals:
-        if cursor.accept("POLICY"):
-            return _skip_value(cursor)
+    cursor.accept("POLICY")
+    if not cursor.accept("="):
         if not cursor.at_item_end() and cursor.peek(1).text != "=":
             cursor.skip()
         return False

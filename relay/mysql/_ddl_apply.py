@@ -38,6 +38,8 @@ _CHARACTER_BYTES: Final = {
     "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2, "cp932": 2, "euckr": 2,
     "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
 }  # fmt: skip
+#: More than this no statement can do: a table has at most 4096 columns and 64 keys.
+_CHANGES: Final = 5000
 #: The four sizes of TEXT and BLOB by the bytes that they hold.
 _SIZES: Final = (("tiny", 2**8 - 1), ("", 2**16 - 1), ("medium", 2**24 - 1), ("long", 2**32 - 1))
 
@@ -82,6 +84,8 @@ class _Alteration:
         self.uniques = [(key.name, [self._before(name) for name in key.columns]) for key in schema.unique_keys]
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
+        if len(changes) > _CHANGES:
+            raise _Inconsistent
         for phase in (_TABLE, _OLD, _NEW, _KEYS):
             for change in changes:
                 if isinstance(change, phase):
@@ -170,10 +174,8 @@ class _Alteration:
 
     def _add_column(self, change: AddColumn) -> None:
         column = self._column(change.definition)
-        if self._has(column.name):
-            if change.tolerant:
-                return
-            raise _Inconsistent
+        if change.tolerant and self._has(column.name):
+            return
         slot = _Slot("", column)
         self._insert(slot, change.after)
         self._column_keys(slot, change.definition)

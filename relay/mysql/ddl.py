@@ -75,7 +75,7 @@ def _read(sql: str, *, backslash_escapes: bool) -> Ddl:
             continue
         reader = _STATEMENTS.get(cursor.look())
         if reader is None:
-            raise DdlNotUnderstood(f"a statement that begins with {cursor.look() or cursor.peek().kind}")
+            raise DdlNotUnderstood(f"a statement that begins with {cursor.look()[:32] or cursor.peek().kind}")
         cursor.take()
         statements.append(reader(cursor))
         if not cursor.at_end():
@@ -212,13 +212,15 @@ def _create_table(cursor: Cursor) -> Statement:
         _skip_rest(cursor)
         return CreateTableLike(table, like, if_not_exists)
     changes: list[Change] = []
-    is_query = cursor.look() != "(" or cursor.look(1) in _QUERY
-    if not is_query:
+    is_query = cursor.look() == "(" and cursor.look(1) in _QUERY
+    if cursor.look() == "(" and not is_query:
         changes += _elements(cursor)
-        is_query = _table_options(cursor, changes)
+    is_query = is_query or _table_options(cursor, changes)
     _skip_rest(cursor)
     if is_query:
         return CreateTableAs(table, if_not_exists)
+    if not any(isinstance(change, AddColumn) for change in changes):
+        raise DdlNotUnderstood("a table without columns")
     return CreateTable(table, tuple(changes), if_not_exists)
 
 
@@ -244,7 +246,7 @@ def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
     options: list[Change] = []
     in_partitions = is_query = False
     while not cursor.at_end() and not is_query:
-        is_query = cursor.look() in {"AS", "SELECT"}
+        is_query = cursor.look() in {"AS", "SELECT", "TABLE", "VALUES"}
         in_partitions = in_partitions or cursor.look() == "PARTITION"
         if in_partitions or cursor.look() not in {"DEFAULT", "CHARACTER", "CHAR", "CHARSET", "COLLATE", "COMMENT"}:
             cursor.skip()
@@ -276,7 +278,7 @@ def _drop(cursor: Cursor) -> Statement:
         _skip_rest(cursor)
         return AlterTable(table, (change,))
     if word not in _DROPPED:
-        raise DdlNotUnderstood(f"DROP {word}")
+        raise DdlNotUnderstood(f"DROP {word[:32]}")
     names = _names(cursor)
     return OtherStatement(_DROPPED[word], () if word == "TRIGGER" else names)
 
@@ -304,7 +306,7 @@ def _alter(cursor: Cursor) -> Statement:
 
 def _rename(cursor: Cursor) -> Statement:
     if not cursor.accept_any("TABLE", "TABLES"):
-        raise DdlNotUnderstood(f"RENAME {cursor.look()}")
+        raise DdlNotUnderstood("RENAME of something else than a table")
     cursor.accept("IF", "EXISTS")
     pairs = []
     while True:

@@ -1,0 +1,183 @@
+"""The demo: a real Kafka, captured TiCDC records, the relay in this process, and a look at both topics.
+
+Everything is ended and removed when it is over, also on Ctrl-C, SIGTERM and failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from rich.console import Console
+from rich.markup import escape
+
+from relay.config import Config
+from relay.demo.capture import PARTITIONS, captured_records, is_ddl
+from relay.demo.kafka import Cluster
+from relay.demo.show import Pair, console, show_pair, show_summary, telling
+from relay.errors import DeliveryFailed
+from relay.records import ConsumerRecord
+from relay.service.app import run_until
+from relay.service.logs import Log
+from relay.translator import SOURCE_HEADER, Translator
+
+SOURCE_TOPIC, TARGET_TOPIC, GROUP = "ticdc", "ticdc.canal-json", "relay-demo"
+PATIENCE_SECONDS = 60.0
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def play(*, keep: bool) -> int:
+    """Run the demo; with `keep` stay up until Ctrl-C. Gives the exit status."""
+    out = console()
+    with _signals_interrupt(), tempfile.TemporaryDirectory(prefix="relay-demo-", ignore_cleanup_errors=True) as folder:
+        started = time.monotonic()
+        with Cluster(Path(folder, "kafka"), progress=lambda text: out.print(f"[dim]{escape(text)} …[/dim]")) as cluster:
+            out.print(f"Apache Kafka is ready at {cluster.bootstrap_servers} ({time.monotonic() - started:.1f} s)\n")
+            with Path(folder, "relay.log").open("w") as log:
+                return asyncio.run(_Demo(out, cluster.bootstrap_servers, Log(log)).run(keep=keep))
+
+
+@contextlib.contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Let signals that would end Python on the spot end the demo as Ctrl-C does: nothing may be left running."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in _ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Demo:
+    def __init__(self, out: Console, servers: str, log: Log) -> None:
+        self._out, self._servers, self._log = out, servers, log
+        self._config = Config.model_validate(
+            {
+                "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+                "source": {"bootstrap_servers": servers, "topics": [SOURCE_TOPIC], "group_id": GROUP},
+                "target": {"topic": TARGET_TOPIC},
+                "delivery": {"commit_interval_seconds": 0.2},
+            }
+        )
+        self._translator: Translator = self._config.translator()
+        self._written: dict[str, ConsumerRecord] = {}
+
+    async def run(self, *, keep: bool) -> int:
+        records = captured_records()
+        await self._create_topics()
+        stop = asyncio.Event()
+        relay = asyncio.create_task(run_until(stop, self._config, self._log, self._translator))
+        try:
+            self._out.print(f"Playing {len(records)} records of TiCDC into {SOURCE_TOPIC}, relay writes {TARGET_TOPIC}:\n")
+            await self._while_running(relay, self._relay_records(records))
+            self._show(records)
+            if keep:
+                await self._stay(relay)
+        finally:
+            stop.set()
+            status = await relay
+        if status == 0:
+            self._out.print("\nDone: everything was delivered and committed; Kafka and its data are removed.")
+        return status
+
+    async def _create_topics(self) -> None:
+        # The records keep their timestamps, and these grow old: retention by time would delete them.
+        settings = {"retention.ms": "-1"}
+        topics = [NewTopic(name, PARTITIONS, 1, topic_configs=settings) for name in (SOURCE_TOPIC, TARGET_TOPIC)]
+        async with _admin(self._servers) as admin:
+            await admin.create_topics(topics)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not all(_ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])):
+                    await asyncio.sleep(0.05)
+
+    async def _while_running(self, relay: asyncio.Task[int], work: Any) -> None:
+        """Do some work, but not longer than the relay runs."""
+        task = asyncio.ensure_future(work)
+        await asyncio.wait({relay, task}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_SECONDS)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+            why = f"ended with status {relay.result()}" if relay.done() else f"did not finish within {PATIENCE_SECONDS:.0f} s"
+            raise DeliveryFailed(f"the demo's relay {why}")
+        task.result()
+
+    async def _relay_records(self, records: list[ConsumerRecord]) -> None:
+        target = AIOKafkaConsumer(bootstrap_servers=self._servers, auto_offset_reset="earliest")
+        producer = AIOKafkaProducer(bootstrap_servers=self._servers, enable_idempotence=True)
+        async with target, producer, _admin(self._servers) as admin:
+            target.assign([TopicPartition(TARGET_TOPIC, number) for number in range(PARTITIONS)])
+            for record in records:
+                await producer.send_and_wait(
+                    SOURCE_TOPIC, record.value, record.key, record.partition, record.timestamp_ms, list(record.headers)
+                )
+                if is_ddl(record):
+                    # As in life, rows come some time after the statement that made their table.
+                    await self._read_until(target, _mark(record))
+            while sum((await self._committed(admin)).values()) < len(records):
+                await self._read(target)
+            await self._read(target)
+
+    async def _read_until(self, target: AIOKafkaConsumer, mark: str) -> None:
+        while mark not in self._written:
+            await self._read(target)
+
+    async def _read(self, target: AIOKafkaConsumer) -> None:
+        for records in (await target.getmany(timeout_ms=50)).values():
+            for record in records:
+                mark = dict(record.headers)[SOURCE_HEADER].decode()
+                self._written[mark] = ConsumerRecord(
+                    record.topic, record.partition, record.offset, record.timestamp, record.key, record.value
+                )
+
+    async def _committed(self, admin: AIOKafkaAdminClient) -> dict[TopicPartition, int]:
+        offsets = await admin.list_consumer_group_offsets(GROUP)
+        return {partition: committed.offset for partition, committed in offsets.items()}
+
+    def _show(self, records: list[ConsumerRecord]) -> None:
+        pairs = [Pair(record, self._written[_mark(record)]) for record in records if _mark(record) in self._written]
+        for title, pair in telling(pairs):
+            show_pair(self._out, title, pair)
+        show_summary(self._out, self._translator, len(records), len(self._written))
+
+    async def _stay(self, relay: asyncio.Task[int]) -> None:
+        self._out.print(
+            f"\nKafka stays up at [bold]{self._servers}[/bold], and the relay runs from {SOURCE_TOPIC} to {TARGET_TOPIC}. Try:\n"
+            f"  kcat -b {self._servers} -C -t {TARGET_TOPIC} -e\n"
+            f"  kcat -b {self._servers} -C -t {SOURCE_TOPIC} -e -q -o -1 | kcat -b {self._servers} -P -t {SOURCE_TOPIC} -p 0\n"
+            "Ctrl-C ends it.",
+            highlight=False,
+            soft_wrap=True,
+        )
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, *_ENDING_SIGNALS):
+            loop.add_signal_handler(number, asked.set)
+        waiting = asyncio.ensure_future(asked.wait())
+        await asyncio.wait({relay, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+
+
+def _mark(record: ConsumerRecord) -> str:
+    return f"{SOURCE_TOPIC}/{record.partition}/{record.offset}/0"
+
+
+def _ready(topic: dict[str, Any]) -> bool:
+    return topic["error_code"] == 0 and len(topic["partitions"]) == PARTITIONS
+
+
+@contextlib.asynccontextmanager
+async def _admin(servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()

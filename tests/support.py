@@ -1,0 +1,75 @@
+"""What many tests need: captured records as records, messages as records, and a short way to translate."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from relay import ConsumerRecord, ProducerRecord, Translator
+from relay.model import Event
+
+TICDC, CANAL = "ticdc-canal-json", "canal-json"
+DATA = Path(__file__).parent / "data"
+
+
+def _bytes(part: Any) -> bytes | None:
+    if part is None:
+        return None
+    return part.encode() if isinstance(part, str) else base64.b64decode(part["base64"])
+
+
+def captured(path: str) -> list[ConsumerRecord]:
+    """The records of one file below tests/data, such as `ticdc/canal-json/09_dml`."""
+    lines = (DATA / f"{path}.jsonl").read_text(encoding="utf-8").split("\n")
+    return [
+        ConsumerRecord(r["topic"], r["partition"], r["offset"], r["timestamp"], _bytes(r["key"]), _bytes(r["value"]))
+        for r in map(json.loads, filter(None, lines))
+    ]
+
+
+def captured_files(variant: str) -> list[str]:
+    """The files of one variant, for `captured`."""
+    return sorted(f"{variant}/{path.name[: -len('.jsonl')]}" for path in (DATA / variant).glob("*.jsonl"))
+
+
+def record(message: dict[str, Any] | bytes | str, offset: int = 0, timestamp_ms: int = 0, partition: int = 0) -> ConsumerRecord:
+    """A message as a record of the topic `topic`."""
+    value = (
+        message if isinstance(message, bytes) else message.encode() if isinstance(message, str) else json.dumps(message).encode()
+    )
+    return ConsumerRecord("topic", partition, offset, timestamp_ms, None, value)
+
+
+def translate(
+    source: str,
+    target: str,
+    messages: list[ConsumerRecord],
+    source_options: dict[str, str] | None = None,
+    target_options: dict[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The translated values, parsed."""
+    translator = Translator(source, target, source_options, target_options)
+    return [json.loads(out.value or b"null") for message in messages for out in translator.translate(message)]
+
+
+def translated_records(translator: Translator, messages: list[ConsumerRecord]) -> list[ProducerRecord]:
+    """The translated records."""
+    return [out for message in messages for out in translator.translate(message)]
+
+
+def events(protocol: str, messages: list[ConsumerRecord], options: dict[str, str] | None = None) -> list[Event]:
+    """The canonical events."""
+    translator = Translator(protocol, protocol, options)
+    return [event for message in messages for event in translator.inspect(message)]
+
+
+def row_message(
+    mysql_type: dict[str, str], *rows: dict[str, Any], op: str = "INSERT", old: Any = None, **more: Any
+) -> dict[str, Any]:
+    """A row message of the Canal family, of the table `d.t`."""
+    return {
+        "id": 0, "database": "d", "table": "t", "pkNames": None, "isDdl": False, "type": op, "es": 1700000000123, "ts": 1700000000456,
+        "sql": "", "sqlType": {}, "mysqlType": mysql_type, "data": list(rows), "old": old,
+    } | more  # fmt: skip
