@@ -9,35 +9,39 @@
 Everything listed in `__all__` is the public surface; `docs/protocols.md` describes the protocols and their options.
 """
 
-from relay.errors import (
-    CodecError,
-    ConfigError,
-    DecodeError,
-    EncodeError,
-    Malformed,
-    NotRepresentable,
-    RelayError,
-    UnsupportedMessage,
-)
-from relay.model import (
-    ABSENT,
-    Column,
-    ColumnType,
-    DdlKind,
-    Event,
-    Heartbeat,
-    Op,
-    RowChange,
-    Rows,
-    SchemaChange,
-    Source,
-    TableId,
-    TableSchema,
-    TransactionMark,
-    Watermark,
-)
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.translator import Translator
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relay.errors import (
+        CodecError,
+        ConfigError,
+        DecodeError,
+        EncodeError,
+        Malformed,
+        NotRepresentable,
+        RelayError,
+        UnsupportedMessage,
+    )
+    from relay.model import (
+        ABSENT,
+        Column,
+        ColumnType,
+        DdlKind,
+        Event,
+        Heartbeat,
+        Op,
+        RowChange,
+        Rows,
+        SchemaChange,
+        Source,
+        TableId,
+        TableSchema,
+        TransactionMark,
+        Watermark,
+    )
+    from relay.records import ConsumerRecord, ProducerRecord
+    from relay.translator import Translator
 
 __all__ = [
     "ABSENT",
@@ -67,3 +71,48 @@ __all__ = [
     "UnsupportedMessage",
     "Watermark",
 ]
+
+#: Where the public names live. They are imported when they are asked for, so that `relay --help` need not load the codecs.
+_HOMES = {
+    "relay.errors": (
+        "CodecError",
+        "ConfigError",
+        "DecodeError",
+        "EncodeError",
+        "Malformed",
+        "NotRepresentable",
+        "RelayError",
+        "UnsupportedMessage",
+    ),
+    "relay.model": (
+        "ABSENT",
+        "Column",
+        "ColumnType",
+        "DdlKind",
+        "Event",
+        "Heartbeat",
+        "Op",
+        "RowChange",
+        "Rows",
+        "SchemaChange",
+        "Source",
+        "TableId",
+        "TableSchema",
+        "TransactionMark",
+        "Watermark",
+    ),
+    "relay.records": ("ConsumerRecord", "ProducerRecord"),
+    "relay.translator": ("Translator",),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    message = f"module 'relay' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -70,6 +70,6 @@ def row_message(
 ) -> dict[str, Any]:
     """A row message of the Canal family, of the table `d.t`."""
     return {
-        "id": 0, "database": "d", "table": "t", "pkNames": None, "isDdl": False, "type": op, "es": 1700000000123, "ts": 1700000000456,
-        "sql": "", "sqlType": {}, "mysqlType": mysql_type, "data": list(rows), "old": old,
+        "id": 0, "database": "d", "table": "t", "pkNames": None, "isDdl": False, "type": op, "es": 1700000000123,
+        "ts": 1700000000456, "sql": "", "sqlType": {}, "mysqlType": mysql_type, "data": list(rows), "old": old,
     } | more  # fmt: skip

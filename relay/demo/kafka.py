@@ -45,6 +45,8 @@ transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=3
 # The first member of a group need not wait for others.
 group.initial.rebalance.delay.ms=0
+# Tests that kill a member need not wait long for the group to miss it.
+group.min.session.timeout.ms=500
 # A broker that was killed comes back at once instead of waiting until its old session has expired.
 broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=500

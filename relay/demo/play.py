@@ -10,7 +10,7 @@ import contextlib
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rich.markup import escape
 from relay.config import Config
 from relay.demo.capture import PARTITIONS, captured_records, is_ddl
 from relay.demo.kafka import Cluster
-from relay.demo.show import Pair, console, show_pair, show_summary, telling
+from relay.demo.show import Pair, console, show_limits, show_pair, show_summary, telling
 from relay.errors import DeliveryFailed
 from relay.records import ConsumerRecord
 from relay.service.app import run_until
@@ -61,7 +61,7 @@ class _Demo:
         self._out, self._servers, self._log = out, servers, log
         self._config = Config.model_validate(
             {
-                "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+                "route": {"from": "ticdc-canal-json", "to": "canal-json", "from_options": {"enable-tidb-extension": True}},
                 "source": {"bootstrap_servers": servers, "topics": [SOURCE_TOPIC], "group_id": GROUP},
                 "target": {"topic": TARGET_TOPIC},
                 "delivery": {"commit_interval_seconds": 0.2},
@@ -85,7 +85,7 @@ class _Demo:
             stop.set()
             status = await relay
         if status == 0:
-            self._out.print("\nDone: everything was delivered and committed; Kafka and its data are removed.")
+            self._out.print("\nDone: everything was delivered and committed. Stopping Kafka and removing its data.")
         return status
 
     async def _create_topics(self) -> None:
@@ -95,10 +95,11 @@ class _Demo:
         async with _admin(self._servers) as admin:
             await admin.create_topics(topics)
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while not all(_ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])):
+                # Brokers learn of new topics a little later than the controller that made them.
+                while not all(_ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
 
-    async def _while_running(self, relay: asyncio.Task[int], work: Any) -> None:
+    async def _while_running(self, relay: asyncio.Task[int], work: Coroutine[Any, Any, None]) -> None:
         """Do some work, but not longer than the relay runs."""
         task = asyncio.ensure_future(work)
         await asyncio.wait({relay, task}, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_SECONDS)
@@ -146,6 +147,8 @@ class _Demo:
         for title, pair in telling(pairs):
             show_pair(self._out, title, pair)
         show_summary(self._out, self._translator, len(records), len(self._written))
+        route = self._config.route
+        show_limits(self._out, self._translator, route.from_options, route.to_options)
 
     async def _stay(self, relay: asyncio.Task[int]) -> None:
         self._out.print(

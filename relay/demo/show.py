@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from relay.codecs._codec import Carries, parse_options
 from relay.records import ConsumerRecord
 from relay.translator import Translator
 
@@ -75,15 +75,17 @@ def show_summary(out: Console, translator: Translator, read: int, written: int) 
     for name, count in sorted(translator.events.items()):
         table.add_row(f"  {name}", str(count))
     out.print(table)
+
+
+def show_limits(out: Console, translator: Translator, from_options: Mapping[str, str], to_options: Mapping[str, str]) -> None:
+    """Print what the target format has no place for, and what of it these records held."""
+    source = translator.source.carries(parse_options(translator.source, from_options, "from.option"))
+    target = translator.target.carries(parse_options(translator.target, to_options, "to.option"))
+    names = [name for name in Carries.__struct_fields__ if getattr(source, name) is True and getattr(target, name) is False]
+    out.print("The target format has no place for:", ", ".join(name.replace("_", " ") for name in names) or "nothing is missing")
     if translator.lossy:
-        out.print("This route cannot carry:")
-        _show_counts(out, translator.lossy)
-    else:
-        out.print("Nothing was lost on this route.")
-
-
-def _show_counts(out: Console, counts: Counter[Any] | Mapping[Any, int]) -> None:
-    for what, count in sorted(counts.items()):
+        out.print("Of these records it could not carry:")
+    for what, count in sorted(translator.lossy.items()):
         out.print(f"  [yellow]{escape(str(what))}[/yellow]  {count} times")
 
 

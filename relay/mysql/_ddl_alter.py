@@ -314,8 +314,10 @@ def table_option(cursor: Cursor) -> Change | None:
     has_value = _skip_value(cursor)
     if word in _HOW:
         return None
-    is_option = has_value or word in _PLAIN_OPTIONS
-    return OtherChange(_OPTION_KINDS.get(word, DdlKind.ALTER_TABLE_OPTION if is_option else DdlKind.OTHER))
+    if has_value or word in _PLAIN_OPTIONS or word in _OPTION_KINDS:
+        return OtherChange(_OPTION_KINDS.get(word, DdlKind.ALTER_TABLE_OPTION))
+    cursor.skip_item()
+    return OtherChange(DdlKind.OTHER)
 
 
 def _skip_value(cursor: Cursor) -> bool:

@@ -1,4 +1,4 @@
-"""Whatever the bytes, a decoder gives events or a DecodeError, and an encoder messages or a DecodeError of a value it had to read."""
+"""Whatever the bytes, a decoder gives events or a DecodeError; so does an encoder that has to read a malformed value."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ async def test_an_undecodable_record_stops_the_relay(kafka: Any, make_config: An
 async def test_a_defect_of_a_codec_stops_the_relay(kafka: Any, make_config: Any, run_relay: Any) -> None:
     class Broken:
         def translate(self, record: ConsumerRecord, /) -> list[Any]:
-            raise KeyError("secret value")
+            raise KeyError(record.value, "secret value")
 
     source, target = await kafka.topic(), await kafka.topic()
     await kafka.produce(source, numbered(1))

@@ -63,8 +63,8 @@ async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process
         bootstrap_servers = "{config.source.bootstrap_servers}"
         topics = ["{config.source.topics[0]}"]
         group_id = "{config.source.group_id}"
-        # A killed member is missed after this time; the broker allows no less.
-        session_timeout_ms = 6000
+        # A killed member is missed after this time.
+        session_timeout_ms = 2000
         [target]
         topic = "{config.target.topic}"
         [delivery]
