@@ -43,7 +43,7 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
     ts: Milliseconds | None = None
     sql: str | None = None
     sql_type: msgspec.Raw = msgspec.field(name="sqlType", default=msgspec.Raw(b"null"))
-    mysql_type: dict[str, str] | None = msgspec.field(name="mysqlType", default=None)
+    mysql_type: msgspec.Raw = msgspec.field(name="mysqlType", default=msgspec.Raw(b"null"))
     old: list[Cells | None] | None = None
     data: list[Cells] | None = None
     tidb: dict[str, Any] | None = msgspec.field(name="_tidb", default=None)
@@ -70,7 +70,8 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
             rows = [rows]
         if isinstance(rows, list):
             tidied[name] = [_text_cells(row) if isinstance(row, dict) else row for row in rows]
-    tidied["sqlType"] = msgspec.Raw(msgspec.json.encode(document.get("sqlType")))
+    for name in ("sqlType", "mysqlType"):
+        tidied[name] = msgspec.Raw(msgspec.json.encode(document.get(name)))
     return tidied
 
 

@@ -25,6 +25,15 @@ from relay.records import ConsumerRecord
 _CACHED_TABLES: Final = 10_000
 #: Shapes of one table's messages that are kept ready: full rows, deletes with the key alone, old and new definition.
 _CACHED_SHAPES: Final = 8
+#: Member orders of one table's `mysqlType` that are remembered.
+_CACHED_ORDERS: Final = 512
+
+#: A message's `mysqlType`.
+Types = dict[str, str] | None
+#: The columns that a codec reads in another way than their type says, given a message and its `mysqlType`.
+CustomOf = Callable[[Message, dict[str, str]], dict[str, Read]]
+
+_decode_types = msgspec.json.Decoder(Types).decode
 
 # Python 3.11 resolves `Op.UPDATE` through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
@@ -36,7 +45,7 @@ class WireTable(msgspec.Struct, frozen=True):
 
     id: TableId
     names: tuple[str, ...]
-    mysql_type: dict[str, str] | None
+    mysql_type: Types
     pk_names: list[str] | None
 
     def type_of(self, name: str) -> ColumnType | None:
@@ -164,9 +173,12 @@ def _made_column(name: str, known: Column | None, said: ColumnType | None) -> Co
 
 
 class RowReaders:
-    """A decoder's readers, by table and shape of message. `custom_of` gives the columns of a message that are read specially."""
+    """A decoder's readers, by table and shape of message.
 
-    def __init__(self, protocol: str, style: TextStyle, custom_of: Callable[[Message], dict[str, Read]] = lambda _: {}) -> None:
+    `custom_of` gives the columns that are read specially, from a message and its `mysqlType`.
+    """
+
+    def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
         self._protocol, self._style, self._custom_of = protocol, style, custom_of
         self._tables: dict[tuple[str | None, str | None], _Table] = {}
 
@@ -175,6 +187,7 @@ class RowReaders:
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
         table = self._tables.get((message.database, message.table)) or self._add(message)
+        types = table.types(self._protocol, message.mysql_type)
         known = table.known(catalog, source, record)
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
@@ -184,15 +197,17 @@ class RowReaders:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
-            found = table.fitting(message, names, known) or self._compile(table, message, names, known)
+            found = table.fitting(types, message.pk_names, names, known) or self._compile(table, message, types, names, known)
             if found.is_guessed:
                 lossy.append(Lossy.SCHEMA_GUESSED)
             changes.append(RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns))
         return changes
 
-    def _compile(self, table: _Table, message: Message, names: tuple[str, ...], known: TableSchema | None) -> RowReader:
-        wire = WireTable(table.id, names, message.mysql_type, message.pk_names)
-        made = RowReader(self._protocol, wire, known, self._style, self._custom_of(message))
+    def _compile(
+        self, table: _Table, message: Message, types: Types, names: tuple[str, ...], known: TableSchema | None
+    ) -> RowReader:
+        wire = WireTable(table.id, names, types, message.pk_names)
+        made = RowReader(self._protocol, wire, known, self._style, self._custom_of(message, types or {}))
         table.readers = [made, *table.readers[: _CACHED_SHAPES - 1]]
         return made
 
@@ -213,6 +228,26 @@ class _Table:
         self._catalog: Catalog | None = None
         self._newest_commit_ts: int | None = None
         self._newest: TableSchema | None = None
+        self._types: dict[bytes, Types] = {}
+
+    def types(self, protocol: str, raw: msgspec.Raw) -> Types:
+        """The message's `mysqlType`. TiCDC shuffles its members, into some dozens of orders; each is parsed once, and equal ones
+        are one object. Raises Malformed.
+        """
+        text = bytes(raw)
+        try:
+            return self._types[text]
+        except KeyError:
+            pass
+        try:
+            types = _decode_types(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Malformed(protocol, "mysqlType", "not an object of type names") from error
+        if len(self._types) >= _CACHED_ORDERS:
+            self._types.clear()
+        types = next((equal for equal in self._types.values() if equal == types), types)
+        self._types[text] = types
+        return types
 
     def known(self, catalog: Catalog, source: Source, record: ConsumerRecord) -> TableSchema | None:
         """The catalogue's definition for a row. Most rows are newer than all DDL: one comparison answers for them."""
@@ -224,15 +259,17 @@ class _Table:
             return self._newest
         return catalog.table(self.id, position(source, record))
 
-    def fitting(self, message: Message, names: tuple[str, ...], known: TableSchema | None) -> RowReader | None:
-        """The reader for rows with these columns in this message, None if it is of a shape not met lately."""
+    def fitting(
+        self, types: Types, pk_names: list[str] | None, names: tuple[str, ...], known: TableSchema | None
+    ) -> RowReader | None:
+        """The reader for rows of this shape, None if it was not met lately."""
         for found in self.readers:
             wire = found.wire
             if (
                 known is found.known
                 and names == wire.names
-                and message.mysql_type == wire.mysql_type
-                and message.pk_names == wire.pk_names
+                and (types is wire.mysql_type or types == wire.mysql_type)
+                and pk_names == wire.pk_names
             ):
                 return found
         return None

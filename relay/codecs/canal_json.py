@@ -155,9 +155,8 @@ class Decoder:
         )
 
 
-def _mistaken_texts(message: Message) -> dict[str, Read]:
+def _mistaken_texts(message: Message, said: dict[str, str]) -> dict[str, Read]:
     """`TEXT(100)` is no text to Canal: it sends the UTF-8 bytes as ISO 8859-1 and the type number of a BLOB."""
-    said = message.mysql_type or {}
     suspects = [name for name, text in said.items() if "(" in text and text.lower().startswith(_TEXTS)]
     if not suspects:
         return {}
