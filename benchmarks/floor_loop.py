@@ -25,8 +25,8 @@ async def main(servers: str, source: str, target: str) -> None:
         bootstrap_servers=servers,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        fetch_max_bytes=8_388_608,
-        max_partition_fetch_bytes=1_048_576,
+        fetch_max_bytes=2_097_152,
+        max_partition_fetch_bytes=262_144,
         fetch_max_wait_ms=50,
     )
     producer = AIOKafkaProducer(

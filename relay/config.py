@@ -87,8 +87,8 @@ class Source(_Table):
     topics: TopicNames
     group_id: Text
     start: Start = Start.EARLIEST
-    fetch_max_bytes: PositiveInt = 8_388_608
-    max_partition_fetch_bytes: PositiveInt = 1_048_576
+    fetch_max_bytes: PositiveInt = 2_097_152
+    max_partition_fetch_bytes: PositiveInt = 262_144
     # Long polls of partitions without records delay the busy ones of the same broker.
     fetch_max_wait_ms: PositiveInt = 50
     session_timeout_ms: PositiveInt = 30_000
@@ -212,6 +212,8 @@ def _problem(details: ErrorDetails) -> Problem:
     if kind == "extra_forbidden":
         *table, key = details["loc"]
         return Problem(path, "there is no such key", _near(str(key), _keys(tuple(str(part) for part in table))))
+    if kind in {"string_too_short", "too_short"}:
+        return Problem(path, "must not be empty")
     # The value itself is shown only where it cannot be a secret: a choice or a number.
     given = f", not {details['input']!r}" if isinstance(details["input"], int | float) or kind == "enum" else ""
     return Problem(path, details["msg"][0].lower() + details["msg"][1:] + given)

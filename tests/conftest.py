@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.errors import GroupCoordinatorNotAvailableError as CoordinatorNotAvailableError
 
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
@@ -86,7 +87,7 @@ class Kafka:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     async def _holds(self, consumer: Any, partitions: list[TopicPartition], at_least: int) -> bool:
-        return sum((await consumer.end_offsets(partitions)).values()) >= at_least
+        return bool(sum((await consumer.end_offsets(partitions)).values()) >= at_least)
 
     async def length(self, topic: str) -> int:
         """Count the records of a topic."""
@@ -98,8 +99,11 @@ class Kafka:
         await self._admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Give a group's committed offsets."""
-        offsets = await self._admin.list_consumer_group_offsets(group)
+        """Give a group's committed offsets; none while the first group of a new broker has no coordinator yet."""
+        try:
+            offsets = await self._admin.list_consumer_group_offsets(group)
+        except CoordinatorNotAvailableError:
+            return {}
         return {(partition.topic, partition.partition): committed.offset for partition, committed in offsets.items()}
 
     async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = DEADLINE_SECONDS) -> None:
@@ -129,13 +133,27 @@ def broker() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
+@contextlib.asynccontextmanager
+async def _kafka_at(bootstrap_servers: str) -> AsyncIterator[Kafka]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    await admin.start()
+    try:
+        yield Kafka(bootstrap_servers, admin)
+    finally:
+        await admin.close()
+
+
+@pytest.fixture(scope="session")
+def kafka_at() -> Callable[[str], contextlib.AbstractAsyncContextManager[Kafka]]:
+    """Give helpers for any broker."""
+    return _kafka_at
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def kafka(broker: str) -> AsyncIterator[Kafka]:
     """Give helpers for the broker of this run."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await admin.start()
-    yield Kafka(broker, admin)
-    await admin.close()
+    async with _kafka_at(broker) as found:
+        yield found
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import traceback
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from relay.service.logs import ClientLogs, Log
 from relay.service.loop import Relay, Translates
 from relay.service.state import Counts, RecordRefused, Timing
 from relay.service.topics import check_topics
+from relay.service.tuning import tune
 
 DEFECT = 1
 
@@ -26,10 +26,7 @@ def run_service(config: Config, log: Log | None = None, translator: Translates |
     0 stopped on request with everything delivered and committed, 1 a defect, 2 the user's input, 3 the surroundings.
     """
     log = log or Log()
-    # Translation makes many short-lived objects and no cycles; what exists at the start stays for ever.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
+    tune()
     return asyncio.run(_run_until_signal(config, log, translator))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
@@ -35,7 +35,10 @@ POLL_MS = 200
 REQUEST_SECONDS = 30.0
 COMMIT_SECONDS = 15.0
 STOP_SECONDS = 5.0
+ABANDON_SECONDS = 2.0
 BATCH_HEADER_BYTES = 61
+# More than a record with no key and our own header adds to its value: a topic name has at most 249 bytes.
+OVERHEAD_BYTES = 1024
 # aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
 WORN_AFTER_RECORDS = 2**30
 
@@ -105,7 +108,7 @@ class KafkaSource:
         except Exception as error:
             # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of the parser.
             raise self._poll_error(error) from error
-        return {Partition(*pair): [_record(record) for record in records] for pair, records in fetched.items()}
+        return {Partition(*pair): _records(records) for pair, records in fetched.items()}
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Set positions."""
@@ -175,8 +178,10 @@ class KafkaSink:
         self._servers = config.target_servers
         self._limits = limits
         self._smallest_limit = min(limits.values())
+        self._surely_fits = self._smallest_limit - OVERHEAD_BYTES
         self._deadline = config.delivery.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
+        self._pending: set[asyncio.Future[object]] = set()
         self._producer: Any = AIOKafkaProducer(
             bootstrap_servers=self._servers,
             client_id="relay",
@@ -214,6 +219,8 @@ class KafkaSink:
             raise Undelivered(f"{partition} does not exist", retriable=False) from error
         except (KafkaError, TimeoutError) as error:
             raise _undelivered(partition, error) from error
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
         future.add_done_callback(_retrieve)
         return future
 
@@ -221,9 +228,10 @@ class KafkaSink:
         """Await every acknowledgement: `flush` would pass over failures."""
         if not pending:
             return
-        done, waiting = await asyncio.wait(pending, timeout=self._deadline)
-        for future in done:
-            error = future.exception()
+        _, waiting = await asyncio.wait(pending, timeout=self._deadline)
+        # In the order of sending: after a first failure, later batches of the partition fail for that reason alone.
+        for future in pending:
+            error = future.exception() if future.done() else None
             if error is not None:
                 raise _undelivered(None, error) from error
         if waiting:
@@ -232,6 +240,9 @@ class KafkaSink:
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
         """Find a record that does not fit in a batch of its own."""
         for record in records:
+            # Almost every record: no key, our own header alone, and far below the limit.
+            if record.key is None and len(record.headers) == 1 and len(record.value or b"") < self._surely_fits:
+                continue
             if _roughly(record) > self._smallest_limit:
                 size = _batch_bytes(record)
                 limit = self._limits[record.topic]
@@ -252,20 +263,28 @@ class KafkaSink:
     async def abandon(self) -> None:
         """Disconnect without sending what is queued: a late write by this producer would come behind its successor's.
 
-        The public interface has no such stop, so the sending task is ended first; then there is nothing left to wait for.
+        The public interface has no such stop. So the sending task is ended first: it finishes the request on its way, if there is
+        an answer, and takes no other. Cancelled once more, it leaves that request, too.
         """
-        sender = self._producer._sender  # noqa: SLF001
-        if sender.sender_task is not None:
-            sender.sender_task.cancel()
+        sender: asyncio.Task[None] | None = self._producer._sender.sender_task  # noqa: SLF001
+        for _ in range(2):
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await asyncio.wait({sender}, timeout=ABANDON_SECONDS)
+        for future in list(self._pending):
+            future.cancel()
         await _within(STOP_SECONDS, self._producer.client.close())
-        self._producer._message_accumulator.fail_all(KafkaError("the producer was abandoned"))  # noqa: SLF001
         await _within(STOP_SECONDS, self._producer.stop())
 
 
-def _record(record: KafkaRecord) -> ConsumerRecord:
-    return ConsumerRecord(
-        record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
-    )
+def _records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
+    """The client's records in relay's own type; in a tuned process (`relay.service.tuning`) they come in it."""
+    return [
+        each
+        if isinstance(each, ConsumerRecord)
+        else ConsumerRecord(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+        for each in records
+    ]
 
 
 def _roughly(record: ProducerRecord) -> int:
@@ -325,11 +344,15 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-async def _within(seconds: float, work: Awaitable[object]) -> bool:
-    """Run something that should end; False if it failed or did not end in time."""
+async def _within(seconds: float, work: Coroutine[object, object, object]) -> bool:
+    """Run something that should end; False if it failed or did not end in time.
+
+    It gets a task of its own: aiokafka's `stop` may end in a CancelledError that is nobody's cancellation.
+    """
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve)
     try:
-        async with asyncio.timeout(seconds):
-            await work
-    except (KafkaError, TimeoutError, OSError):
-        return False
-    return True
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    return task.done() and not task.cancelled() and task.exception() is None

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TextIO
 
 import orjson
+
+REPEAT_SECONDS = 10.0
 
 Field = str | int | float | bool | None | list[str] | dict[str, int]
 
@@ -41,16 +44,27 @@ class Log:
 
 
 class ClientLogs(logging.Handler):
-    """Passes the Kafka client's warnings on. Its debug texts hold keys and values of records, so the level stays at warning."""
+    """Passes the Kafka client's warnings on. Its debug texts hold keys and values of records, so the level stays at warning.
+
+    While a broker is away the client says so dozens of times a second: a message of one kind is written every ten seconds at most,
+    `repeated` counts those left out since.
+    """
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
+        self._written: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one of the client's records as an event."""
+        kind = f"{record.name} {record.msg}"
+        if record.created - self._written.get(kind, 0.0) < REPEAT_SECONDS:
+            self._left_out[kind] += 1
+            return
+        self._written[kind] = record.created
         write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
-        write("kafka.client", logger=record.name, message=record.getMessage())
+        write("kafka.client", logger=record.name, message=record.getMessage(), repeated=self._left_out.pop(kind, 0))
 
     def attach(self, name: str = "aiokafka") -> None:
         """Take over a logger's output."""

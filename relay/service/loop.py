@@ -24,7 +24,7 @@ from relay.errors import BrokerUnavailable, DeliveryFailed, RecordTooLarge, Rela
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.logs import Log
 from relay.service.state import Counts, Owned, RecordRefused, Round, Timing
-from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
+from relay.service.transport import Oversize, OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
@@ -62,6 +62,7 @@ class Relay:
         self._owned: dict[Partition, Owned] = {}
         self._rounds: deque[Round] = deque()
         self._next_commit = 0.0
+        self._drain_until: float | None = None
         self._failed_deliveries = 0
         self._failed_polls = 0
         self._catalog_noted = False
@@ -75,8 +76,7 @@ class Relay:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a defect raised."""
         try:
             await self._start()
-            while not self._stop.is_set():
-                await self._turn()
+            await self._turn_until_stopped()
             await self._drain()
         except RelayError:
             # What is acknowledged may as well be committed: the fewer records are translated again.
@@ -93,6 +93,24 @@ class Relay:
         except Undelivered as error:
             raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
         await self._source.start(self)
+
+    async def _turn_until_stopped(self) -> None:
+        turns, stop = asyncio.ensure_future(self._turns()), asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({turns, stop}, return_when=asyncio.FIRST_COMPLETED)
+            # The turn under way may wait for acknowledgements much longer than a stop may take.
+            self._drain_until = time.monotonic() + self._timing.drain
+            await asyncio.wait({turns}, timeout=self._timing.drain)
+            if turns.done():
+                turns.result()
+        finally:
+            stop.cancel()
+            turns.cancel()
+            await asyncio.wait({turns})
+
+    async def _turns(self) -> None:
+        while not self._stop.is_set():
+            await self._turn()
 
     # Called by the group's background task.
 
@@ -209,8 +227,8 @@ class Relay:
             owned = self._owned.get(partition)
             if owned is not None and current.refused is None:
                 await self._translate(records, partition, owned, current)
-        for partition in list(current.batches):
-            await self._send(partition, current)
+        for key in list(current.batches):
+            await self._send(key, current)
         self._rounds.append(current)
         await self._settle(keep=0 if current.refused else self._timing.rounds - 1)
         if current.refused and current.generation == self._generation:
@@ -218,47 +236,48 @@ class Relay:
             raise current.refused
 
     async def _translate(self, records: Sequence[ConsumerRecord], partition: Partition, owned: Owned, current: Round) -> None:
+        """Translate until the end, a refused record, or a rebalance. All that is done for every single record is in here."""
+        translate, too_large, batches = self._translator.translate, self._sink.too_large, current.batches
+        done = 0
         for record in records:
             try:
-                produced = self._translated(record)
+                produced = translate(record)
             except Exception as error:
                 # Whatever it is: what came before is delivered first.
                 current.refused = RecordRefused(record, error)
-                return
+                break
+            oversize = too_large(produced)
+            if oversize:
+                current.refused = RecordRefused(record, _too_large(record, oversize))
+                break
             for out in produced:
-                await self._append(out, current)
-            owned.next = current.reached[partition] = record.offset + 1
-            self.counts.read += 1
+                batch = batches.get((out.topic, out.partition))
+                if batch is None or not batch.append(out):
+                    await self._begin_batch(out, current)
+            done += 1
             self.counts.written += len(produced)
-            if time.monotonic() >= current.pause_at:
-                await asyncio.sleep(0)
-                if current.generation != self._generation or self._revoking:
-                    return
-                current.pause_at = time.monotonic() + YIELD_SECONDS
+            if time.monotonic() >= current.pause_at and await self._overtaken(current):
+                break
+        self.counts.read += done
+        if done:
+            owned.next = current.reached[partition] = records[done - 1].offset + 1
 
-    def _translated(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        produced = self._translator.translate(record)
-        oversize = self._sink.too_large(produced)
-        if oversize:
-            raise RecordTooLarge(
-                f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
-                f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
-            )
-        return produced
+    async def _overtaken(self, current: Round) -> bool:
+        """Let others have their turn; True if a rebalance began, and there is no point in going on."""
+        await asyncio.sleep(0)
+        current.pause_at = time.monotonic() + YIELD_SECONDS
+        return self._revoking or current.generation != self._generation
 
-    async def _append(self, out: ProducerRecord, current: Round) -> None:
-        partition = Partition(out.topic, out.partition)
-        batch = current.batches.get(partition)
-        if batch is not None:
-            if batch.append(out):
-                return
-            await self._send(partition, current)
-        batch = current.batches[partition] = self._sink.batch()
-        batch.append(out)
+    async def _begin_batch(self, out: ProducerRecord, current: Round) -> None:
+        key = out.topic, out.partition
+        if key in current.batches:
+            await self._send(key, current)
+        current.batches[key] = self._sink.batch()
+        current.batches[key].append(out)
 
-    async def _send(self, partition: Partition, current: Round) -> None:
-        batch = current.batches.pop(partition)
-        current.pending.append(await self._sink.send(partition, batch))
+    async def _send(self, key: tuple[str, int], current: Round) -> None:
+        batch = current.batches.pop(key)
+        current.pending.append(await self._sink.send(Partition(*key), batch))
 
     async def _settle(self, keep: int) -> None:
         """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets are durable."""
@@ -335,7 +354,8 @@ class Relay:
     async def _drain(self) -> None:
         """Wait for what is under way and commit it. Raises DeliveryFailed if that is not certain."""
         try:
-            async with asyncio.timeout(self._timing.drain), self._busy:
+            left = max(0.0, self._drain_until - time.monotonic()) if self._drain_until else self._timing.drain
+            async with asyncio.timeout(left), self._busy:
                 await self._settle(keep=0)
                 committed = await self._commit()
         except (TimeoutError, Undelivered) as error:
@@ -343,3 +363,10 @@ class Relay:
             raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
         if not committed:
             raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")
+
+
+def _too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
+    return RecordTooLarge(
+        f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
+        f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
+    )

@@ -42,7 +42,7 @@ class Round:
 
     generation: int
     pause_at: float
-    batches: dict[Partition, Batch] = field(default_factory=dict)
+    batches: dict[tuple[str, int], Batch] = field(default_factory=dict)
     pending: list[Future[object]] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)
     refused: RecordRefused | None = None

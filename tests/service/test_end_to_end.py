@@ -61,7 +61,12 @@ def translated_by_cli(records: list[ConsumerRecord], target: str, folder: Path) 
     with given.open("w", encoding="utf-8") as out:
         for record in records:
             value = (record.value or b"").decode()
-            fields = {"topic": record.topic, "partition": record.partition, "offset": record.offset, "timestamp": record.timestamp_ms}
+            fields = {
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp": record.timestamp_ms,
+            }
             out.write(json.dumps(fields | {"headers": [], "key": None, "value": value}) + "\n")
     done = CliRunner().invoke(
         app, ["translate", "--from", TICDC, "--to", CANAL, "--topic", target, "--quiet", str(given), "--output", str(made)]

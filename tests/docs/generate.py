@@ -1,0 +1,178 @@
+"""The generated parts of the documentation, read from the code itself. `python -m docs.generate` in `tests` writes them anew.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `test_documentation.py` compares.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import typing
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from relay.cli.formats import losses, options_of
+from relay.codecs import PROTOCOLS
+from relay.codecs._codec import Before, Carries, Options, parse_options
+from relay.config import Config
+
+ROOT = Path(__file__).parents[2]
+#: Options that change what a protocol carries, and so get rows and columns of their own.
+VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
+    "ticdc-canal-json": (
+        {"enable-tidb-extension": "true"},
+        {"enable-tidb-extension": "true", "content-compatible": "true"},
+    ),
+}
+_PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_EXAMPLE_KEY = re.compile(r"(?:# )?([a-z_]+) = ")
+
+
+class Variant(NamedTuple):
+    """A protocol with some of its options."""
+
+    protocol: str
+    options: str
+    carries: Carries
+
+
+def variants() -> list[Variant]:
+    """Every protocol with its default options, and with those that matter."""
+    found = []
+    for codec in PROTOCOLS.values():
+        for given in ({}, *VARIANTS.get(codec.name, ())):
+            options: Options = parse_options(codec, given, "options")
+            text = ", ".join(f"`{name}={value}`" for name, value in given.items())
+            found.append(Variant(codec.name, text or "default", codec.carries(options)))
+    return found
+
+
+def options_part() -> str:
+    """A table of options for each protocol."""
+    parts = []
+    for codec in PROTOCOLS.values():
+        rows = [(f"`{option.name}`", option.type, f"`{option.default}`", option.description) for option in options_of(codec)]
+        parts.append(f"### {codec.name}\n\n{_sentence(codec.title)}\n\n{table(('option', 'type', 'default', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
+def carries_part() -> str:
+    """What each protocol can say: a column for each variant."""
+    columns = variants()
+    rows = [
+        (name.replace("_", " "), *(_yes_no(getattr(variant.carries, name)) for variant in columns))
+        for name in Carries.__struct_fields__
+    ]
+    return table(("", *(f"`{variant.protocol}`, {variant.options}" for variant in columns)), rows)
+
+
+def losses_part() -> str:
+    """What a route loses, for every ordered pair of different protocols."""
+    rows = []
+    for source, target in itertools.product(variants(), repeat=2):
+        if source.protocol != target.protocol:
+            lost = "; ".join(loss.words for loss in losses(source.carries, target.carries))
+            rows.append((f"`{source.protocol}`, {source.options}", f"`{target.protocol}`, {target.options}", lost or "nothing"))
+    return table(("from", "to", "what the target has no place for"), rows)
+
+
+def configuration_part() -> str:
+    """A table of keys for each table of the configuration; the words come from config.example.toml."""
+    words = _example_words()
+    parts = []
+    for name, field in Config.model_fields.items():
+        model = field.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        rows = [
+            (f"`{key.alias or attribute}`", _type(key), _default(key), words[name, key.alias or attribute])
+            for attribute, key in model.model_fields.items()
+        ]
+        parts.append(f"### [{name}]\n\n{table(('key', 'type', 'default', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
+def _example_words() -> dict[tuple[str, str], str]:
+    """The explanation above every key of config.example.toml."""
+    found: dict[tuple[str, str], str] = {}
+    name, words = "", ""
+    for line in (ROOT / "config.example.toml").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            name, words = line.strip("[]"), ""
+        elif line.startswith("## "):
+            words = f"{words} {line[3:]}".strip()
+        elif key := _EXAMPLE_KEY.match(line):
+            found[name, key[1]] = words
+        elif not line:
+            words = ""
+    return found
+
+
+def _type(field: FieldInfo) -> str:
+    annotation = field.annotation
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return ", ".join(f"`{choice.value}`" for choice in annotation)
+    origin = typing.get_origin(annotation)
+    name = {dict: "table of options", tuple: "list of text"}.get(origin) if origin is not None else None
+    name = name or {str: "text", int: "integer", float: "number"}[typing.cast("type", annotation)]
+    if any(isinstance(item, annotated_types.Gt) for item in field.metadata):
+        name += " > 0"
+    if any(isinstance(item, annotated_types.Ge) for item in field.metadata):
+        name += " ≥ 0"
+    return name
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be set"
+    default = field.default
+    text = str(default) if isinstance(default, int | float) else "{}" if default == {} else f'"{default}"'
+    return f"`{text}`"
+
+
+def _yes_no(value: object) -> str:
+    return str(value) if isinstance(value, Before) else ("yes" if value else "no")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if not text.startswith("TiCDC") else f"{text}."
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "options": options_part,
+    "carries": carries_part,
+    "losses": losses_part,
+    "configuration": configuration_part,
+}
+
+
+def pages() -> list[Path]:
+    """The pages of the documentation."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def generated(text: str) -> str:
+    """The page with its generated parts made anew."""
+    return _PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", text)
+
+
+def main() -> None:
+    """Write the generated parts of all pages."""
+    for page in pages():
+        page.write_text(generated(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

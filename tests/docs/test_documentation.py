@@ -1,0 +1,195 @@
+"""The documentation is true: its examples run, its tables are the code's, its links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from docs.generate import PARTS, ROOT, generated, pages
+from support import CANAL, TICDC, captured, translate
+
+from relay import Translator, errors
+from relay.codecs._codec import Lossy
+from relay.config import load_config
+
+PAGES = pages()
+FLAGSHIP, FLAGSHIP_LINE = "ticdc/canal-json.tidb-extension/09_dml", 13
+_BLOCK = re.compile(r"^```([a-z]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_LOGGED = re.compile(r"(?:log\.(?:info|warning|error)|\bwrite)\(\s*\"([a-z.-]+)\"")
+_SECONDS = re.compile(r"in \d+\.\d s")
+_LONGEST_LINE = 132
+
+
+class Command(NamedTuple):
+    """A command of a `console` block, and the output that stands below it."""
+
+    page: str
+    text: str
+    output: list[str]
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for found, body in _BLOCK.findall(text_of(page)) if found == language]
+
+
+def prose(page: Path) -> str:
+    return _BLOCK.sub("", text_of(page))
+
+
+def commands() -> Iterator[Command]:
+    for page in PAGES:
+        for block in blocks(page, "console"):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                yield Command(name_of(page), command, output.splitlines())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_generated_parts_are_what_the_code_says(page: Path) -> None:
+    assert text_of(page) == generated(text_of(page)), "run `python -m docs.generate` in the folder `tests`"
+
+
+def test_every_generated_part_stands_somewhere() -> None:
+    everything = "".join(map(text_of, PAGES))
+    assert [name for name in PARTS if f"<!-- generated: {name} -->" not in everything] == []
+
+
+def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
+    """Commands run in the order of the pages, as for a reader who tries them; what they write lands in a folder of the test."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "config.example.toml").symlink_to(ROOT / "config.example.toml")
+    found = list(commands())
+    assert {"translate", "inspect", "formats"} <= {command.text.split()[1] for command in found}
+    for command in found:
+        program, *arguments = shlex.split(command.text)
+        assert program == "relay"
+        ran = subprocess.run(
+            [sys.executable, "-m", "relay", *arguments],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, (command, ran.stdout)
+        shown, printed = (
+            "\n".join(_SECONDS.sub("in … s", line) for line in lines) for lines in (command.output, ran.stdout.splitlines())
+        )
+        assert shown in printed, command
+
+
+def test_the_library_example_runs(tmp_path: Path) -> None:
+    (example,) = blocks(ROOT / "README.md", "python")
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert '"type":"UPDATE"' in ran.stdout
+    assert ran.stdout.splitlines()[-1].startswith("Counter(")
+
+
+def test_the_flagship_messages_are_real() -> None:
+    read, written = (json.loads(block) for block in blocks(ROOT / "README.md", "json"))
+    records = captured(FLAGSHIP)[:FLAGSHIP_LINE]
+    assert json.loads(records[-1].value or b"") == read
+    out = translate(TICDC, CANAL, records)[-1]
+    assert json.dumps(out) == json.dumps(written)
+    assert set(written["old"][0]) == {name for name, old in read["old"][0].items() if old != read["data"][0][name]}
+
+
+def test_configurations_in_the_pages_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RELAY_TRACEBACK", raising=False)
+    (whole,) = blocks(ROOT / "README.md", "toml")
+    (route,) = blocks(ROOT / "docs/configuration.md", "toml")
+    for number, text in enumerate((whole, route + whole[whole.index("[source]") :])):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        assert load_config(path).target_topics == {"orders": "orders.canal-json"}
+
+
+def _subclasses(kind: type[errors.RelayError]) -> Iterator[type[errors.RelayError]]:
+    yield kind
+    for subclass in kind.__subclasses__():
+        if subclass.__module__.startswith("relay."):
+            yield from _subclasses(subclass)
+
+
+def _rows(page: str, heading: str) -> dict[str, list[str]]:
+    """A table of a page: the first cell, without its back-ticks, and the others."""
+    section = text_of(ROOT / page).partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
+    return {first.strip("`"): rest for first, *rest in rows}
+
+
+def test_every_error_code_is_documented_with_its_status() -> None:
+    documented = {code: int(cells[0]) for code, cells in _rows("docs/operations.md", "Error codes").items()}
+    assert documented == {kind.code: kind.exit_status for kind in _subclasses(errors.RelayError)}
+
+
+def test_every_log_event_is_documented() -> None:
+    logged = {event for path in (ROOT / "relay/service").glob("*.py") for event in _LOGGED.findall(text_of(path))}
+    assert "relay.starting" in logged
+    assert set(_rows("docs/operations.md", "Log events")) == logged
+
+
+def test_every_counter_is_documented() -> None:
+    assert set(_rows("docs/protocols.md", "Counters")) == {str(what) for what in Lossy}
+
+
+def test_every_command_is_in_the_readme() -> None:
+    from relay.cli.commands import app
+
+    names = {command.name for command in app.registered_commands}
+    assert {name.removeprefix("relay ") for name in _rows("README.md", "On the command line")} == names
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to headings."""
+    titles = _HEADING.findall(prose(page))
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_local_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.findall(prose(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert target.is_relative_to(ROOT), link
+        if anchor:
+            assert anchor in _anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_lines_are_not_too_long(page: Path) -> None:
+    """Tables cannot be wrapped, nor can a command and what it prints."""
+    lines = text_of(page).splitlines()
+    assert [line for line in lines if len(line) > _LONGEST_LINE and not line.startswith(("|", "$ "))] == []
+
+
+def test_strict_refuses_what_would_be_counted() -> None:
+    """docs/protocols.md says that `strict` includes the commit ts."""
+    translator = Translator(TICDC, CANAL, None, {"strict": "true"})
+    with pytest.raises(errors.NotRepresentable):
+        translator.translate(captured(FLAGSHIP)[0])

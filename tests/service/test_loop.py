@@ -1,0 +1,387 @@
+"""The loop against sources and sinks in memory, for failures that a real broker cannot be made to show.
+
+In every test: what the target holds must have every source record, in order of first appearance, and no offset may be committed
+whose record is not in the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop import GIVE_UP_POLLS, Relay
+from relay.service.state import RecordRefused, Timing
+from relay.service.transport import Oversize, Owner, OwnershipLost, Partition, PollFailed, Position, Undelivered
+
+A, B = Partition("in", 0), Partition("in", 1)
+
+
+class MemorySource:
+    """Hands out `take` records of each partition a poll. `failures`: what coming polls raise after having moved on."""
+
+    def __init__(self, length: int, *partitions: Partition, take: int = 3) -> None:
+        self.length, self.take, self.partitions = length, take, partitions
+        self.position: dict[Partition, int] = {}
+        self.committed: dict[Partition, int] = {}
+        self.failures: list[Exception | None] = []
+        self.commit_failures: list[Exception] = []
+        self.stopped = False
+        self.hang = False
+        self.owner: Owner | None = None
+
+    async def start(self, owner: Owner) -> None:
+        self.owner = owner
+        owner.assigned(self.partitions)
+
+    async def open(self, partitions: Sequence[Partition]) -> dict[Partition, Position]:
+        for partition in partitions:
+            self.position[partition] = self.committed.get(partition, 0)
+        return {partition: Position(self.position[partition], partition in self.committed) for partition in partitions}
+
+    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        if self.hang:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0.001)
+        polled = {}
+        for partition in list(self.position):
+            start = self.position[partition]
+            end = self.position[partition] = min(self.length, start + self.take)
+            if end > start:
+                polled[partition] = [ConsumerRecord(*partition, offset, 0, None, b"%d" % offset) for offset in range(start, end)]
+        failure = self.failures.pop(0) if self.failures else None
+        if failure:
+            raise failure
+        return polled
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        self.position |= offsets
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        await asyncio.sleep(0)
+        if self.commit_failures:
+            raise self.commit_failures.pop(0)
+        for partition, offset in offsets.items():
+            assert offset >= self.committed.get(partition, 0), "offsets only grow"
+        self.committed |= offsets
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+class MemoryBatch(list[ProducerRecord]):
+    def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]
+        if len(self) == 2:
+            return False
+        super().append(record)
+        return True
+
+
+class Target:
+    """What all sinks of a test write to. `refuse` decides the fate of a batch; `gate` holds acknowledgements back."""
+
+    def __init__(self) -> None:
+        self.records: list[ProducerRecord] = []
+        self.refuse: Callable[[MemoryBatch], Undelivered | None] = lambda _: None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.sinks: list[MemorySink] = []
+        self.down = 0
+
+    def sink(self) -> MemorySink:
+        self.sinks.append(MemorySink(self))
+        return self.sinks[-1]
+
+    def values(self, partition: Partition) -> list[int]:
+        """Source offsets in order of first appearance."""
+        return list(dict.fromkeys(int(r.value or b"") for r in self.records if r.partition == partition.partition))
+
+
+class MemorySink:
+    """As aiokafka's idempotent producer: after one refused batch, all later ones are refused."""
+
+    worn = False
+
+    def __init__(self, target: Target) -> None:
+        self.target, self.state = target, "new"
+        self.broken: Undelivered | None = None
+
+    async def start(self) -> None:
+        if self.target.down:
+            self.target.down -= 1
+            raise Undelivered("down", retriable=True)
+        self.state = "started"
+
+    def batch(self) -> MemoryBatch:
+        return MemoryBatch()
+
+    async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
+        assert {record.partition for record in batch} == {partition.partition}
+        return asyncio.ensure_future(self._write(batch))
+
+    async def _write(self, batch: MemoryBatch) -> object:
+        self.broken = self.broken or self.target.refuse(batch)
+        if self.broken is None:
+            self.target.records += batch
+        await self.target.gate.wait()
+        return self.broken
+
+    async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
+        done, _ = await asyncio.wait(pending) if pending else (set(), set())
+        for future in done:
+            if isinstance(outcome := future.result(), Undelivered):
+                raise outcome
+
+    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
+        return next((Oversize("out", 99, 9) for record in records if record.value == b"too large"), None)
+
+    async def stop(self) -> None:
+        self.state = "stopped"
+
+    async def abandon(self) -> None:
+        self.state = "abandoned"
+
+
+class Copy:
+    """Translates by copying; `refuse` names offsets that raise."""
+
+    def __init__(self) -> None:
+        self.refuse: dict[int, Exception] = {}
+        self.become: dict[int, bytes] = {}
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        if record.offset in self.refuse:
+            raise self.refuse[record.offset]
+        return [ProducerRecord("out", record.partition, 0, None, self.become.get(record.offset, record.value))]
+
+
+class Bench:
+    """A relay between memory and memory."""
+
+    def __init__(self, log: Any, *partitions: Partition, length: int = 20, rounds: int = 2) -> None:
+        self.source, self.target, self.copy, self.log = MemorySource(length, *partitions), Target(), Copy(), log
+        timing = Timing(commit_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
+        self.relay = Relay(self.source, self.target.sink, self.copy, log, timing)
+
+    async def run_to_the_end(self) -> None:
+        """Run until everything is committed, then stop."""
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            running = group.create_task(self.relay.run())
+            everything = dict.fromkeys(self.source.partitions, self.source.length)
+            await until(lambda: self.source.committed == everything or running.done())
+            self.relay.request_stop()
+
+    def check(self) -> None:
+        for partition in self.source.partitions:
+            values = self.target.values(partition)
+            assert values == list(range(len(values)))
+            assert self.source.committed.get(partition, 0) <= len(values)
+
+    def check_complete(self) -> None:
+        self.check()
+        assert all(len(self.target.values(partition)) == self.source.length for partition in self.source.partitions)
+        assert self.source.committed == dict.fromkeys(self.source.partitions, self.source.length)
+        assert self.source.stopped
+        assert self.target.sinks[-1].state == "stopped"
+        assert [sink.state for sink in self.target.sinks[:-1]] == ["abandoned"] * (len(self.target.sinks) - 1)
+
+
+@pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
+async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Two partitions, with and without a round under way during a poll."""
+    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    return Bench(list_log, A, B, rounds=request.param)
+
+
+async def test_without_failures(bench: Bench) -> None:
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert len(bench.target.records) == 40
+    assert (bench.relay.counts.read, bench.relay.counts.written) == (40, 40)
+
+
+@pytest.mark.parametrize("moment", range(6))
+async def test_a_poll_that_raises_after_moving_on(bench: Bench, moment: int) -> None:
+    bench.source.failures = [*[None] * moment, PollFailed("corrupt"), None, PollFailed("corrupt")]
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert len(bench.target.records) == 40
+    assert len(bench.log.named("poll.failed")) == 2
+
+
+async def test_polls_that_fail_for_ever_end_the_relay(bench: Bench) -> None:
+    bench.source.failures = [None, None, *[PollFailed("corrupt")] * GIVE_UP_POLLS]
+    with pytest.raises(BrokerUnavailable, match="20 times in a row: corrupt"):
+        await bench.relay.run()
+    bench.check()
+    assert bench.source.stopped
+
+
+@pytest.mark.parametrize("retriable", [True, False])
+@pytest.mark.parametrize("moment", range(0, 20, 3))
+async def test_a_refused_batch_is_written_again_in_order(bench: Bench, moment: int, retriable: bool) -> None:
+    failures = [Undelivered("refused", retriable=retriable)]
+
+    def refuse(batch: MemoryBatch) -> Undelivered | None:
+        return failures.pop() if failures and batch[0].partition == 1 and int(batch[0].value or b"") >= moment else None
+
+    bench.target.refuse = refuse
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert bench.relay.counts.sinks == 1
+    assert bench.log.named("delivery.failed")[0]["retriable"] is retriable
+
+
+async def test_new_sinks_are_tried_until_one_starts(bench: Bench) -> None:
+    failures = [Undelivered("refused", retriable=True)]
+
+    def refuse(_: MemoryBatch) -> Undelivered | None:
+        if not failures:
+            return None
+        bench.target.down = 4
+        return failures.pop()
+
+    bench.target.refuse = refuse
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert len(bench.log.named("sink.unavailable")) == 4
+
+
+async def test_a_batch_that_is_never_taken_ends_the_relay(bench: Bench) -> None:
+    bench.target.refuse = lambda batch: (
+        Undelivered("too large", retriable=False) if any(int(record.value or b"") == 7 for record in batch) else None
+    )
+    with pytest.raises(DeliveryFailed, match="3 times in a row: too large"):
+        await bench.relay.run()
+    bench.check()
+    assert all(offset <= 7 for offset in bench.source.committed.values())
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 19])
+async def test_a_refused_record_ends_the_relay_after_what_came_before(bench: Bench, offset: int) -> None:
+    bench.copy.refuse[offset] = ValueError("poison")
+    with pytest.raises(RecordRefused) as raised:
+        await bench.relay.run()
+    assert raised.value.offset == offset
+    refused = Partition(raised.value.topic, raised.value.partition)
+    assert bench.target.values(refused) == list(range(offset))
+    assert bench.source.committed[refused] == offset
+    bench.check()
+
+
+async def test_an_oversize_record_is_refused_with_its_size(bench: Bench) -> None:
+    bench.copy.become[5] = b"too large"
+    with pytest.raises(RecordRefused, match="offset 5 becomes 99 bytes, and topic out takes 9"):
+        await bench.relay.run()
+    bench.check()
+
+
+async def test_nothing_is_committed_before_it_is_acknowledged(bench: Bench) -> None:
+    bench.target.gate.clear()
+    running = asyncio.create_task(bench.run_to_the_end())
+    await until(lambda: len(bench.target.records) >= 2)
+    await asyncio.sleep(0.02)
+    assert all(offset == 0 for offset in bench.source.committed.values())
+    bench.target.gate.set()
+    await running
+    bench.check_complete()
+
+
+async def test_a_stop_without_acknowledgements_ends_in_time_and_says_so(bench: Bench) -> None:
+    bench.target.gate.clear()
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bool(bench.target.records))
+    bench.relay.request_stop()
+    with pytest.raises(DeliveryFailed, match="not acknowledged"):
+        async with asyncio.timeout(2):
+            await running
+    assert all(offset == 0 for offset in bench.source.committed.values())
+    assert bench.source.stopped
+
+
+async def test_a_stop_ends_a_poll_that_hangs(bench: Bench) -> None:
+    bench.source.hang = True
+    running = asyncio.create_task(bench.relay.run())
+    await asyncio.sleep(0.02)
+    bench.relay.request_stop()
+    async with asyncio.timeout(1):
+        await running
+    assert bench.source.stopped
+
+
+async def test_a_rebalance_finishes_and_commits(bench: Bench) -> None:
+    await with_rebalance(bench, at_records=8)
+    bench.check_complete()
+    assert len(bench.target.records) == 40, "nothing is repeated"
+
+
+async def test_a_rebalance_does_not_wait_for_ever(bench: Bench) -> None:
+    bench.target.gate.clear()
+    asyncio.get_running_loop().call_later(0.5, bench.target.gate.set)
+    await with_rebalance(bench, at_records=2)
+    bench.check_complete()
+    assert bench.log.named("partitions.revoked-unfinished")
+
+
+async def with_rebalance(bench: Bench, at_records: int) -> None:
+    async def rebalance() -> None:
+        await until(lambda: len(bench.target.records) >= at_records)
+        assert bench.source.owner is not None
+        await bench.source.owner.revoked()
+        bench.source.position.clear()
+        await asyncio.sleep(0.01)
+        bench.source.owner.assigned(bench.source.partitions)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(rebalance())
+        group.create_task(bench.run_to_the_end())
+
+
+async def test_lost_partitions_are_read_again(bench: Bench) -> None:
+    bench.source.commit_failures = [OwnershipLost("another generation")]
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(bench.run_to_the_end())
+        await until(lambda: bool(bench.log.named("partitions.lost")) or running.done())
+        assert bench.source.owner is not None
+        bench.source.owner.assigned(bench.source.partitions)
+    bench.check_complete()
+
+
+async def test_a_commit_without_answer_is_repeated(bench: Bench) -> None:
+    bench.source.commit_failures = [TimeoutError(), TimeoutError()]
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert len(bench.target.records) == 40
+    assert len(bench.log.named("commit.unanswered")) == 2
+
+
+async def test_an_error_of_the_surroundings_still_commits_what_is_written(bench: Bench) -> None:
+    bench.source.failures = [None, None, TopicUnusable("not allowed any more")]
+    with pytest.raises(TopicUnusable):
+        await bench.relay.run()
+    bench.check()
+    assert bench.source.committed == {A: 6, B: 6}
+
+
+async def test_a_worn_sink_is_changed_at_a_quiet_moment(bench: Bench) -> None:
+    bench.target.sinks[0].worn = True
+    await bench.run_to_the_end()
+    bench.check()
+    assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]
+    assert len(bench.target.records) == 40
+
+
+async def test_an_unreachable_target_at_the_start(bench: Bench) -> None:
+    bench.target.down = 1
+    with pytest.raises(BrokerUnavailable, match="check the addresses"):
+        await bench.relay.run()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  (nothing tells)
+            await asyncio.sleep(0.001)

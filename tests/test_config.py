@@ -1,0 +1,215 @@
+"""The configuration: every problem at once, with key path and hint; the example shows the truth."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from relay.cli.run import check
+from relay.config import Config, load_config
+from relay.errors import ConfigError
+
+EXAMPLE = Path(__file__).parent.parent / "config.example.toml"
+COMMENTED_KEY = re.compile(r"^# (?=[a-z_]+ = )", re.MULTILINE)
+
+MINIMAL = """
+[route]
+from = "ticdc-canal-json"
+to = "canal-json"
+[source]
+bootstrap_servers = "kafka:9092"
+topics = ["orders"]
+group_id = "g"
+[target]
+topic = "{topic}.canal"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("RELAY_") and "__" in name]:
+        monkeypatch.delenv(name)
+
+
+def load(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "relay.toml"
+    path.write_text(text)
+    return load_config(path)
+
+
+def problems(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, text)
+    assert raised.value.exit_status == 2
+    return [str(problem) for problem in raised.value.problems]
+
+
+def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, Any]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from keys(field.annotation, name)
+        else:
+            yield table, field.alias or name, field.default
+
+
+def test_the_example_shows_every_key_with_its_true_default() -> None:
+    text = EXAMPLE.read_text()
+    required, shown = tomllib.loads(text), tomllib.loads(COMMENTED_KEY.sub("", text))
+    known = {(table, key): default for table, key, default in keys(Config)}
+    assert {(table, key) for table in shown for key in shown[table]} == set(known)
+    for (table, key), default in known.items():
+        if default is PydanticUndefined:
+            assert key in required[table], f"{table}.{key} must be set, so the example must not comment it out"
+        else:
+            assert key not in required.get(table, {}), f"{table}.{key} has a default, so the example must comment it out"
+            assert shown[table][key] == default
+
+
+def test_every_key_of_the_example_is_explained() -> None:
+    lines = EXAMPLE.read_text().splitlines()
+    for before, line in itertools.pairwise(lines):
+        if re.match(r"(# )?[a-z_]+ = ", line):
+            assert before.startswith("## "), line
+            assert before.endswith("."), before
+
+
+def test_the_example_loads_with_and_without_its_defaults(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text()
+    assert load(tmp_path, text) == load(tmp_path, COMMENTED_KEY.sub("", text))
+
+
+def test_defaults_follow_the_source(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL)
+    assert config.target_servers == "kafka:9092"
+    assert config.target_topics == {"orders": "orders.canal"}
+    assert config.target_partitions is None
+    assert config.translator().source.name == "ticdc-canal-json"
+    assert load(tmp_path, MINIMAL + "partitions = 3\nbootstrap_servers = 'other:1'").target_servers == "other:1"
+
+
+def test_options_may_be_booleans_numbers_and_texts(tmp_path: Path) -> None:
+    text = MINIMAL.replace("[source]", 'from_options = {enable-tidb-extension = true, timezone = "UTC"}\n[source]')
+    assert load(tmp_path, text).route.from_options == {"enable-tidb-extension": "true", "timezone": "UTC"}
+
+
+def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURCE__TOPICS", "a, b")
+    monkeypatch.setenv("RELAY_SOURCE__FETCH_MAX_BYTES", "1000")
+    monkeypatch.setenv("RELAY_ROUTE__FROM", "canal-json")
+    monkeypatch.setenv("RELAY_ROUTE__TO_OPTIONS__STRICT", "true")
+    monkeypatch.setenv("RELAY_DELIVERY__COMMIT_INTERVAL_SECONDS", "0.5")
+    monkeypatch.setenv("RELAY_CACHE_DIR", "/somewhere")  # not a key of the configuration
+    config = load(tmp_path, MINIMAL)
+    assert config.source.topics == ("a", "b")
+    assert config.source.fetch_max_bytes == 1000
+    assert config.source.group_id == "g"
+    assert config.route.from_ == "canal-json"
+    assert config.route.to_options == {"strict": "true"}
+    assert config.delivery.commit_interval_seconds == 0.5
+
+
+def test_the_environment_alone_may_hold_what_the_file_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from-env")
+    assert load(tmp_path, MINIMAL.replace('group_id = "g"', "")).source.group_id == "from-env"
+
+
+def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURC__GROUP_ID", "x")
+    monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
+    assert problems(tmp_path, MINIMAL) == [
+        "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
+        "source.groupid: there is no such key (did you mean group_id?)",
+    ]
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        """
+        [route]
+        from = "ticdc-canal-jsn"
+        to = "canal-json"
+        to_options = {strct = true}
+        [source]
+        bootstrap_servers = ""
+        topcs = ["orders"]
+        group_id = "g"
+        fetch_max_bytes = -1
+        start = "newest"
+        [targt]
+        """,
+    )
+    assert found == [
+        "source.bootstrap_servers: must not be empty",
+        "source.topics: is missing (config.example.toml shows it)",
+        "source.start: input should be 'earliest' or 'latest', not 'newest'",
+        "source.fetch_max_bytes: input should be greater than 0, not -1",
+        "source.topcs: there is no such key (did you mean topics?)",
+        "target: is missing (config.example.toml shows it)",
+        "targt: there is no such key (did you mean target?)",
+        "route.from: there is no protocol 'ticdc-canal-jsn' (did you mean ticdc-canal-json or canal-json?)",
+        "route.to_options.strct: canal-json has no option 'strct' (did you mean strict?)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("{topic}.canal", "{table}.canal", "target.topic: '{table}.canal' holds an unknown placeholder (the only one is {topic})"),
+        ("{topic}.canal", "{topic}", "target.topic: relay would read what it writes: orders is also a source topic"),
+        ("{topic}.canal", "ord ers", "target.topic: 'ord ers' is no topic name"),
+        ('["orders"]', '["a/b"]', "source.topics: 'a/b' is no topic name"),
+        ('["orders"]', "[]", "source.topics: must not be empty"),
+        ('to = "canal-json"', "to = 7", "route.to: input should be a valid string"),
+    ],
+)
+def test_topics_and_texts(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    assert any(found.startswith(problem) for found in problems(tmp_path, MINIMAL.replace(old, new)))
+
+
+def test_the_same_topic_on_other_brokers_is_no_loop(tmp_path: Path) -> None:
+    text = MINIMAL.replace("{topic}.canal", "{topic}") + "bootstrap_servers = 'elsewhere:9092'"
+    assert load(tmp_path, text).target_topics == {"orders": "orders"}
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (missing,) = problems_of(tmp_path / "none.toml")
+    assert "there is no such file" in missing
+    (folder,) = problems_of(tmp_path)
+    assert "cannot be read" in folder
+    (syntax,) = problems(tmp_path, "[route]\nfrom = canal-json\n")
+    assert "is not TOML" in syntax
+    assert "line 2" in syntax
+    (tmp_path / "latin.toml").write_bytes(b'[route]\nfrom = "\xe9"\n')
+    (encoding,) = problems_of(tmp_path / "latin.toml")
+    assert "cannot be read" in encoding
+
+
+def problems_of(path: Path) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        load_config(path)
+    return [str(problem) for problem in raised.value.problems]
+
+
+def test_the_configuration_cannot_be_changed(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL)
+    with pytest.raises(ValueError, match="frozen"):
+        config.source.group_id = "other"
+
+
+def test_check_prints_the_route(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    assert check(path) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("configuration is valid\n")
+    assert "orders → orders.canal" in printed
