@@ -26,18 +26,21 @@ class Router(msgspec.Struct, frozen=True):
     partitions: int | None = None
     ddl_everywhere: bool = False
 
-    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[tuple[str, int, Sequence[Event]]]:
-        """Target topic, partition and the events that go there, in order; a control event may be in several groups."""
+    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[tuple[str, Sequence[int], Sequence[Event]]]:
+        """The events in order, by where they go: the target topic, its partitions, and the events for them."""
         topic = record.topic if self.topic == "{topic}" else self.topic.replace("{topic}", record.topic)
         if self.partitions is None or not events:
-            return ((topic, record.partition, events),)
-        groups: dict[int, list[Event]] = {}
+            return ((topic, (record.partition,), events),)
+        groups: list[tuple[str, Sequence[int], list[Event]]] = []
         for event in events:
-            for partition in self._partitions_of(event, self.partitions):
-                groups.setdefault(partition, []).append(event)
-        return [(topic, partition, group) for partition, group in groups.items()]
+            partitions = self._partitions_of(event, self.partitions)
+            if groups and groups[-1][1] == partitions:
+                groups[-1][2].append(event)
+            else:
+                groups.append((topic, partitions, [event]))
+        return groups
 
-    def _partitions_of(self, event: Event, partitions: int) -> Iterable[int]:
+    def _partitions_of(self, event: Event, partitions: int) -> Sequence[int]:
         if isinstance(event, RowChange):
             return (_key_hash(event) % partitions,)
         if isinstance(event, SchemaChange) and not self.ddl_everywhere:

@@ -56,8 +56,8 @@ class Translator:
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
         self._strict = encode_options.strict
         self.catalog = Catalog()
-        self._events: Counter[Op | type[Event]] = Counter()
-        self._lossy: Counter[Lossy] = Counter()
+        self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
+        self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
@@ -67,10 +67,11 @@ class Translator:
         lossy: list[Lossy] = []
         events, catalog = self._decoder.decode(record, self.catalog, lossy)
         out: list[ProducerRecord] = []
-        for topic, partition, group in self._router.group(events, record):
+        for topic, partitions, group in self._router.group(events, record):
             for payload in self._encoder.encode(group, record, lossy):
-                headers = _headers(record, len(out))
-                out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
+                for partition in partitions:
+                    headers = _headers(record, len(out))
+                    out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
         if lossy:
             if self._strict:
                 raise self._refuse(lossy)
@@ -85,18 +86,19 @@ class Translator:
         """Decode one record and give its canonical events, without translating them."""
         lossy: list[Lossy] = []
         events, self.catalog = self._decoder.decode(record, self.catalog, lossy)
-        self._lossy.update(lossy)
+        for what in lossy:
+            self._lossy[what] += 1
         return events
 
     @property
     def events(self) -> Counter[str]:
         """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
-        return Counter({_KINDS[kind]: count for kind, count in self._events.items()})
+        return Counter({_KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property
     def lossy(self) -> Counter[Lossy]:
         """What could not be carried, by kind."""
-        return self._lossy.copy()
+        return Counter({what: count for what, count in self._lossy.items() if count})
 
     def _refuse(self, lossy: list[Lossy]) -> NotRepresentable:
         what = ", ".join(sorted(set(lossy)))

@@ -66,7 +66,7 @@ def formats(
     if problems:
         raise ConfigError(problems)
     if from_side is not None and to_side is not None:
-        lost = losses(from_side[0].carries(from_side[1]), to_side[0].carries(to_side[1]))
+        lost = losses(from_side[0].finds, to_side[0].carries(to_side[1]))
         _print_route(from_side[0].name, to_side[0].name, lost, as_json=as_json)
         return
     chosen = from_side or to_side
@@ -177,12 +177,12 @@ def _print_route(source: str, target: str, lost: list[Loss], *, as_json: bool) -
     if as_json:
         _echo_json({"from": source, "to": target, "lost": [msgspec.structs.asdict(loss) for loss in lost]})
     elif not lost:
-        typer.echo(f"{source} -> {target}: nothing is lost that {source} carries with these options.")
+        typer.echo(f"{source} -> {target}: nothing is lost that {source} can say.")
     else:
-        typer.echo(f"{source} -> {target} cannot carry:")
+        typer.echo(f"{source} -> {target} cannot carry, where a message has it:")
         for loss in lost:
             typer.echo(f"  - {loss.words}")
-        typer.echo("What is lost is counted while translating (summary, relay_lossy_conversions_total).")
+        typer.echo("What is lost is counted while translating; the target option strict=true refuses it instead.")
 
 
 def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:

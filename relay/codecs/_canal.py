@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ from relay.codecs import _json
 from relay.codecs._codec import Lossy
 from relay.errors import Malformed
 from relay.model import ColumnType, DdlKind, Event, Heartbeat, Position, Source, TransactionMark, Watermark
-from relay.mysql.types import BINARIES, INTEGER_BITS
+from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
 from relay.records import ConsumerRecord
 
@@ -208,6 +208,11 @@ class Dialect(msgspec.Struct, frozen=True):
     null_codes: Mapping[str, int] = {}
     with_virtual_columns: bool = True
     with_parameters: bool = True
+
+    def loses_parameters(self, types: Iterable[ColumnType]) -> bool:
+        """Whether these types have parameters that the dialect leaves out, or lack those that it should write."""
+        test = lacks_parameters if self.with_parameters else has_parameters
+        return any(map(test, types))
 
     def code_of(self, column_type: ColumnType) -> CodeOf | None:
         """How the `sqlType` of this type depends on the value, None if it does not."""

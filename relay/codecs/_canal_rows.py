@@ -16,7 +16,7 @@ from relay.catalog import Catalog
 from relay.codecs._canal import Cells, Message, position
 from relay.codecs._codec import Lossy
 from relay.errors import Malformed
-from relay.model import ABSENT, Cell, Column, ColumnType, Event, Op, Row, RowChange, Rows, Source, TableId, TableSchema
+from relay.model import ABSENT, Cell, Column, ColumnType, Event, Generated, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.types import INTEGER_BITS, parse_type
 from relay.mysql.values import Read, TextStyle, reader
 from relay.records import ConsumerRecord
@@ -56,11 +56,16 @@ class WireTable(msgspec.Struct, frozen=True):
         except ValueError:
             return None
 
+    def types(self) -> list[ColumnType]:
+        """The types that the message says."""
+        return [said for name in self.names if (said := self.type_of(name)) is not None]
+
 
 class RowReader:
     """Understands the cells of messages that have exactly these columns, types and keys. Compiled once per table version.
 
-    `is_guessed`: the schema comes from the message itself and not from the table's DDL. `places`: where the message's columns
+    `is_guessed`: the schema comes from the message itself and not from the table's DDL. `is_partial`: the message leaves out
+    columns that the table has. `places`: where the message's columns
     stand in the table. `custom`: columns whose text is read in another way than their type says.
     """
 
@@ -75,6 +80,8 @@ class RowReader:
         self._blank: list[Cell] = [ABSENT] * len(columns)
         readers = {name: custom.get(name) or reader(columns[place[name]].type, style) for name in wire.names}
         self._readers = [(name, place[name], readers[name]) for name in wire.names]
+        shown = {column.name for column in columns if column.generated is not Generated.VIRTUAL}
+        self.is_partial = not shown.issubset(wire.names)
 
     def row(self, cells: Cells, part: str) -> Row:
         """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a text that its type does not allow."""
@@ -197,9 +204,12 @@ class RowReaders:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
+                    lossy.append(Lossy.COLUMNS_ABSENT)
             found = table.fitting(types, message.pk_names, names, known) or self._compile(table, message, types, names, known)
             if found.is_guessed:
                 lossy.append(Lossy.SCHEMA_GUESSED)
+            elif found.is_partial:
+                lossy.append(Lossy.COLUMNS_ABSENT)
             changes.append(RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns))
         return changes
 

@@ -17,7 +17,6 @@ from relay.codecs._canal import Cells, Dialect, java_sql_type
 from relay.codecs._canal_rows import RowReader, TextImages
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Op, Row, RowChange, TableSchema
-from relay.mysql.types import lacks_parameters
 from relay.mysql.values import converter, writer
 
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
@@ -28,11 +27,15 @@ _DELETE: Final = Op.DELETE
 
 
 class Text(msgspec.Struct, gc=False):
-    """A change as text cells in column order, ready to be sent: the row, and the old row if the change has one."""
+    """A change as text cells in column order, ready to be sent: the row, and the old row if the change has one.
+
+    `loses_parameters`: the source said more of the types than the target will, or less than the target should.
+    """
 
     writer: RowWriter
     cells: dict[str, Any]
     old: dict[str, Any] | None
+    loses_parameters: bool
 
     def changed(self) -> dict[str, Any]:
         """The old text of the columns whose text differs, as both TiCDC and Canal compare."""
@@ -41,10 +44,7 @@ class Text(msgspec.Struct, gc=False):
 
 
 class RowWriter:
-    """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`. Compiled once per table version.
-
-    `lacks_parameters`: the dialect writes full types, and the source said only bare words for some column.
-    """
+    """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`. Compiled once per table version."""
 
     def __init__(self, schema: TableSchema, dialect: Dialect, places: tuple[int, ...]) -> None:
         columns = [schema.columns[at] for at in places]
@@ -58,7 +58,7 @@ class RowWriter:
         self.mysql_type = msgspec.Raw(_to_json({column.name: dialect.type_text(column.type) for column in columns}))
         key = schema.primary_key or ()
         self.pk_names = [column.name for column in schema.columns if column.name in key]
-        self.lacks_parameters = dialect.with_parameters and any(lacks_parameters(column.type) for column in columns)
+        self.loses_parameters = dialect.loses_parameters([column.type for column in columns])
 
     def cells(self, row: Row) -> dict[str, Any]:
         """The canonical row as text cells in column order. Columns that are ABSENT are left out."""
@@ -87,6 +87,9 @@ class TextPlan:
     def __init__(self, reader: RowReader, dialect: Dialect, writer: RowWriter) -> None:
         self.writer = writer
         columns = reader.schema.columns
+        self._loses_parameters = (
+            writer.loses_parameters if dialect.with_parameters else dialect.loses_parameters(reader.wire.types())
+        )
         self._differing: list[tuple[str, Callable[[str], str]]] = []
         for name, place in zip(reader.wire.names, reader.places, strict=True):
             column_type = columns[place].type
@@ -105,7 +108,7 @@ class TextPlan:
             except (ValueError, ArithmeticError):
                 _ = images.before, images.after  # raises Malformed with the column's name
                 raise
-        return Text(self.writer, cells, old)
+        return Text(self.writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
         converted = cells.copy()
@@ -139,7 +142,8 @@ class RowWriters:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
         writer = self.only(change.schema, self._shown(change.schema, row))
         try:
-            return Text(writer, writer.cells(row), writer.cells(before) if change.op is _UPDATE and before else None)
+            old = writer.cells(before) if change.op is _UPDATE and before else None
+            return Text(writer, writer.cells(row), old, writer.loses_parameters)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
 

@@ -41,7 +41,6 @@ class Lossy(enum.StrEnum):
     DDL_NOT_UNDERSTOOD = "ddl-not-understood"
     BEFORE_UNKNOWN = "before-unknown"
     COLUMNS_ABSENT = "columns-absent"
-    COMMIT_TS_ORDER = "commit-ts-order"
     TYPE_PARAMETERS = "type-parameters"
     DELETE_IMAGE = "delete-image"
 
@@ -103,9 +102,6 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     ] = "UTC"
     strict: Annotated[bool, Meta(description="refuse a record instead of losing anything of it (target side)")] = False
 
-    def __post_init__(self) -> None:
-        self.zone()
-
     def zone(self) -> tzinfo:
         """The zone of TIMESTAMP text. Raises ValueError for an unknown name."""
         if self.timezone.upper() in {"UTC", "Z", "+00:00"}:
@@ -127,12 +123,14 @@ _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
+    `finds` is the most that its decoder can find in a message, `carries` what its encoder writes with given options.
     `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
     """
 
     name: str
     title: str
     options: type[Options]
+    finds: Carries
     carries: Callable[[Any], Carries]
     decoder: Callable[[Any], Decoder]
     encoder: Callable[[Any], Encoder]
@@ -157,9 +155,11 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str) -> Opti
             values[name] = msgspec.convert(text, fields[name].type, strict=False)
         except msgspec.ValidationError as error:
             problems.append(Problem(f"{key_path}.{name}", f"{text!r} does not fit: {error}"))
+    options = msgspec.convert(values, codec.options)
+    try:
+        options.zone()
+    except ValueError as error:
+        problems.append(Problem(f"{key_path}.timezone", str(error)))
     if problems:
         raise ConfigError(problems)
-    try:
-        return msgspec.convert(values, codec.options)
-    except msgspec.ValidationError as error:
-        raise ConfigError([Problem(key_path, str(error))]) from error
+    return options

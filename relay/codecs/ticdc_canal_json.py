@@ -56,6 +56,7 @@ _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
 _TSO_END: Final = 1 << 64
+_LZ4_FRAME: Final = b"\x04\x22\x4d\x18"
 
 # Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
@@ -167,6 +168,9 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
+        if record.value.startswith(_LZ4_FRAME):
+            reason = "compressed with LZ4 (large-message-handle-compression), which relay does not read yet"
+            raise UnsupportedMessage(NAME, "", reason)
         message = _canal.parse(NAME, record.value)
         if message.is_ddl:
             return self._ddl(message, record, catalog, lossy)
@@ -180,12 +184,15 @@ class Decoder:
             raise UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
         if not message.data:
             raise Malformed(NAME, "data", "a row message without a row")
-        return self._rows.changes(message, op, _source(message, record, lossy), record, catalog, lossy)
+        changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
+        if message.tidb and message.tidb.get("onlyHandleKey") and Lossy.COLUMNS_ABSENT not in lossy:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        return changes
 
     def _ddl(
         self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
-        source = _source(message, record, lossy)
+        source = _source(message, record)
         ddl = message.sql or ""
         catalog, change = learn(
             catalog,
@@ -216,7 +223,7 @@ def _tso(value: object, path: str) -> int:
     return value
 
 
-def _source(message: _canal.Message, record: ConsumerRecord, lossy: list[Lossy]) -> Source:
+def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
     tidb, es = message.tidb, message.es
     event_time_ns = _canal.event_time_ns(message, record) if es is None else es * 1_000_000
     if tidb is None:
@@ -230,8 +237,6 @@ def _source(message: _canal.Message, record: ConsumerRecord, lossy: list[Lossy])
         raise UnsupportedMessage(
             NAME, "_tidb.claimCheckLocation", "the row lies in external storage, which relay does not read yet"
         )
-    if tidb.get("onlyHandleKey"):
-        lossy.append(Lossy.COLUMNS_ABSENT)
     extras = {name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}}
     row_key = tidb.get("rowkey")
     return Source(
@@ -291,7 +296,7 @@ class Encoder:
 
     def _text(self, change: RowChange, lossy: list[Lossy]) -> Text:
         text = self._writers.text(change)
-        if text.writer.lacks_parameters:
+        if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
         if change.op is _READ:
             lossy.append(Lossy.SNAPSHOT)
@@ -310,7 +315,7 @@ class Encoder:
             return {}
         if self._only_updated:
             return text.changed()
-        return text.old if len(text.old) == len(text.cells) else text.cells | text.old
+        return text.cells | text.old
 
     def _tidb(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _TidbMembers | UnsetType:
         if source.gtid:
@@ -359,6 +364,7 @@ CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Canal-JSON (protocol=canal-json), all releases",
     options=TicdcOptions,
+    finds=carries(TicdcOptions(enable_tidb_extension=True, content_compatible=True, output_row_key=True)),
     carries=carries,
     decoder=Decoder,
     encoder=Encoder,

@@ -6,14 +6,17 @@ controller in KRaft mode, bound to 127.0.0.1; `Cluster` is one node or several, 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -138,6 +141,24 @@ def free_ports(count: int) -> list[int]:
             server.close()
 
 
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Let signals wait until a process that was started is known: an interrupt inside `Popen` would leave it running for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda got, _: held.append(got)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        for got in held:
+            signal.raise_signal(got)
+
+
 class NodeOptions(NamedTuple):
     """What differs between uses: `properties` come last in the broker's file, and the last line of a key wins."""
 
@@ -187,7 +208,7 @@ class Node:
 
     def start(self) -> None:
         """Start the broker; it answers once `wait_ready` has returned."""
-        with self.log.open("wb") as log:
+        with self.log.open("wb") as log, _signals_held_back():
             # A session of its own: Ctrl-C in the terminal must reach the relay alone, so that it can drain before the broker goes.
             self._process = subprocess.Popen(  # noqa: S603
                 [*self._java, "kafka.Kafka", str(self._properties)],

@@ -151,6 +151,10 @@ class _Demo:
         show_limits(self._out, self._translator, route.from_options, route.to_options)
 
     async def _stay(self, relay: asyncio.Task[int]) -> None:
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, *_ENDING_SIGNALS):
+            loop.add_signal_handler(number, asked.set)
         self._out.print(
             f"\nKafka stays up at [bold]{self._servers}[/bold], and the relay runs from {SOURCE_TOPIC} to {TARGET_TOPIC}. Try:\n"
             f"  kcat -b {self._servers} -C -t {TARGET_TOPIC} -e\n"
@@ -159,10 +163,6 @@ class _Demo:
             highlight=False,
             soft_wrap=True,
         )
-        asked = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, *_ENDING_SIGNALS):
-            loop.add_signal_handler(number, asked.set)
         waiting = asyncio.ensure_future(asked.wait())
         await asyncio.wait({relay, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()

@@ -217,6 +217,13 @@ def lacks_parameters(column_type: ColumnType) -> bool:
     return column_type.length is None and (column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL)
 
 
+def has_parameters(column_type: ColumnType) -> bool:
+    """Whether the type says more than a bare word that matters to a reader: members, length, precision, fraction digits."""
+    if column_type.members is not None:
+        return True
+    return bool(column_type.length) and (column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL)
+
+
 _PARAMETERIZED: Final = frozenset({"decimal", "bit", "char", "varchar", "binary", "varbinary"})
 
 

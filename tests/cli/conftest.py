@@ -114,6 +114,7 @@ CODEC = Codec(
     name="made-up",
     title="a protocol of the tests",
     options=MadeUpOptions,
+    finds=Carries(before=Before.FULL, **_ALL),
     carries=_carries,
     decoder=lambda _: Decoder(),
     encoder=Encoder,

@@ -140,7 +140,7 @@ def test_deletes_with_the_handle_key_alone() -> None:
     option = {"delete-only-output-handle-key-columns": "true"}
     _, out = translate(TICDC, TICDC, [record(create), record(delete, offset=1)], None, option)
     assert out["data"] == [{"b": "x"}]
-    assert lossy(TICDC, TICDC, create, delete, to=option) == {"delete-image": 1}
+    assert lossy(TICDC, TICDC, create, delete, to=option) == {"delete-image": 1, "type-parameters": 1}
 
 
 def test_updates_of_a_key_are_split_when_asked() -> None:
@@ -330,3 +330,42 @@ def test_unknown_options_name_the_near_ones_and_all_problems_are_told() -> None:
     assert "did you mean ticdc-canal-json" in text
     assert "did you mean max-batch-size?" in text
     assert "'many' does not fit" in text
+
+
+def test_a_minimal_row_image_keeps_the_old_value_of_a_column_that_the_new_row_lacks() -> None:
+    create = ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))", "CREATE")
+    update = row_message(AB, {"id": "1", "a": "2"}, op="UPDATE", old=[{"b": "x"}], pkNames=["id"])
+    messages = [create, update]
+    for target in (TICDC, CANAL):
+        _, out = translate(CANAL, target, [record(message, offset=at) for at, message in enumerate(messages)])
+        assert out["data"] == [{"id": "1", "a": "2"}]
+        assert out["old"][0]["b"] == "x"
+        assert lossy(CANAL, target, *messages)["columns-absent"] == 1
+
+
+def test_watermarks_do_not_multiply_with_the_partitions() -> None:
+    mark = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": 429918007904436226}}
+    to_canal = Translator(TICDC, CANAL, partitions=3)
+    assert to_canal.translate(record(mark)) == []
+    assert to_canal.lossy == {"watermark": 1}
+    to_ticdc = Translator(TICDC, TICDC, None, {"enable-tidb-extension": "true"}, partitions=3)
+    assert [out.partition for out in to_ticdc.translate(record(mark))] == [0, 1, 2]
+    assert [out.partition for out in to_ticdc.translate(record(ddl("CREATE DATABASE d", "QUERY")))] == [0]
+
+
+def test_ticdcs_messages_read_as_canals_are_told_apart() -> None:
+    mark = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": 429918007904436226}}
+    with pytest.raises(UnsupportedMessage, match="ticdc-canal-json"):
+        translate(CANAL, TICDC, [record(mark)])
+    assert lossy(CANAL, CANAL, row_message(AB, {"id": "1", "a": "2", "b": "x"}, _tidb={"commitTs": 1}))["extras"] == 1
+
+
+def test_compressed_messages_are_refused_and_say_why() -> None:
+    with pytest.raises(UnsupportedMessage, match="LZ4"):
+        translate(TICDC, CANAL, [record(b"\x04\x22\x4d\x18d@")])
+
+
+def test_losing_type_parameters_is_counted_where_the_message_had_them() -> None:
+    full, bare = {"a": "decimal(9,2)"}, {"a": "decimal"}
+    assert lossy(CANAL, TICDC, row_message(full, {"a": "1.00"}))["type-parameters"] == 1
+    assert "type-parameters" not in lossy(TICDC, TICDC, row_message(bare, {"a": "1.00"}))

@@ -73,12 +73,11 @@ def carries_part() -> str:
 
 
 def losses_part() -> str:
-    """What a route loses, for every ordered pair of different protocols."""
+    """What a route loses of all that its source may say, for every protocol and every target."""
     rows = []
-    for source, target in itertools.product(variants(), repeat=2):
-        if source.protocol != target.protocol:
-            lost = "; ".join(loss.words for loss in losses(source.carries, target.carries))
-            rows.append((f"`{source.protocol}`, {source.options}", f"`{target.protocol}`, {target.options}", lost or "nothing"))
+    for source, target in itertools.product(PROTOCOLS.values(), variants()):
+        lost = "; ".join(loss.words for loss in losses(source.finds, target.carries))
+        rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
     return table(("from", "to", "what the target has no place for"), rows)
 
 

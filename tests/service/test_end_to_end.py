@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from support import CANAL, TICDC, captured, captured_files
-from test_process import finished, relay_process
+from service.test_process import finished, relay_process
 from typer.testing import CliRunner
 
 from relay.cli.commands import app
