@@ -194,7 +194,7 @@ class RowReaders:
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
         table = self._tables.get((message.database, message.table)) or self._add(message)
-        types = table.types(self._protocol, message.mysql_type)
+        types = table.types(self._protocol, bytes(message.mysql_type))
         known = table.known(catalog, source, record)
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
@@ -240,11 +240,10 @@ class _Table:
         self._newest: TableSchema | None = None
         self._types: dict[bytes, Types] = {}
 
-    def types(self, protocol: str, raw: msgspec.Raw) -> Types:
+    def types(self, protocol: str, text: bytes) -> Types:
         """The message's `mysqlType`. TiCDC shuffles its members, into some dozens of orders; each is parsed once, and equal ones
         are one object. Raises Malformed.
         """
-        text = bytes(raw)
         try:
             return self._types[text]
         except KeyError:

@@ -1,4 +1,4 @@
-"""Captured TiCDC records through a real Kafka: the target topic equals `relay translate` of the same records, also after a crash."""
+"""Captured TiCDC records through a real Kafka: the target topic equals what `relay translate` makes, also after a crash."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from support import CANAL, TICDC, captured, captured_files
 from service.test_process import finished, relay_process
+from support import CANAL, TICDC, captured, captured_files
 from typer.testing import CliRunner
 
 from relay.cli.commands import app
@@ -137,4 +137,4 @@ async def _has_begun(kafka: Any, topic: str) -> bool:
 
 async def _holds_all(kafka: Any, group: str, topic: str, count: int) -> bool:
     committed = await kafka.committed(group)
-    return sum(offset for (name, _), offset in committed.items() if name == topic) >= count
+    return bool(sum(offset for (name, _), offset in committed.items() if name == topic) >= count)
