@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import struct
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -86,6 +88,27 @@ def shortest_float32(value: float) -> float:
         except OverflowError:  # rounded up beyond the largest 32-bit number
             continue
     return value
+
+
+#: A number from 0.001 to below 10 000 000 (or its negative) without a needless zero: Go and Java print it with the same digits.
+_PLAIN: Final = re.compile(r"-?(?:[1-9][0-9]{0,6}|0(?=\.(?!000)[0-9]*[1-9]))(?:\.(?:0|[0-9]*[1-9]))?").fullmatch
+#: So many characters certainly hold no more digits than a 32-bit or 64-bit number has in its shortest form.
+_SHORT: Final[dict[Callable[[str], float], int]] = {read_float: 7, read_double: 16}
+
+
+def float_converter(read: Callable[[str], float], write: Callable[[float], str]) -> Callable[[str], str]:
+    """Text to text for `read_float` or `read_double` and a notation below; most numbers differ only in a trailing `.0`."""
+    whole = write(1.0)[1:]
+    longest = _SHORT[read]
+
+    def convert(text: str) -> str:
+        if len(text) > longest or _PLAIN(text) is None:
+            return write(read(text))
+        if "." not in text:
+            return text + whole
+        return text[:-2] + whole if text.endswith(".0") else text
+
+    return convert
 
 
 def go_text(value: float) -> str:

@@ -127,10 +127,20 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
     """Text of one style to text of the other; None if both spell this type alike, so that nothing need be done."""
     if _spelled_alike(column_type.base, source, target):
         return None
+    if column_type.base in FLOATS:
+        return numbers.float_converter(
+            numbers.read_float if column_type.base == "float" else numbers.read_double, target.float_text
+        )
+    if column_type.base == "year":
+        return functools.partial(_converted_year, target.zero_year)
     read, write = reader(column_type, source), writer(column_type, target)
     if read is None or write is None:
         return cast("Callable[[str], str] | None", read or write)
     return lambda text: write(read(text))
+
+
+def _converted_year(zero: str, text: str) -> str:
+    return text if len(text) == 4 and text != "0000" and text.isdecimal() else _year_text(zero, numbers.read_int(text))
 
 
 def _spelled_alike(base: str, source: TextStyle, target: TextStyle) -> bool:
