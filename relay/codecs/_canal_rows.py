@@ -16,7 +16,22 @@ from relay.catalog import Catalog
 from relay.codecs._canal import Cells, Message, position
 from relay.codecs._codec import Lossy
 from relay.errors import Malformed
-from relay.model import ABSENT, Cell, Column, ColumnType, Event, Generated, Op, Row, RowChange, Rows, Source, TableId, TableSchema
+from relay.model import (
+    ABSENT,
+    Cell,
+    Column,
+    ColumnType,
+    Event,
+    Generated,
+    Op,
+    Position,
+    Row,
+    RowChange,
+    Rows,
+    Source,
+    TableId,
+    TableSchema,
+)
 from relay.mysql.types import INTEGER_BITS, parse_type
 from relay.mysql.values import Read, TextStyle, reader
 from relay.records import ConsumerRecord
@@ -33,6 +48,8 @@ Types = dict[str, str] | None
 #: The columns that a codec reads in another way than their type says, given a message and its `mysqlType`.
 CustomOf = Callable[[Message, dict[str, str]], dict[str, Read]]
 
+#: Stands for a `mysqlType` that was not parsed yet; no message has it.
+_UNKNOWN: Final[dict[str, str]] = {}
 _decode_types = msgspec.json.Decoder(Types).decode
 
 # Python 3.11 resolves `Op.UPDATE` through a descriptor, at the price of a function call; these are looked at for every row.
@@ -194,8 +211,7 @@ class RowReaders:
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
         table = self._tables.get((message.database, message.table)) or self._add(message)
-        types = table.types(self._protocol, bytes(message.mysql_type))
-        known = table.known(catalog, source, record)
+        types, pk_names, commit_ts = bytes(message.mysql_type), message.pk_names, source.commit_ts
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
         for index, cells in enumerate(message.data or ()):
@@ -205,7 +221,9 @@ class RowReaders:
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
                     lossy.append(Lossy.COLUMNS_ABSENT)
-            found = table.fitting(types, message.pk_names, names, known) or self._compile(table, message, types, names, known)
+            found = table.reader_at_the_end(catalog, commit_ts, types, pk_names, names)
+            if found is None:
+                found = self._find(table, message, names, catalog, position(source, record))
             if found.is_guessed:
                 lossy.append(Lossy.SCHEMA_GUESSED)
             elif found.is_partial:
@@ -213,10 +231,14 @@ class RowReaders:
             changes.append(RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns))
         return changes
 
-    def _compile(
-        self, table: _Table, message: Message, types: Types, names: tuple[str, ...], known: TableSchema | None
-    ) -> RowReader:
+    def _find(self, table: _Table, message: Message, names: tuple[str, ...], catalog: Catalog, at: Position) -> RowReader:
+        """The reader for rows with these columns in this message, compiled if there is none."""
+        types = table.types(self._protocol, bytes(message.mysql_type))
+        known = catalog.table(table.id, at)
         wire = WireTable(table.id, names, types, message.pk_names)
+        for found in table.readers:
+            if found.known is known and found.wire == wire:
+                return found
         made = RowReader(self._protocol, wire, known, self._style, self._custom_of(message, types or {}))
         table.readers = [made, *table.readers[: _CACHED_SHAPES - 1]]
         return made
@@ -258,28 +280,19 @@ class _Table:
         self._types[text] = types
         return types
 
-    def known(self, catalog: Catalog, source: Source, record: ConsumerRecord) -> TableSchema | None:
-        """The catalogue's definition for a row. Most rows are newer than all DDL: one comparison answers for them."""
+    def reader_at_the_end(
+        self, catalog: Catalog, commit_ts: int | None, types: bytes, pk_names: list[str] | None, names: tuple[str, ...]
+    ) -> RowReader | None:
+        """The reader for a row that is newer than all DDL of its table, as most are, and of a shape met lately; else None."""
         if catalog is not self._catalog:
             self._catalog = catalog
             self._newest_commit_ts, self._newest = catalog.newest(self.id)
-        commit_ts = source.commit_ts
-        if commit_ts is not None and self._newest_commit_ts is not None and commit_ts > self._newest_commit_ts:
-            return self._newest
-        return catalog.table(self.id, position(source, record))
-
-    def fitting(
-        self, types: Types, pk_names: list[str] | None, names: tuple[str, ...], known: TableSchema | None
-    ) -> RowReader | None:
-        """The reader for rows of this shape, None if it was not met lately."""
+        if commit_ts is None or self._newest_commit_ts is None or commit_ts <= self._newest_commit_ts:
+            return None
+        said = self._types.get(types, _UNKNOWN)
         for found in self.readers:
             wire = found.wire
-            if (
-                known is found.known
-                and names == wire.names
-                and (types is wire.mysql_type or types == wire.mysql_type)
-                and pk_names == wire.pk_names
-            ):
+            if found.known is self._newest and names == wire.names and said is wire.mysql_type and pk_names == wire.pk_names:
                 return found
         return None
 

@@ -205,6 +205,8 @@ class Encoder:
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages; see `relay.codecs._codec.Encoder`."""
+        if len(events) == 1 and isinstance(events[0], RowChange):
+            return [Payload(None, self._to_json(self._row(events[0], caused_by, lossy)))]
         messages: list[_FlatMessage] = []
         for event in events:
             if isinstance(event, RowChange):

@@ -168,10 +168,13 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        if record.value.startswith(_LZ4_FRAME):
-            reason = "compressed with LZ4 (large-message-handle-compression), which relay does not read yet"
-            raise UnsupportedMessage(NAME, "", reason)
-        message = _canal.parse(NAME, record.value)
+        try:
+            message = _canal.parse(NAME, record.value)
+        except Malformed:
+            if record.value.startswith(_LZ4_FRAME):
+                reason = "compressed with LZ4 (large-message-handle-compression), which relay does not read yet"
+                raise UnsupportedMessage(NAME, "", reason) from None
+            raise
         if message.is_ddl:
             return self._ddl(message, record, catalog, lossy)
         if message.type == _WATERMARK:
@@ -185,7 +188,8 @@ class Decoder:
         if not message.data:
             raise Malformed(NAME, "data", "a row message without a row")
         changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
-        if message.tidb and message.tidb.get("onlyHandleKey") and Lossy.COLUMNS_ABSENT not in lossy:
+        tidb = message.tidb
+        if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey") and Lossy.COLUMNS_ABSENT not in lossy:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return changes
 
