@@ -145,7 +145,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         statement = read_ddl(ddl, backslash_escapes=not restored)
     except DdlNotUnderstood:
         statement = Ddl((), ())
-    names = _Names(table)
+    names = _Names(table, catalog)
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     for part in statement.statements:
@@ -180,13 +180,18 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
 class _Names:
     """Full names of the tables in a statement whose envelope names `table`."""
 
-    def __init__(self, table: TableId) -> None:
-        self._table = table
+    def __init__(self, table: TableId, catalog: Catalog) -> None:
+        self._table, self._catalog = table, catalog
         self._folded = (table.database.lower(), table.table.lower())
 
     def __call__(self, name: TableName) -> TableId:
-        """The full name. TiDB compares names without case, and the envelope has the one that rows will have."""
+        """The full name. TiDB compares names without case, and the envelope has the one that rows will have.
+
+        A table that is known by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
+        """
         found = name.within(self._table.database)
+        if found.table in self._catalog.histories.get(found.database, ()):
+            return found
         return self._table if (found.database.lower(), found.table.lower()) == self._folded else found
 
     def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:

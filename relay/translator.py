@@ -66,6 +66,7 @@ class Translator:
         """
         lossy: list[Lossy] = []
         events, catalog = self._decoder.decode(record, self.catalog, lossy)
+        events = self._encoder.prepare(events)
         out: list[ProducerRecord] = []
         for topic, partitions, group in self._router.group(events, record):
             for payload in self._encoder.encode(group, record, lossy):

@@ -6,6 +6,7 @@ A reader that closes the pipe early (`relay translate … | head`) has what it w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -59,10 +60,15 @@ def describe(error: BaseException) -> str:
     return ": ".join([*getattr(error, "__notes__", ()), str(error)])
 
 
+def say(text: str) -> None:
+    """Print on stderr. That nobody reads it, or that it is full, changes neither the work nor the exit status."""
+    with contextlib.suppress(OSError):
+        typer.echo(text, err=True)
+
+
 def say_error(text: str) -> None:
     """Print one error on stderr."""
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, err=True, nl=False)
-    typer.echo(text, err=True)
+    say(typer.style("error: ", fg=typer.colors.RED, bold=True) + text)
 
 
 def _discard_stdout() -> None:

@@ -8,6 +8,8 @@ and never written. Input may also be plain message values, one a line; the first
 from __future__ import annotations
 
 import binascii
+import os
+import select
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, BinaryIO
@@ -198,22 +200,24 @@ class RecordWriter:
     def flush(self) -> None:
         """Hand everything to the operating system. Raises ServiceError when it takes no more, BrokenPipeError when nobody reads."""
         data, self._pending = self._pending, bytearray()
-        start = self._raw.tell() if self._raw.seekable() else None
         sent = 0
         try:
             while sent < len(data):
-                sent += self._raw.write(memoryview(data)[sent:])
+                written: int | None = self._raw.write(memoryview(data)[sent:])
+                if written is None:  # a non-blocking pipe that is full
+                    select.select((), (self._raw,), ())
+                sent += written or 0
         except BaseException as error:
-            if start is not None:
-                self._cut_half_line(data, start)
+            self._cut_half_line(data, sent)
             if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
                 raise
             reason = error.strerror or error
             raise ServiceError(f"cannot write {self._name}: {reason}; what was written until then is kept") from error
 
-    def _cut_half_line(self, data: bytearray, start: int) -> None:
-        written = self._raw.tell() - start
-        whole = data.rfind(b"\n", 0, written) + 1
-        if whole < written:
-            self._raw.seek(start + whole)
+    def _cut_half_line(self, data: bytearray, sent: int) -> None:
+        """Take back the part of a line at the end of what was sent: `sent` bytes of `data` are the file's last ones."""
+        half = sent - (data.rfind(b"\n", 0, sent) + 1)
+        if half and self._raw.seekable():
+            end = self._raw.seek(0, os.SEEK_END)  # a file opened for appending has other bytes before ours
+            self._raw.seek(end - half)
             self._raw.truncate()

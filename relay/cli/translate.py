@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import msgspec
-import typer
 
 from relay.cli.arguments import STANDARD, Input, InputFormat, OnError, key_values, open_input, open_output, same_file
-from relay.cli.exits import describe, say_error
+from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.errors import CodecError, ConfigError, Problem
 from relay.records import ConsumerRecord, Header
@@ -60,7 +59,7 @@ def translate(request: TranslateRequest) -> None:
             run.all_records(source, quiet=request.quiet)
         finally:
             if not request.quiet:
-                typer.echo(run.summary(), err=True)
+                say(run.summary())
 
 
 def _translator(request: TranslateRequest) -> Translator:
@@ -158,7 +157,7 @@ class _Run:
         if self._failed <= _REPORTED:
             say_error(describe(error))
         elif self._failed == _REPORTED + 1:
-            typer.echo("Further errors are only counted.", err=True)
+            say("Further errors are only counted.")
 
     def summary(self) -> str:
         """Say what happened, in a few lines: records, events by kind, what was lost, what failed."""

@@ -25,8 +25,8 @@ from relay.records import ConsumerRecord
 #: The text cells of one row image, as they travel.
 Cells = dict[str, str | None]
 
-#: Milliseconds since 1970 that still fit once they are nanoseconds.
-Milliseconds = Annotated[int, Meta(ge=-(1 << 43), le=(1 << 53))]
+#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
+Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
 
 # ---------------------------------------------------------------- message
 
@@ -71,7 +71,7 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
         if isinstance(rows, list):
             tidied[name] = [_text_cells(row) if isinstance(row, dict) else row for row in rows]
     for name in ("sqlType", "mysqlType"):
-        tidied[name] = msgspec.Raw(msgspec.json.encode(document.get(name)))
+        tidied[name] = msgspec.Raw(_json.json_text(document.get(name)).encode())
     return tidied
 
 
@@ -81,10 +81,10 @@ def _text_cells(row: dict[str, Any]) -> dict[str, Any]:
 
 def _cell_text(value: object) -> str | None:
     if value is None or isinstance(value, str):
-        return value
+        return None if value is None else str(value)
     if isinstance(value, bool):
         return "1" if value else "0"
-    return msgspec.json.encode(value).decode()
+    return _json.json_text(value)
 
 
 def event_time_ns(message: Message, record: ConsumerRecord) -> int:
@@ -186,13 +186,13 @@ def promoted_code(column_type: ColumnType) -> CodeOf | None:
     if not column_type.unsigned or column_type.base not in _PROMOTED:
         return None
     limit = 1 << (INTEGER_BITS[column_type.base] - 1)
-    safe_digits = len(str(limit)) - 1
+    digits = len(str(limit))
     plain, promoted = java_sql_type(column_type), _PROMOTED[column_type.base]
 
     def code_of(text: str | None) -> int:
-        if text is None or len(text) <= safe_digits:
+        if text is None or len(text) < digits or not text.isdecimal():
             return plain
-        return promoted if text.isdecimal() and int(text) >= limit else plain
+        return promoted if len(text) > digits or int(text) >= limit else plain
 
     return code_of
 

@@ -38,8 +38,8 @@ from relay.records import ConsumerRecord
 
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
 _CACHED_TABLES: Final = 10_000
-#: Shapes of one table's messages that are kept ready: full rows, deletes with the key alone, old and new definition.
-_CACHED_SHAPES: Final = 8
+#: Shapes of one table's messages that are kept ready: full rows, deletes with the key alone, minimal row images.
+_CACHED_SHAPES: Final = 64
 #: Member orders of one table's `mysqlType` that are remembered.
 _CACHED_ORDERS: Final = 512
 
@@ -90,6 +90,8 @@ class RowReader:
         self, protocol: str, wire: WireTable, known: TableSchema | None, style: TextStyle, custom: dict[str, Read]
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
+        #: What encoders (`relay.codecs._canal_writers`) have compiled for these rows; it lives and dies with the reader.
+        self.plans: dict[object, object] = {}
         self.schema, self.is_guessed = resolve(wire, known)
         columns = self.schema.columns
         place = {column.name: at for at, column in enumerate(columns)}

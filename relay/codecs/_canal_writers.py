@@ -20,7 +20,9 @@ from relay.model import ABSENT, Generated, Op, Row, RowChange, TableSchema
 from relay.mysql.values import converter, writer
 
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
-_CACHED_TABLES: Final = 10_000
+_CACHED_TABLES: Final = 4096
+#: Texts of `sqlType` that are kept of one table version: unsigned columns and NULLs change it from row to row.
+_CACHED_CODES: Final = 256
 # Python 3.11 resolves `Op.UPDATE` through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
@@ -76,6 +78,8 @@ class RowWriter:
         variant = tuple([code_of(cells.get(name)) for name, code_of in self._variable])
         found = self._sql_types.get(variant)
         if found is None:
+            if len(self._sql_types) >= _CACHED_CODES:
+                self._sql_types.clear()
             codes = zip((name for name, _ in self._variable), variant, strict=True)
             found = self._sql_types[variant] = msgspec.Raw(_to_json(self._codes | dict(codes)))
         return found
@@ -105,9 +109,9 @@ class TextPlan:
             try:
                 cells = self._converted(cells)
                 old = None if old is None else self._converted(old)
-            except (ValueError, ArithmeticError):
+            except (ValueError, ArithmeticError) as error:
                 _ = images.before, images.after  # raises Malformed with the column's name
-                raise
+                raise NotRepresentable("target", "data", "a value that the target's spelling has no text for") from error
         return Text(self.writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
@@ -125,16 +129,15 @@ class RowWriters:
     def __init__(self, protocol: str, dialect: Dialect) -> None:
         self._protocol, self._dialect = protocol, dialect
         self._writers: dict[tuple[TableSchema, tuple[int, ...]], RowWriter] = {}
-        self._plans: dict[RowReader, TextPlan | None] = {}
 
     def text(self, change: RowChange) -> Text:
         """The change as text. Raises NotRepresentable if it has no image of its operation."""
         images = change.images
         if isinstance(images, TextImages):
-            plan = self._plans.get(images.reader, _UNPLANNED)
-            if plan is _UNPLANNED:
-                plan = self._plan(images.reader)
-            if plan is not None:
+            plan = images.reader.plans.get(self)
+            if plan is None:
+                plan = images.reader.plans[self] = self._plan(images.reader)
+            if isinstance(plan, TextPlan):
                 return plan.text(images)
         before, after = change.before, change.after
         row = before if change.op is _DELETE else after
@@ -156,15 +159,11 @@ class RowWriters:
             found = self._writers[schema, places] = RowWriter(schema, self._dialect, places)
         return found
 
-    def _plan(self, reader: RowReader) -> TextPlan | None:
-        """The plan for a reader's rows, None if their text cannot be taken as it is: other column order, columns to hide."""
-        if len(self._plans) >= _CACHED_TABLES:
-            self._plans.clear()
+    def _plan(self, reader: RowReader) -> TextPlan | _Indirect:
+        """The plan for a reader's rows, if their text can be taken as it is: in column order, and without columns to hide."""
         places = reader.places
         is_direct = list(places) == sorted(places) and places == self._without_hidden(reader.schema, places)
-        plan = TextPlan(reader, self._dialect, self.only(reader.schema, places)) if is_direct else None
-        self._plans[reader] = plan
-        return plan
+        return TextPlan(reader, self._dialect, self.only(reader.schema, places)) if is_direct else _INDIRECT
 
     def _shown(self, schema: TableSchema, row: Row) -> tuple[int, ...]:
         return self._without_hidden(schema, tuple(at for at, cell in enumerate(row) if cell is not ABSENT))
@@ -175,9 +174,9 @@ class RowWriters:
         return tuple(at for at in places if schema.columns[at].generated is not Generated.VIRTUAL)
 
 
-class _Unplanned(Enum):
-    UNPLANNED = "no plan was made yet"
+class _Indirect(Enum):
+    INDIRECT = "rows whose canonical values must be written"
 
 
-_UNPLANNED: Final = _Unplanned.UNPLANNED
+_INDIRECT: Final = _Indirect.INDIRECT
 _to_json = msgspec.json.Encoder().encode

@@ -89,6 +89,10 @@ class Decoder(Protocol):
 class Encoder(Protocol):
     """Writes one protocol."""
 
+    def prepare(self, events: list[Event]) -> list[Event]:
+        """Give the events as the target's producer has them, before they are routed: an update of a key may be split in two."""
+        ...
+
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the messages of events that go to one partition, none where the protocol has no word. Raises EncodeError only."""
         ...

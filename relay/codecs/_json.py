@@ -28,12 +28,12 @@ def parse_leniently(protocol: str, data: bytes, message: type[T], tidy: Callable
     Raises Malformed with the path of what does not fit.
     """
     try:
-        document = json.loads(data.decode("utf-8-sig"), strict=False, parse_int=str, parse_float=str, parse_constant=str)
+        document = json.loads(data.decode("utf-8-sig"), strict=False, parse_int=Number, parse_float=Number, parse_constant=Number)
         # Lone surrogates pass json.loads but are no Unicode text: no encoder could write them.
         json.dumps(document, ensure_ascii=False).encode()
         if not isinstance(document, dict):
             raise Malformed(protocol, "", "not a JSON object")
-        return msgspec.convert(tidy(document), message, strict=False)
+        return msgspec.convert(_plain(tidy(document)), message, strict=False)
     except msgspec.ValidationError as error:
         raise Malformed(protocol, _path(str(error)), str(error).partition(" - at ")[0]) from error
     except UnicodeError as error:
@@ -43,6 +43,32 @@ def parse_leniently(protocol: str, data: bytes, message: type[T], tidy: Callable
     except ValueError as error:
         # The parser's message holds positions, not values; a document is never quoted.
         raise Malformed(protocol, "", f"not JSON: {error}") from error
+
+
+class Number(str):
+    """A JSON number as its text."""
+
+    __slots__ = ()
+
+
+def json_text(value: object) -> str:
+    """A part of a leniently read document as compact JSON; numbers keep their digits."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{json_text(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  any JSON
+    """The document with numbers as ordinary text, which msgspec turns into what the message's fields are."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Number) else value
 
 
 def _path(message: str) -> str:

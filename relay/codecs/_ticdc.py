@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeGuard
 
 import msgspec
 
 from relay.codecs._codec import Lossy
-from relay.model import ColumnType, DdlKind, Op, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
+from relay.model import ColumnType, DdlKind, Event, Op, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
 from relay.mysql.types import format_type, suffix
 from relay.records import ConsumerRecord
 
@@ -56,9 +56,9 @@ def full_type_text(column_type: ColumnType) -> str:
 # ---------------------------------------------------------------- updates
 
 
-def changes_key(change: RowChange) -> bool:
-    """Whether an UPDATE changes its handle key or another unique key that cannot be NULL."""
-    if change.op is not Op.UPDATE or change.before is None or change.after is None:
+def changes_key(change: Event) -> TypeGuard[RowChange]:
+    """Whether this is an UPDATE that changes its handle key or another unique key that cannot be NULL."""
+    if not isinstance(change, RowChange) or change.op is not Op.UPDATE or change.before is None or change.after is None:
         return False
     names = {name for key in _identifying_keys(change.schema) for name in key}
     cells = zip(change.schema.columns, change.before, change.after, strict=True)
@@ -71,7 +71,7 @@ def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
     yield from (key.columns for key in schema.unique_keys if not_null.issuperset(key.columns))
 
 
-def split_update(change: RowChange) -> list[RowChange]:
+def split_update(change: RowChange) -> list[Event]:
     """The UPDATE as DELETE of the old row and INSERT of the new one."""
     delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
     return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]

@@ -163,7 +163,7 @@ def _mistaken_texts(message: Message, said: dict[str, str]) -> dict[str, Read]:
     if not suspects:
         return {}
     try:
-        codes = msgspec.json.decode(message.sql_type, type=dict[str, int])
+        codes = msgspec.json.decode(message.sql_type, type=dict[str, int], strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return {name: _read_mistaken_text for name in suspects if codes.get(name) == 2004}
@@ -203,6 +203,10 @@ class Encoder:
         self._writers = RowWriters(NAME, Dialect(_style(options), format_type, null_codes=_NULL_CODES))
         self._to_json = msgspec.json.Encoder().encode
 
+    def prepare(self, events: list[Event]) -> list[Event]:
+        """Give the events as they are; see `relay.codecs._codec.Encoder`."""
+        return events
+
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages; see `relay.codecs._codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
@@ -229,7 +233,8 @@ class Encoder:
         if last.mysqlType is not message.mysqlType or (last.type, last.es) != (message.type, message.es):
             return False
         last.data += message.data or []
-        last.old = None if last.old is None else last.old + (message.old or [])
+        if last.old is not None:
+            last.old += message.old or []
         last.sqlType = message.sqlType
         return True
 

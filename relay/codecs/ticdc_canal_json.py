@@ -260,14 +260,19 @@ class Encoder:
         self._writers = RowWriters(NAME, _dialect(options))
         self._to_json = msgspec.json.Encoder().encode
 
+    def prepare(self, events: list[Event]) -> list[Event]:
+        """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
+        if self._options.output_raw_change_event:
+            return events
+        return [part for event in events for part in (split_update(event) if changes_key(event) else [event])]
+
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs._codec.Encoder`."""
         out: list[Payload] = []
         for event in events:
             match event:
                 case RowChange():
-                    split = not self._options.output_raw_change_event and changes_key(event)
-                    out += [self._row(change, caused_by, lossy) for change in (split_update(event) if split else [event])]
+                    out.append(self._row(event, caused_by, lossy))
                 case SchemaChange():
                     out += self._ddl(event, caused_by, lossy)
                 case Watermark() if self._options.enable_tidb_extension:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+_DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")
 
 
@@ -34,7 +35,8 @@ def read_decimal(text: str) -> Decimal:
         value = Decimal(text)
     except InvalidOperation:
         raise ValueError("not a decimal number") from None
-    if not value.is_finite() or "_" in text:
+    # DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3); an exponent beyond that would become a text without end.
+    if not value.is_finite() or "_" in text or not -_DECIMAL_DIGITS <= value.adjusted() <= _DECIMAL_DIGITS:
         raise ValueError("not a decimal number")
     return value
 
@@ -70,7 +72,7 @@ def read_float(text: str) -> float:
     """Read a FLOAT; a 32-bit number printed with 64-bit digits (TiCDC before v6.1.6) gives its shortest digits again."""
     value = read_double(text)
     # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single precision).
-    return value if len(text) <= 7 else shortest_float32(value)
+    return value if len(text) <= 7 or value == 0 else shortest_float32(value)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -80,8 +82,9 @@ def shortest_float32(value: float) -> float:
         packed = _FLOAT32.pack(value)
     except OverflowError:
         raise ValueError("beyond the range of FLOAT") from None
+    exact = _FLOAT32.unpack(packed)[0]
     for digits in range(1, 10):
-        candidate = float(f"{value:.{digits}g}")
+        candidate = float(f"{exact:.{digits}g}")
         try:
             if _FLOAT32.pack(candidate) == packed:
                 return candidate

@@ -40,9 +40,11 @@ def read_time(text: str) -> str:
 
 def read_timestamp(zone: tzinfo, text: str) -> str:
     """A TIMESTAMP of the given zone in UTC. Text with an offset of its own (`… +00:00`, `…Z`) keeps to that. Raises ValueError."""
+    if _DATETIME(text) is not None:
+        return text if zone is UTC else _shift(text, zone, UTC)
     with_offset = _OFFSET(text)
     if with_offset is None:
-        return _shift(read_datetime(text), zone, UTC)
+        raise ValueError("not a date and time")
     local, sign, hours, minutes = with_offset.groups()
     shift = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     text = read_datetime(local.replace("T", " "))
@@ -62,12 +64,13 @@ def _moment(text: str) -> datetime:
 
 
 def _shift(text: str, source: tzinfo, target: tzinfo) -> str:
-    if text.startswith("0000-00-00"):
-        return text  # the zero timestamp is no moment; no zone moves it (MySQL Reference Manual §11.2.2)
+    """The moment in another zone. What is no moment stays as it is: the zero timestamp (MySQL Reference Manual §11.2.2), a date
+    that is not in the calendar, the calendar's last hours.
+    """
     try:
         return _print(_moment(text).replace(tzinfo=source).astimezone(target), text)
-    except OverflowError:
-        raise ValueError("a timestamp beyond the calendar") from None
+    except (OverflowError, ValueError):
+        return text
 
 
 def _print(moment: datetime, like: str) -> str:

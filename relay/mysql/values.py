@@ -52,13 +52,16 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
         return numbers.read_float if base == "float" else numbers.read_double
     if base in BINARIES:
         length = column_type.length if base == "binary" else None
-        return read_bytes if length is None else functools.partial(_read_padded, length)
+        return read_bytes if length is None or length > LONGEST_BINARY else functools.partial(_read_padded, length)
     if base in {"enum", "set"}:
         return functools.partial(_read_members, column_type)
     if base == "timestamp":
-        return _READ_TEMPORAL["datetime"] if style.zone is UTC else functools.partial(temporal.read_timestamp, style.zone)
+        return functools.partial(temporal.read_timestamp, style.zone)
     return _READ_TEMPORAL.get(base)
 
+
+#: BINARY(n) has at most this many bytes (MySQL Reference Manual §11.3.3).
+LONGEST_BINARY: Final = 255
 
 _READ_TEMPORAL: Final[dict[str, Read]] = {
     "date": temporal.read_date,

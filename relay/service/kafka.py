@@ -72,7 +72,8 @@ class KafkaSource:
         try:
             # The topics go through subscribe, not the constructor: else there is no listener.
             self._consumer.subscribe(list(self._config.topics), listener=_Listener(self._consumer, owner))
-            async with asyncio.timeout(REQUEST_SECONDS):
+            # The client waits for the group's assignment, and other members may take as long as that to hand over their work.
+            async with asyncio.timeout(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000):
                 await self._consumer.start()
         except (KafkaError, TimeoutError) as error:
             raise _unreachable(self._config.bootstrap_servers, error) from error
@@ -231,6 +232,8 @@ class KafkaSink:
         _, waiting = await asyncio.wait(pending, timeout=self._deadline)
         # In the order of sending: after a first failure, later batches of the partition fail for that reason alone.
         for future in pending:
+            if future.cancelled():
+                raise Undelivered("the producer was abandoned", retriable=True)
             error = future.exception() if future.done() else None
             if error is not None:
                 raise _undelivered(None, error) from error

@@ -124,6 +124,8 @@ class Relay:
         except (TimeoutError, Undelivered, RelayError) as error:
             # The next owner repeats what was not committed. A failed round stays queued: the loop meets its failure again.
             self._log.warning("partitions.revoked-unfinished", reason=str(error) or type(error).__name__)
+            # What is still on its way must not arrive behind what the next owner writes.
+            await self._sink.abandon()
         finally:
             self._log.info("partitions.revoked", partitions=[str(partition) for partition in self._owned])
             self._forget()
@@ -189,8 +191,7 @@ class Relay:
         except PollFailed as error:
             await self._poll_failed(error)
             return {}
-        if polled:
-            self._failed_polls = 0
+        self._failed_polls = 0
         return polled or {}
 
     async def _unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
@@ -303,6 +304,8 @@ class Relay:
             # Normal after a rebalance that we missed. What is uncommitted belongs to the next owner; `assigned` comes again.
             self._log.warning("partitions.lost", reason=str(error))
             self._forget()
+            if self._rounds:
+                raise Undelivered("the partitions were lost with batches on their way", retriable=True) from error
             return False
         except TimeoutError:
             self._log.warning("commit.unanswered")

@@ -72,6 +72,9 @@ class Encoder:
     def __init__(self, options: MadeUpOptions) -> None:
         self._terse = options.mode == "terse"
 
+    def prepare(self, events: list[Event]) -> list[Event]:
+        return events
+
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         if any(isinstance(event, TransactionMark) for event in events):
             raise NotRepresentable("made-up", "", "no word for it")

@@ -369,3 +369,42 @@ def test_losing_type_parameters_is_counted_where_the_message_had_them() -> None:
     full, bare = {"a": "decimal(9,2)"}, {"a": "decimal"}
     assert lossy(CANAL, TICDC, row_message(full, {"a": "1.00"}))["type-parameters"] == 1
     assert "type-parameters" not in lossy(TICDC, TICDC, row_message(bare, {"a": "1.00"}))
+
+
+def test_parts_of_a_split_update_go_where_their_own_keys_go() -> None:
+    def row(key: str, op: str, old: Any = None) -> dict[str, Any]:
+        return row_message(AB, {"id": key, "a": "1", "b": "x"}, op=op, old=old, pkNames=["id"])
+
+    translator = Translator(CANAL, TICDC, None, {"output-raw-change-event": "false"}, partitions=8)
+    insert_1, insert_2 = (translator.translate(record(row(key, "INSERT")))[0].partition for key in "12")
+    delete, insert = translator.translate(record(row("2", "UPDATE", [{"id": "1"}])))
+    assert insert_1 != insert_2
+    assert (delete.partition, insert.partition) == (insert_1, insert_2)
+
+
+def test_a_leniently_read_message_is_mended_like_a_strict_one() -> None:
+    mistaken = "é".encode().decode("latin-1")
+    message = row_message({"id": "int", "c": "text(100)"}, {"id": 1, "c": mistaken}, sqlType={"id": 4, "c": 2004})
+    assert translate(CANAL, TICDC, [record(message)])[0]["data"] == [{"id": "1", "c": "é"}]
+
+
+def test_an_event_time_that_leaves_no_room_for_a_commit_ts_is_malformed() -> None:
+    with pytest.raises(Malformed, match="es"):
+        translate(CANAL, TICDC, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, es=1700000000000000))])
+
+
+def test_tables_whose_names_differ_in_case_alone_are_two() -> None:
+    create = ddl("create table t (a int primary key, b decimal(9,3))", "CREATE")
+    like = ddl("create table T like t", "CREATE", table="T")
+    row = row_message({"a": "int", "b": "decimal"}, {"a": "1", "b": "1.000"}, table="T")
+    out = translate(TICDC, CANAL, [record(message, offset=at) for at, message in enumerate([create, like, row])])
+    assert out[2]["mysqlType"] == {"a": "int", "b": "decimal(9,3)"}
+
+
+def test_many_shapes_of_one_table_are_kept_ready() -> None:
+    names = [f"c{n}" for n in range(12)]
+    translator = Translator(CANAL, TICDC)
+    shapes = [dict.fromkeys(names[:end], "1") for end in range(1, 13)]
+    for cells in shapes * 3:
+        translator.translate(record(row_message(dict.fromkeys(cells, "int"), cells)))
+    assert translator.events == {"insert": 36}
