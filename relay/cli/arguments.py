@@ -6,6 +6,7 @@ Loaded for `relay --help` as well, so it imports nothing slow.
 from __future__ import annotations
 
 import enum
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -95,10 +96,20 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names mean one regular file, so that writing the one destroys the other."""
-    if STANDARD in (one, other):
+    """Whether two names mean one regular file, so that writing the one destroys the other. `one` may stand for stdin."""
+    if other == STANDARD:
         return False
+    if one == STANDARD:
+        return _is_stdin(Path(other))
     first, second = Path(one), Path(other)
     if first.exists() and second.exists():
         return first.is_file() and first.samefile(second)
     return first.absolute() == second.absolute()
+
+
+def _is_stdin(path: Path) -> bool:
+    """Whether stdin was opened on this regular file (`< FILE`)."""
+    try:
+        return path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
+    except (OSError, ValueError, AttributeError):  # stdin is closed, or no file at all
+        return False

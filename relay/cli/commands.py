@@ -96,6 +96,7 @@ def _translate(
         int | None,
         typer.Option(
             min=1,
+            max=2_147_483_647,
             metavar="N",
             help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
             show_default="the record's own partition",

@@ -64,7 +64,16 @@ async def run_until(stop: asyncio.Event, config: Config, log: Log, translator: T
 
 async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Translates | None = None) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
-    limits = await check_topics(config)
+    checking, stopping = asyncio.create_task(check_topics(config)), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({checking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not checking.done():
+            return Counts()
+    finally:
+        stopping.cancel()
+        checking.cancel()
+        await asyncio.wait({checking, stopping})
+    limits = checking.result()
     relay = Relay(
         KafkaSource(config),
         lambda: KafkaSink(config, limits),

@@ -75,7 +75,7 @@ class Relay:
     async def run(self) -> None:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a defect raised."""
         try:
-            await self._start()
+            await self._unless_stopped(self._start())
             await self._turn_until_stopped()
             await self._drain()
         except RelayError:
@@ -197,7 +197,7 @@ class Relay:
     async def _unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
         """Give the result, or None as soon as a stop is asked for.
 
-        That is the only time a poll is cancelled: whatever state this leaves the source in, it is closed next.
+        That is the only time a start or a poll is cancelled: whatever state this leaves the source in, it is closed next.
         """
         task, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
         await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)

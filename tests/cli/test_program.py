@@ -175,3 +175,38 @@ def test_inspect_has_colours_on_a_terminal() -> None:
     status, shown = on_terminal("inspect", "--from", "ticdc-canal-json", ROWS)
     assert status == 0
     assert b"\x1b[1;32minsert" in shown
+
+
+def test_the_input_is_not_overwritten_when_it_comes_through_stdin(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"partition":0,"value":"{}"}\n')
+    before = path.read_bytes()
+    with path.open("rb") as stdin:
+        command = [sys.executable, "-m", "relay", "translate", "--from", "canal-json", "--to", "canal-json", "--output", str(path)]
+        done = subprocess.run(command, stdin=stdin, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert path.read_bytes() == before
+
+
+def test_what_stood_in_a_file_that_is_appended_to_stays_when_the_disk_is_full(tmp_path: Path) -> None:
+    message = '{"isDdl":true,"type":"QUERY","database":"d","sql":"CREATE DATABASE d","es":1,"ts":1}\n'
+    (tmp_path / "in.txt").write_text(message * 2000)
+    out = tmp_path / "out.jsonl"
+    out.write_bytes(b"a" * 100_000)
+    shell = f"ulimit -f 150; exec {sys.executable} -m relay translate -q --from canal-json --to canal-json in.txt >> out.jsonl"
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, check=False, env=os.environ)
+    assert done.returncode == 3, done.stderr
+    kept = out.read_bytes()
+    assert kept.startswith(b"a" * 100_000)
+    assert kept.endswith(b"\n")
+    assert len(kept) > 100_000
+
+
+def test_a_closed_stderr_does_not_hide_that_translation_stopped(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text('{"isDdl":true,"type":"QUERY","sql":"CREATE DATABASE d"}\n{]\n')
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "relay", "translate", "--from", "canal-json", "--to", "canal-json", "in.txt", "--output", "o"]
+    done = subprocess.run(command, cwd=tmp_path, stderr=write_end, check=False)
+    os.close(write_end)
+    assert done.returncode == 2

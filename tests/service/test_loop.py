@@ -109,6 +109,7 @@ class MemorySink:
     def __init__(self, target: Target) -> None:
         self.target, self.state = target, "new"
         self.broken: Undelivered | None = None
+        self.gone = asyncio.Event()
 
     async def start(self) -> None:
         if self.target.down:
@@ -127,7 +128,10 @@ class MemorySink:
         self.broken = self.broken or self.target.refuse(batch)
         if self.broken is None:
             self.target.records += batch
-        await self.target.gate.wait()
+        opened, gone = asyncio.ensure_future(self.target.gate.wait()), asyncio.ensure_future(self.gone.wait())
+        await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        gone.cancel()
         return self.broken
 
     async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
@@ -144,6 +148,8 @@ class MemorySink:
 
     async def abandon(self) -> None:
         self.state = "abandoned"
+        self.broken = self.broken or Undelivered("abandoned", retriable=True)
+        self.gone.set()
 
 
 class Copy:
@@ -385,3 +391,47 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110  (nothing tells)
             await asyncio.sleep(0.001)
+
+
+async def test_batches_on_their_way_are_given_up_when_a_handover_ends_unfinished(bench: Bench) -> None:
+    """Else they would arrive behind what the partitions' next owner writes."""
+    bench.target.gate.clear()
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bool(bench.target.records))
+    await bench.relay.revoked()
+    assert bench.target.sinks[0].state == "abandoned"
+    assert bench.log.named("partitions.revoked-unfinished")
+    written = len(bench.target.records)
+    bench.target.gate.set()
+    await until(lambda: len(bench.target.sinks) == 2)
+    assert len(bench.target.records) == written
+    bench.relay.assigned(bench.source.partitions)
+    await until(lambda: bench.source.committed == dict.fromkeys(bench.source.partitions, bench.source.length))
+    bench.relay.request_stop()
+    await running
+    bench.check_complete()
+
+
+async def test_polls_that_fail_now_and_then_are_not_added_up(bench: Bench) -> None:
+    bench.source.failures = [PollFailed("blip"), None] * (GIVE_UP_POLLS + 1)
+    bench.source.length = 0
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: not bench.source.failures)
+    bench.relay.request_stop()
+    await running
+
+
+async def test_a_stop_during_the_start_is_heard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = asyncio.Event()
+
+    async def never(_: Owner) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bench.source, "start", never)
+    running = asyncio.create_task(bench.relay.run())
+    await started.wait()
+    bench.relay.request_stop()
+    async with asyncio.timeout(5):
+        await running
+    assert bench.source.stopped
