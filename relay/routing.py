@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from relay.model import Event, Row, RowChange, SchemaChange, TableSchema
+from relay.model import Event, Row, RowChange, SchemaChange, TableSchema, Watermark
 from relay.records import ConsumerRecord
 
 
@@ -64,3 +64,33 @@ def _key_hash(change: RowChange) -> int:
 def _key_values(schema: TableSchema, row: Row) -> list[object]:
     key = schema.handle_key()
     return [value for column, value in zip(schema.columns, row, strict=True) if column.name in key] if row else []
+
+
+class WatermarkGate(msgspec.Struct, frozen=True):
+    """Watermarks of rows that are spread anew: one holds for every target partition once all source partitions have reached it.
+
+    `reached` has the newest watermark of every source partition that was seen (None: rows only), `passed` the newest that was
+    let through. A value; `after` gives the next one.
+    """
+
+    reached: dict[tuple[str, int], int | None] = {}
+    passed: int = -1
+
+    def after(self, events: list[Event], record: ConsumerRecord) -> tuple[list[Event], WatermarkGate]:
+        """The events, with each watermark replaced by what holds for all partitions, or left out; and the gate after them."""
+        key = record.topic, record.partition
+        reached, passed = self.reached, self.passed
+        if key not in reached:
+            reached = reached | {key: None}
+        kept: list[Event] = []
+        for event in events:
+            if not isinstance(event, Watermark):
+                kept.append(event)
+                continue
+            mark = max(event.source.commit_ts or 0, reached[key] or 0)
+            reached = reached | {key: mark}
+            lowest = min(-1 if each is None else each for each in reached.values())
+            if lowest > passed:
+                passed = lowest
+                kept.append(Watermark(msgspec.structs.replace(event.source, commit_ts=lowest), event.emitted_at_ns))
+        return kept, self if reached is self.reached else WatermarkGate(reached, passed)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs._codec import Lossy, parse_options
+from relay.codecs._codec import NOTES, Lossy, parse_options
 from relay.errors import ConfigError, NotRepresentable
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TransactionMark, Watermark
 from relay.records import ConsumerRecord, Header, ProducerRecord
-from relay.routing import Router
+from relay.routing import Router, WatermarkGate
 
 #: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the output it became.
 SOURCE_HEADER = "relay.source"
@@ -54,6 +54,7 @@ class Translator:
         self._decoder = source_codec.decoder(decode_options)
         self._encoder = target_codec.encoder(encode_options)
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
+        self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
         self.catalog = Catalog()
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
@@ -66,7 +67,9 @@ class Translator:
         """
         lossy: list[Lossy] = []
         events, catalog = self._decoder.decode(record, self.catalog, lossy)
-        events = self._encoder.prepare(events)
+        events, gate = self._encoder.prepare(events), self._gate
+        if gate is not None:
+            events, gate = gate.after(events, record)
         out: list[ProducerRecord] = []
         for topic, partitions, group in self._router.group(events, record):
             for payload in self._encoder.encode(group, record, lossy):
@@ -74,13 +77,13 @@ class Translator:
                     headers = _headers(record, len(out))
                     out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
         if lossy:
-            if self._strict:
+            if self._strict and not NOTES.issuperset(lossy):
                 raise self._refuse(lossy)
             for what in lossy:
                 self._lossy[what] += 1
         for event in events:
             self._events[event.op if isinstance(event, RowChange) else type(event)] += 1
-        self.catalog = catalog
+        self.catalog, self._gate = catalog, gate
         return out
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
@@ -102,8 +105,9 @@ class Translator:
         return Counter({what: count for what, count in self._lossy.items() if count})
 
     def _refuse(self, lossy: list[Lossy]) -> NotRepresentable:
-        what = ", ".join(sorted(set(lossy)))
-        return NotRepresentable(self.target.name, "", f"`strict` is on and the route would lose: {what}")
+        what = ", ".join(sorted(set(lossy) - NOTES))
+        reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
+        return NotRepresentable(self.target.name, "", reason)
 
 
 def _headers(record: ConsumerRecord, index: int) -> tuple[Header, ...]:

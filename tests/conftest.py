@@ -17,12 +17,17 @@ import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import GroupCoordinatorNotAvailableError as CoordinatorNotAvailableError
+from hypothesis import settings
 
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.records import ConsumerRecord
 
 DEADLINE_SECONDS = 60
+
+# A busy machine is no failure; pytest's own time-out bounds every test.
+settings.register_profile("relay", deadline=None)
+settings.load_profile("relay")
 
 
 class Kafka:

@@ -73,7 +73,7 @@ def _relay(
     ] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Translate change events between the formats of TiCDC, Canal, Debezium and Maxwell: in files, or as a relay in Kafka.
+    """Translate change events between the formats of TiCDC and Canal: in files, or as a relay in Kafka.
 
     [bold]relay demo[/bold] shows it at work; [bold]relay COMMAND --help[/bold] explains a command with an example.
     """

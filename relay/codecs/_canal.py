@@ -87,6 +87,14 @@ def _cell_text(value: object) -> str | None:
     return _json.json_text(value)
 
 
+def sql_types(message: Message) -> dict[str, int]:
+    """The message's `sqlType`, {} if it has none that makes sense."""
+    try:
+        return msgspec.json.decode(message.sql_type, type=dict[str, int] | None, strict=False) or {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
 def event_time_ns(message: Message, record: ConsumerRecord) -> int:
     """When the row changed: `es`, else `ts`, else the record's timestamp."""
     es = message.es

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs._canal import Cells, Message, position
+from relay.codecs._canal import Cells, Message, position, sql_types
 from relay.codecs._codec import Lossy
 from relay.errors import Malformed
 from relay.model import (
@@ -87,12 +87,18 @@ class RowReader:
     """
 
     def __init__(
-        self, protocol: str, wire: WireTable, known: TableSchema | None, style: TextStyle, custom: dict[str, Read]
+        self,
+        protocol: str,
+        style: TextStyle,
+        wire: WireTable,
+        known: TableSchema | None,
+        resolved: tuple[TableSchema, bool],
+        custom: dict[str, Read],
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         #: What encoders (`relay.codecs._canal_writers`) have compiled for these rows; it lives and dies with the reader.
         self.plans: dict[object, object] = {}
-        self.schema, self.is_guessed = resolve(wire, known)
+        self.schema, self.is_guessed = resolved
         columns = self.schema.columns
         place = {column.name: at for at, column in enumerate(columns)}
         self.places = tuple(place[name] for name in wire.names)
@@ -100,7 +106,7 @@ class RowReader:
         readers = {name: custom.get(name) or reader(columns[place[name]].type, style) for name in wire.names}
         self._readers = [(name, place[name], readers[name]) for name in wire.names]
         shown = {column.name for column in columns if column.generated is not Generated.VIRTUAL}
-        self.is_partial = not shown.issubset(wire.names)
+        self.is_partial = self.schema.complete and not shown.issubset(wire.names)
 
     def row(self, cells: Cells, part: str) -> Row:
         """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a text that its type does not allow."""
@@ -110,7 +116,7 @@ class RowReader:
             try:
                 row[place] = text if read is None or not isinstance(text, str) else read(text)
             except (ValueError, ArithmeticError) as error:
-                raise Malformed(self.protocol, f"{part}.{name}", _reason(error)) from error
+                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
         return tuple(row)
 
 
@@ -152,13 +158,7 @@ class TextImages(msgspec.Struct, frozen=True, eq=False, gc=False):
         return Rows, (self.before, self.after)
 
 
-def _reason(error: Exception) -> str:
-    """A reason that quotes no value: Python's own messages do, ours do not."""
-    text = str(error)
-    return "not a number" if "invalid literal" in text or "could not convert" in text else text.split(":", maxsplit=1)[0]
-
-
-def resolve(wire: WireTable, known: TableSchema | None) -> tuple[TableSchema, bool]:
+def resolve(wire: WireTable, known: TableSchema | None, codes: dict[str, int]) -> tuple[TableSchema, bool]:
     """The definition to read a message with, and whether it had to be guessed.
 
     The catalogue's, if it does not contradict the message; else one made of the message's own words, with the parameters of those
@@ -167,7 +167,7 @@ def resolve(wire: WireTable, known: TableSchema | None) -> tuple[TableSchema, bo
     columns = {column.name: column for column in known.columns} if known else {}
     if known is not None and all(name in columns and _agrees(columns[name], wire.type_of(name)) for name in wire.names):
         return _with_wire_key(known, wire.pk_names), False
-    made = tuple(_made_column(name, columns.get(name), wire.type_of(name)) for name in wire.names)
+    made = tuple(_made_column(name, columns.get(name), wire.type_of(name), codes.get(name)) for name in wire.names)
     key = tuple(wire.pk_names) if wire.pk_names is not None else None
     return TableSchema(wire.id, made, primary_key=key, complete=False), True
 
@@ -192,10 +192,17 @@ def _agrees(column: Column, said: ColumnType | None) -> bool:
     return said.length == known.length and said.scale == known.scale
 
 
-def _made_column(name: str, known: Column | None, said: ColumnType | None) -> Column:
+def _made_column(name: str, known: Column | None, said: ColumnType | None, code: int | None) -> Column:
     if known is not None and _agrees(known, said):
         return known
-    return Column(name, said or ColumnType("varchar"))
+    return Column(name, said or ColumnType(_BASES.get(code or 0, "varchar")))
+
+
+#: What a `sqlType` number says where no type word does (Canal without a table's definition); several types share a number.
+_BASES: Final = {
+    -7: "bit", -6: "tinyint", -5: "bigint", 1: "char", 3: "decimal", 4: "int", 5: "smallint", 7: "float", 8: "double",
+    91: "date", 92: "time", 93: "datetime", 2004: "blob", 2005: "text",
+}  # fmt: skip
 
 
 class RowReaders:
@@ -222,13 +229,12 @@ class RowReaders:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
-                    lossy.append(Lossy.COLUMNS_ABSENT)
             found = table.reader_at_the_end(catalog, commit_ts, types, pk_names, names)
             if found is None:
                 found = self._find(table, message, names, catalog, position(source, record))
             if found.is_guessed:
                 lossy.append(Lossy.SCHEMA_GUESSED)
-            elif found.is_partial:
+            if found.is_partial or len(names) > len(cells):
                 lossy.append(Lossy.COLUMNS_ABSENT)
             changes.append(RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns))
         return changes
@@ -241,7 +247,8 @@ class RowReaders:
         for found in table.readers:
             if found.known is known and found.wire == wire:
                 return found
-        made = RowReader(self._protocol, wire, known, self._style, self._custom_of(message, types or {}))
+        resolved = resolve(wire, known, sql_types(message))
+        made = RowReader(self._protocol, self._style, wire, known, resolved, self._custom_of(message, types or {}))
         table.readers = [made, *table.readers[: _CACHED_SHAPES - 1]]
         return made
 

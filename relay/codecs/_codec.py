@@ -11,7 +11,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -46,6 +46,10 @@ class Lossy(enum.StrEnum):
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
+
+
+#: What is counted although nothing is lost by it: what relay had to assume, and text that passes without being understood.
+NOTES: Final = frozenset({Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD})
 
 
 class Before(enum.StrEnum):

@@ -87,12 +87,18 @@ def is_restored(ddl: str) -> bool:
     return _RESTORED.match(ddl) is not None
 
 
+_DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}
+_IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.IGNORECASE).match
+
+
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """The messages that TiCDC sends for a statement: one a table for DROP TABLE and RENAME TABLE of several, else one as it is."""
+    """The messages that TiCDC sends for a statement: one a table for DROP and RENAME of several, else one as it is."""
     if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
         return [(pair.new, f"RENAME TABLE {quoted(pair.old)} TO {quoted(pair.new)}") for pair in change.renamed]
-    if change.kinds[:1] == (DdlKind.DROP_TABLE,) and len(change.targets) > 1:
-        return [(table, f"DROP TABLE {quoted(table)}") for table in change.targets]
+    what = _DROPPED.get(change.kinds[0]) if change.kinds else None
+    if what and len(change.targets) > 1:
+        what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
+        return [(table, f"DROP {what} {quoted(table)}") for table in change.targets]
     return [(change.table, change.ddl)]
 
 

@@ -95,7 +95,9 @@ def carries(_: CanalOptions) -> Carries:
 
 
 def _style(options: CanalOptions) -> TextStyle:
-    return TextStyle(float_text=java_text, zero_year="0000", pads_binary=False, keeps_scale=False, zone=options.zone())
+    return TextStyle(
+        float_text=java_text, zero_year="0000", pads_binary=False, keeps_scale=False, is_loose=True, zone=options.zone()
+    )
 
 
 # ---------------------------------------------------------------- decoder
@@ -119,7 +121,7 @@ class Decoder:
             return self._rows.changes(message, op, source, record, catalog, lossy), catalog
         if message.type == "TIDB_WATERMARK":
             raise UnsupportedMessage(NAME, "type", "TiCDC's watermark: is the source protocol ticdc-canal-json?")
-        if message.is_ddl or (message.is_ddl is None and not message.data and message.sql):
+        if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
             return self._ddl(message, record, catalog, lossy)
         if op is None and message.data is None and message.sql is not None:
             return self._statement(message, record, catalog, lossy)
@@ -162,10 +164,7 @@ def _mistaken_texts(message: Message, said: dict[str, str]) -> dict[str, Read]:
     suspects = [name for name, text in said.items() if "(" in text and text.lower().startswith(_TEXTS)]
     if not suspects:
         return {}
-    try:
-        codes = msgspec.json.decode(message.sql_type, type=dict[str, int], strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
+    codes = _canal.sql_types(message)
     return {name: _read_mistaken_text for name in suspects if codes.get(name) == 2004}
 
 
@@ -246,8 +245,6 @@ class Encoder:
             lossy.append(Lossy.TYPE_PARAMETERS)
         old = None
         if op is _UPDATE:
-            if text.old is None:
-                lossy.append(Lossy.BEFORE_UNKNOWN)
             old = [text.changed()]
         if source.commit_ts is not None:
             lossy.append(_COMMIT_TS)

@@ -297,7 +297,7 @@ class Encoder:
             "",
             writer.sql_type(cells),
             writer.mysql_type,
-            [self._old(text, lossy)] if op is _UPDATE else None,
+            [self._old(text)] if op is _UPDATE else None,
             [cells],
             self._tidb(source, caused_by, lossy),
         )
@@ -318,9 +318,8 @@ class Encoder:
             text.cells = {name: text.cells[name] for name in names}
         return text
 
-    def _old(self, text: Text, lossy: list[Lossy]) -> dict[str, Any]:
+    def _old(self, text: Text) -> dict[str, Any]:
         if text.old is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
             return {}
         if self._only_updated:
             return text.changed()

@@ -24,9 +24,13 @@ _FLOAT32: Final = struct.Struct(">f")
 
 def read_int(text: str) -> int:
     """Read a base-10 integer. Raises ValueError."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise ValueError("not an integer") from None
     if "_" in text:  # int() takes Python's digit separators
         raise ValueError("not an integer")
-    return int(text)
+    return value
 
 
 def read_decimal(text: str) -> Decimal:
@@ -62,7 +66,10 @@ def decimal_text(value: Decimal) -> str:
 
 def read_double(text: str) -> float:
     """Read a DOUBLE in any notation. Raises ValueError, also for what MySQL cannot store (NaN, infinity)."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("not a number") from None
     if not math.isfinite(value) or "_" in text:
         raise ValueError("not a finite number")
     return value

@@ -219,8 +219,10 @@ def lacks_parameters(column_type: ColumnType) -> bool:
 
 def has_parameters(column_type: ColumnType) -> bool:
     """Whether the type says more than a bare word that matters to a reader: members, length, precision, fraction digits."""
-    if column_type.members is not None:
+    if column_type.members is not None or column_type.scale is not None:
         return True
+    if column_type.base == "tinyint" and column_type.length == 1:
+        return True  # how readers tell a boolean
     return bool(column_type.length) and (column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL)
 
 

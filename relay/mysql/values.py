@@ -29,13 +29,15 @@ class TextStyle(msgspec.Struct, frozen=True):
     """How a producer spells values.
 
     `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing zero bytes;
-    `keeps_scale`: DECIMAL always with the digits of its scale; `zone`: the zone of TIMESTAMP.
+    `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look alike write labels of ENUM, offsets
+    behind TIMESTAMP, and binary text of their own; `zone`: the zone of TIMESTAMP.
     """
 
     float_text: Callable[[float], str]
     zero_year: str
     pads_binary: bool
     keeps_scale: bool = True
+    is_loose: bool = False
     zone: tzinfo = UTC
 
 
@@ -91,9 +93,12 @@ def _read_members(column_type: ColumnType, text: str) -> Value:
         members = column_type.members
         if members is None:
             return text
-    if column_type.base == "enum":
-        return members.index(text) + 1
-    return sum(1 << members.index(label) for label in text.split(",")) if text else 0
+    try:
+        if column_type.base == "enum":
+            return members.index(text) + 1
+        return sum(1 << members.index(label) for label in text.split(",")) if text else 0
+    except ValueError:
+        raise ValueError("neither a number nor a member of the type") from None
 
 
 def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
@@ -146,7 +151,12 @@ def _converted_year(zero: str, text: str) -> str:
     return text if len(text) == 4 and text != "0000" and text.isdecimal() else _year_text(zero, numbers.read_int(text))
 
 
+_LOOSE: Final = BINARIES | {"timestamp", "enum", "set"}
+
+
 def _spelled_alike(base: str, source: TextStyle, target: TextStyle) -> bool:
+    if source.is_loose and base in _LOOSE:
+        return False
     if base in FLOATS:
         return source.float_text is target.float_text
     if base == "decimal":
