@@ -69,13 +69,24 @@ class _Case:
 
     def floor_seconds(self) -> float:
         """Seconds for one pass of parsing and writing."""
-        loads, dumps = orjson.loads, orjson.dumps
-        return self._timed(lambda: [dumps(loads(value)) for value in self.values])
+        loads, dumps, values = orjson.loads, orjson.dumps, self.values
+
+        def one_pass() -> None:
+            # What is made is let go at once: kept, the allocator's work for large messages would outweigh the floor itself.
+            for value in values:
+                dumps(loads(value))
+
+        return self._timed(one_pass)
 
     def relay_seconds(self) -> float:
         """Seconds for one pass of the translator."""
-        translate = self._translator.translate
-        return self._timed(lambda: [translate(record) for record in self.messages])
+        translate, messages = self._translator.translate, self.messages
+
+        def one_pass() -> None:
+            for record in messages:
+                translate(record)
+
+        return self._timed(one_pass)
 
     def _timed(self, one_pass: Callable[[], object]) -> float:
         gc.collect()

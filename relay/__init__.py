@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from relay.codecs._codec import Lossy
     from relay.errors import (
         CodecError,
         ConfigError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         Malformed,
         NotRepresentable,
         RelayError,
+        ServiceError,
         UnsupportedMessage,
     )
     from relay.model import (
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
         Column,
         ColumnType,
         DdlKind,
+        Default,
         Event,
+        Generated,
         Heartbeat,
         Op,
+        RenamedTable,
         RowChange,
         Rows,
         SchemaChange,
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
         TableId,
         TableSchema,
         TransactionMark,
+        UniqueKey,
         Watermark,
     )
     from relay.records import ConsumerRecord, ProducerRecord
@@ -52,28 +58,35 @@ __all__ = [
     "ConsumerRecord",
     "DdlKind",
     "DecodeError",
+    "Default",
     "EncodeError",
     "Event",
+    "Generated",
     "Heartbeat",
+    "Lossy",
     "Malformed",
     "NotRepresentable",
     "Op",
     "ProducerRecord",
     "RelayError",
+    "RenamedTable",
     "RowChange",
     "Rows",
     "SchemaChange",
+    "ServiceError",
     "Source",
     "TableId",
     "TableSchema",
     "TransactionMark",
     "Translator",
+    "UniqueKey",
     "UnsupportedMessage",
     "Watermark",
 ]
 
 #: Where the public names live. They are imported when they are asked for, so that `relay --help` need not load the codecs.
 _HOMES = {
+    "relay.codecs._codec": ("Lossy",),
     "relay.errors": (
         "CodecError",
         "ConfigError",
@@ -82,6 +95,7 @@ _HOMES = {
         "Malformed",
         "NotRepresentable",
         "RelayError",
+        "ServiceError",
         "UnsupportedMessage",
     ),
     "relay.model": (
@@ -89,9 +103,12 @@ _HOMES = {
         "Column",
         "ColumnType",
         "DdlKind",
+        "Default",
         "Event",
+        "Generated",
         "Heartbeat",
         "Op",
+        "RenamedTable",
         "RowChange",
         "Rows",
         "SchemaChange",
@@ -99,6 +116,7 @@ _HOMES = {
         "TableId",
         "TableSchema",
         "TransactionMark",
+        "UniqueKey",
         "Watermark",
     ),
     "relay.records": ("ConsumerRecord", "ProducerRecord"),

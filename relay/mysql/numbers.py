@@ -90,7 +90,7 @@ def shortest_float32(value: float) -> float:
     except OverflowError:
         raise ValueError("beyond the range of FLOAT") from None
     exact = _FLOAT32.unpack(packed)[0]
-    for digits in range(1, 10):
+    for digits in range(6, 10):  # trailing zeros drop out by themselves
         candidate = float(f"{exact:.{digits}g}")
         try:
             if _FLOAT32.pack(candidate) == packed:

@@ -139,12 +139,21 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         return numbers.float_converter(
             numbers.read_float if column_type.base == "float" else numbers.read_double, target.float_text
         )
+    if column_type.base == "binary" and not target.pads_binary:
+        return _stripped_text
     if column_type.base == "year":
         return functools.partial(_converted_year, target.zero_year)
     read, write = reader(column_type, source), writer(column_type, target)
     if read is None or write is None:
         return cast("Callable[[str], str] | None", read or write)
     return lambda text: write(read(text))
+
+
+def _stripped_text(text: str) -> str:
+    """BINARY text without its trailing zero bytes. Raises ValueError."""
+    if not text.isascii():
+        read_bytes(text)
+    return text.rstrip("\0")
 
 
 def _converted_year(zero: str, text: str) -> str:
