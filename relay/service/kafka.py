@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka import ConsumerRecord as KafkaRecord
@@ -162,13 +162,24 @@ class KafkaBatch:
     """Records of one output partition, encoded as they come."""
 
     def __init__(self, builder: BatchBuilder) -> None:
-        self.builder = builder
-        self._append = builder.append
+        self._builder = builder
+        # The encoder behind the builder: its own `append` adds three calls of Python to every record, for serializers we have not.
+        self._encode = builder._builder.append  # noqa: SLF001
+        self._count = 0
 
     def append(self, record: ProducerRecord) -> bool:
         """Encode one record; False if the batch is full."""
         headers = list(record.headers)
-        return self._append(timestamp=record.timestamp_ms, key=record.key, value=record.value, headers=headers) is not None
+        if self._encode(self._count, record.timestamp_ms, key=record.key, value=record.value, headers=headers) is None:
+            return False
+        self._count += 1
+        return True
+
+    def closed(self) -> BatchBuilder:
+        """The builder, which takes no more records."""
+        self._builder._relative_offset = self._count  # noqa: SLF001
+        self._builder.close()
+        return self._builder
 
 
 class KafkaSink:
@@ -208,8 +219,7 @@ class KafkaSink:
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch. A partition holds one queued batch, one may be on its way: that is the backpressure."""
         assert isinstance(batch, KafkaBatch)  # noqa: S101  (it is ours; this tells the type)
-        builder = batch.builder
-        builder.close()
+        builder = batch.closed()
         self._written[partition] = self._written.get(partition, 0) + builder.record_count()
         try:
             async with asyncio.timeout(self._deadline):
@@ -282,11 +292,11 @@ class KafkaSink:
 
 def _records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
     """The client's records in relay's own type; in a tuned process (`relay.service.tuning`) they come in it."""
+    if records and isinstance(records[0], ConsumerRecord):
+        return cast("Sequence[ConsumerRecord]", records)
     return [
-        each
-        if isinstance(each, ConsumerRecord)
-        else ConsumerRecord(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
-        for each in records
+        ConsumerRecord(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+        for each in cast("Sequence[KafkaRecord]", records)
     ]
 
 

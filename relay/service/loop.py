@@ -28,6 +28,8 @@ from relay.service.transport import Oversize, OwnershipLost, Partition, PollFail
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
+#: Records between two looks at the clock.
+LOOK_EVERY = 16
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Failed deliveries in a row of a kind that waiting does not cure.
 GIVE_UP_DELIVERIES = 3
@@ -257,7 +259,7 @@ class Relay:
                     await self._begin_batch(out, current)
             done += 1
             self.counts.written += len(produced)
-            if time.monotonic() >= current.pause_at and await self._overtaken(current):
+            if done % LOOK_EVERY == 0 and time.monotonic() >= current.pause_at and await self._overtaken(current):
                 break
         self.counts.read += done
         if done:
