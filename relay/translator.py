@@ -71,10 +71,13 @@ class Translator:
         if gate is not None:
             events, gate = gate.after(events, record)
         out: list[ProducerRecord] = []
+        mark = f"{record.topic}/{record.partition}/{record.offset}/"
         for topic, partitions, group in self._router.group(events, record):
             for payload in self._encoder.encode(group, record, lossy):
                 for partition in partitions:
-                    headers = _headers(record, len(out))
+                    headers: tuple[Header, ...] = ((SOURCE_HEADER, f"{mark}{len(out)}".encode()),)
+                    if record.headers:
+                        headers = record.headers + headers
                     out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
         if lossy:
             if self._strict and not NOTES.issuperset(lossy):
@@ -108,11 +111,6 @@ class Translator:
         what = ", ".join(sorted(set(lossy) - NOTES))
         reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
         return NotRepresentable(self.target.name, "", reason)
-
-
-def _headers(record: ConsumerRecord, index: int) -> tuple[Header, ...]:
-    mark = (SOURCE_HEADER, f"{record.topic}/{record.partition}/{record.offset}/{index}".encode())
-    return (*record.headers, mark) if record.headers else (mark,)
 
 
 _KINDS: dict[Op | type[Event], str] = {

@@ -33,7 +33,7 @@ from relay.codecs._ticdc import (
     per_table_statements,
     split_update,
 )
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import DdlKind, Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.mysql.numbers import go_text
 from relay.mysql.values import TextStyle
@@ -175,23 +175,17 @@ class Decoder:
                 reason = "compressed with LZ4 (large-message-handle-compression), which relay does not read yet"
                 raise UnsupportedMessage(NAME, "", reason) from None
             raise
+        op = _OPS.get(message.type)
+        if op is not None and message.data and not message.is_ddl:
+            changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
+            if message.tidb is not None and len(message.tidb) > 1 and message.tidb.get("onlyHandleKey"):
+                _count_once(Lossy.COLUMNS_ABSENT, lossy)
+            return changes, catalog
         if message.is_ddl:
             return self._ddl(message, record, catalog, lossy)
         if message.type == _WATERMARK:
             return [self._watermark(message, record)], catalog
-        return self._row(message, record, catalog, lossy), catalog
-
-    def _row(self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> list[Event]:
-        op = _OPS.get(message.type)
-        if op is None:
-            raise UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
-        if not message.data:
-            raise Malformed(NAME, "data", "a row message without a row")
-        changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
-        tidb = message.tidb
-        if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey") and Lossy.COLUMNS_ABSENT not in lossy:
-            lossy.append(Lossy.COLUMNS_ABSENT)
-        return changes
+        raise _refuse(op)
 
     def _ddl(
         self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -216,6 +210,17 @@ class Decoder:
         watermark_ts = (message.tidb or {}).get("watermarkTs")
         source = Source("ticdc", _canal.event_time_ns(message, record), commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"))
         return Watermark(source, _canal.emitted_at_ns(message, record))
+
+
+def _count_once(what: Lossy, lossy: list[Lossy]) -> None:
+    if what not in lossy:
+        lossy.append(what)
+
+
+def _refuse(op: Op | None) -> DecodeError:
+    if op is not None:
+        return Malformed(NAME, "data", "a row message without a row")
+    return UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
 
 
 def _tso(value: object, path: str) -> int:
