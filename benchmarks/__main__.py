@@ -19,7 +19,7 @@ from benchmarks.routes import DATA
 
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
-_KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 5, 1
+_KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 9, 1
 
 
 def main() -> int:
