@@ -88,8 +88,8 @@ class RowWriter:
 class TextPlan:
     """Turns the text of one producer's rows into another's: only the columns that they spell differently are touched."""
 
-    def __init__(self, reader: RowReader, dialect: Dialect, writer: RowWriter) -> None:
-        self.writer = writer
+    def __init__(self, protocol: str, reader: RowReader, dialect: Dialect, writer: RowWriter) -> None:
+        self._protocol, self.writer = protocol, writer
         columns = reader.schema.columns
         self._loses_parameters = (
             writer.loses_parameters if dialect.with_parameters else dialect.loses_parameters(reader.wire.types())
@@ -111,7 +111,7 @@ class TextPlan:
                 old = None if old is None else self._converted(old)
             except (ValueError, ArithmeticError) as error:
                 _ = images.before, images.after  # raises Malformed with the column's name
-                raise NotRepresentable("target", "data", "a value that the target's spelling has no text for") from error
+                raise NotRepresentable(self._protocol, "data", "a value that the target's spelling has no text for") from error
         return Text(self.writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
@@ -163,7 +163,7 @@ class RowWriters:
         """The plan for a reader's rows, if their text can be taken as it is: in column order, and without columns to hide."""
         places = reader.places
         is_direct = list(places) == sorted(places) and places == self._without_hidden(reader.schema, places)
-        return TextPlan(reader, self._dialect, self.only(reader.schema, places)) if is_direct else _INDIRECT
+        return TextPlan(self._protocol, reader, self._dialect, self.only(reader.schema, places)) if is_direct else _INDIRECT
 
     def _shown(self, schema: TableSchema, row: Row) -> tuple[int, ...]:
         return self._without_hidden(schema, tuple(at for at, cell in enumerate(row) if cell is not ABSENT))

@@ -23,11 +23,6 @@ TSO_LOGICAL_BITS: Final = 18
 _WIDTHS: Final = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 
 
-def tso_to_ms(tso: int) -> int:
-    """The wall time of a TSO in milliseconds since 1970."""
-    return tso >> TSO_LOGICAL_BITS
-
-
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
     """The event's commit ts, or one made of its event time and its offset where the source has none (counted)."""
     if source.commit_ts is not None:
