@@ -1,0 +1,234 @@
+"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and the definition that understands them.
+
+Contract: a decoder keeps a row as the tuple of its wire values in column order (`WireImages`) together with the `RowReader` that
+understands them, compiled once per table version; the canonical values are made when somebody asks. An encoder's `RowWriters` turns
+any row into `{column: target value}`: from wire values in one step a column where the decoder kept them, else from canonical
+values. Both are caches that could be emptied at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from relay.errors import Malformed, NotRepresentable
+from relay.model import ABSENT, Cell, Column, Generated, Op, Row, RowChange, Rows, TableSchema, Value
+
+#: Wire value to canonical value, canonical value to target value, and both in one. They are not asked about NULL.
+Read = Callable[[Any], Value]
+Write = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
+
+#: What an encoder compiles for one table version: key columns, a schema block …
+Plan = TypeVar("Plan")
+
+#: A bound on what a cache of table versions may hold, for sources that create tables without end.
+_CACHED_TABLES: Final = 4096
+# Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at for every row.
+_DELETE: Final = Op.DELETE
+
+
+class PartNames(msgspec.Struct, frozen=True):
+    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row."""
+
+    deleted: str
+    old: str
+    new: str
+
+
+class RowReader:
+    """Understands the cells of one table version in one wire's spelling. Compiled once per table version.
+
+    `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it is. `known`: the
+    catalogue's definition that this was compiled for. `is_guessed`: the schema comes from a message and not from the table's DDL.
+    `is_partial`: the table has columns that the cells lack.
+    """
+
+    def __init__(
+        self,
+        protocol: str,
+        schema: TableSchema,
+        places: Sequence[int],
+        reads: Sequence[Read | None],
+        parts: PartNames,
+        *,
+        known: TableSchema | None = None,
+    ) -> None:
+        self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
+        self.places, self.reads = tuple(places), tuple(reads)
+        self.is_guessed = not schema.complete
+        shown = {at for at, column in enumerate(schema.columns) if column.generated is not Generated.VIRTUAL}
+        self.is_partial = schema.complete and not shown.issubset(self.places)
+        #: What encoders have compiled for these rows; it lives and dies with the reader.
+        self.plans: dict[object, Any] = {}
+        self._names = [schema.columns[at].name for at in self.places]
+        self._blank: list[Cell] = [ABSENT] * len(schema.columns)
+
+    def row(self, cells: Sequence[Any], part: str) -> Row:
+        """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a value that its type does not allow."""
+        row = self._blank.copy()
+        for at, read, value, name in zip(self.places, self.reads, cells, self._names, strict=True):
+            try:
+                row[at] = value if read is None or value is None or value is ABSENT else read(value)
+            except (ValueError, ArithmeticError, TypeError) as error:
+                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
+        return tuple(row)
+
+
+class WireImages(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A change's images as the wire values that came: `old` and `new` have a cell for each of the reader's places, none of them
+    ABSENT; None where there is no such image.
+    """
+
+    reader: RowReader
+    old: Sequence[Any] | None
+    new: Sequence[Any] | None
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        if self.old is None:
+            return None
+        parts = self.reader.parts
+        return self.reader.row(self.old, parts.deleted if self.new is None else parts.old)
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    def __eq__(self, other: object) -> bool:
+        if not hasattr(other, "before") or not hasattr(other, "after"):
+            return NotImplemented
+        return bool(self.before == other.before and self.after == other.after)
+
+    def __hash__(self) -> int:
+        return hash((self.before, self.after))
+
+    def __repr__(self) -> str:
+        return repr(Rows(self.before, self.after))
+
+    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
+        return Rows, (self.before, self.after)
+
+
+class RowWriter:
+    """Turns cells in table order into `{column: target value}`. Compiled once per table version."""
+
+    def __init__(self, names: Sequence[str], steps: Sequence[Convert | None]) -> None:
+        self.names = tuple(names)
+        self._steps = [(at, convert) for at, convert in enumerate(steps) if convert is not None]
+
+    def values(self, cells: Sequence[Any]) -> dict[str, Any]:
+        """The row in the target's spelling. Raises what the conversions raise."""
+        out = list(cells)
+        for at, convert in self._steps:
+            value = out[at]
+            if value is not None:
+                out[at] = convert(value)
+        return dict(zip(self.names, out, strict=True))
+
+
+class Written(msgspec.Struct, Generic[Plan], gc=False):
+    """A change in the target's spelling, columns in table order. ABSENT columns are left out; no image is None."""
+
+    plan: Plan
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class RowWriters(Generic[Plan]):
+    """An encoder's writers and plans, by table version.
+
+    `write_of` gives how a column's canonical value is written (None: as it is), `plan_of` what else the encoder needs of a table.
+    `shortcuts` maps pairs of a source's read and this target's write to one function that does both.
+    Virtual generated columns are left out: no TiCDC wire has them.
+    """
+
+    def __init__(
+        self,
+        protocol: str,
+        write_of: Callable[[Column], Write | None],
+        plan_of: Callable[[TableSchema], Plan],
+        shortcuts: Mapping[tuple[Read, Write], Convert] | None = None,
+    ) -> None:
+        self._protocol, self._write_of, self._plan_of = protocol, write_of, plan_of
+        self._shortcuts = shortcuts or {}
+        self._plans: dict[TableSchema, Plan] = {}
+        self._writers: dict[tuple[TableSchema, tuple[int, ...]], tuple[RowWriter, tuple[int, ...]]] = {}
+
+    def write(self, change: RowChange) -> Written[Plan]:
+        """Both images of a change. Raises NotRepresentable if it has no image of its operation or a value does not fit its type."""
+        images = change.images
+        if isinstance(images, WireImages):
+            found: Any = images.reader.plans.get(self)
+            if found is None:
+                found = images.reader.plans[self] = self._plan_for(images.reader)
+            if found is not _INDIRECT:
+                plan, writer = found
+                return self._from_wire(plan, writer, images)
+        before, after = change.before, change.after
+        if (before if change.op is _DELETE else after) is None:
+            raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+        plan = self.plan(change.schema)
+        return Written(plan, self._row(change.schema, before), self._row(change.schema, after))
+
+    def plan(self, schema: TableSchema) -> Plan:
+        """What `plan_of` gives for a table version, compiled once."""
+        found = self._plans.get(schema)
+        if found is None:
+            if len(self._plans) >= _CACHED_TABLES:
+                self._plans.clear()
+            found = self._plans[schema] = self._plan_of(schema)
+        return found
+
+    def _from_wire(self, plan: Plan, writer: RowWriter, images: WireImages) -> Written[Plan]:
+        old, new = images.old, images.new
+        try:
+            return Written(plan, None if old is None else writer.values(old), None if new is None else writer.values(new))
+        except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
+            _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
+            raise NotRepresentable(self._protocol, "", "a value that the target's spelling cannot hold") from error
+
+    def _row(self, schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
+        if row is None:
+            return None
+        places = None if ABSENT not in row else tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
+        writer, places = self._writer(schema, places)
+        try:
+            return writer.values([row[at] for at in places])
+        except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
+            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+
+    def _writer(self, schema: TableSchema, places: tuple[int, ...] | None) -> tuple[RowWriter, tuple[int, ...]]:
+        """The writer for some of a table's columns (None: all), and the places of those that are shown."""
+        key = schema, () if places is None else places
+        found = self._writers.get(key)
+        if found is None:
+            if len(self._writers) >= _CACHED_TABLES:
+                self._writers.clear()
+            every = range(len(schema.columns)) if places is None else places
+            shown = tuple(at for at in every if schema.columns[at].generated is not Generated.VIRTUAL)
+            columns = [schema.columns[at] for at in shown]
+            made = RowWriter([column.name for column in columns], [self._write_of(column) for column in columns])
+            found = self._writers[key] = made, shown
+        return found
+
+    def _plan_for(self, reader: RowReader) -> tuple[Plan, RowWriter] | object:
+        """The plan and writer for a reader's cells, if they are all shown."""
+        columns = [reader.schema.columns[at] for at in reader.places]
+        if any(column.generated is Generated.VIRTUAL for column in columns):
+            return _INDIRECT
+        steps = [self._composed(read, self._write_of(column)) for read, column in zip(reader.reads, columns, strict=True)]
+        return self.plan(reader.schema), RowWriter([column.name for column in columns], steps)
+
+    def _composed(self, read: Read | None, write: Write | None) -> Convert | None:
+        if read is None or write is None:
+            return read or write
+        return self._shortcuts.get((read, write)) or (lambda value: write(read(value)))
+
+
+#: Marks a reader whose rows must be written from their canonical values.
+_INDIRECT: Final = object()
