@@ -108,6 +108,13 @@ class UniqueKey(msgspec.Struct, frozen=True, gc=False):
     columns: tuple[str, ...]
 
 
+class Index(msgspec.Struct, frozen=True, gc=False):
+    """A secondary index that is not unique: its name and columns in key order."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
 class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
     """One version of a table's definition. `columns` are in table order; row images are tuples in that order.
 
@@ -120,17 +127,21 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] | None = None
     unique_keys: tuple[UniqueKey, ...] = ()
+    indexes: tuple[Index, ...] = ()
     complete: bool = True
     charset: str | None = None
     collation: str | None = None
     comment: str | None = None
 
     def handle_key(self) -> tuple[str, ...]:
-        """The columns by which TiCDC identifies a row: the primary key, else the first unique key that cannot be NULL."""
+        """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot be NULL, the one with
+        the fewest columns, the oldest of several (pingcap/ticdc pkg/common/table_info_helper.go, 2026-08).
+        """
         if self.primary_key:
             return self.primary_key
         not_null = {column.name for column in self.columns if column.nullable is False}
-        return next((key.columns for key in self.unique_keys if not_null.issuperset(key.columns)), ())
+        keys = (key.columns for key in self.unique_keys if not_null.issuperset(key.columns))
+        return min(keys, key=len, default=())
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):

@@ -151,6 +151,7 @@ def _definition_lines(schema: TableSchema) -> list[Line]:
     if schema.primary_key:
         lines.append([(f"    primary key ({printable(', '.join(schema.primary_key))})", "")])
     lines += [[(f"    unique key {printable(key.name)} ({printable(', '.join(key.columns))})", "")] for key in schema.unique_keys]
+    lines += [[(f"    index {printable(index.name)} ({printable(', '.join(index.columns))})", "")] for index in schema.indexes]
     return lines
 
 

@@ -157,5 +157,6 @@ def _definition(schema: TableSchema) -> dict[str, Any]:
         "columns": columns,
         "primary_key": schema.primary_key,
         "unique_keys": [_fields(key) for key in schema.unique_keys],
+        "indexes": [_fields(index) for index in schema.indexes],
         "complete": schema.complete,
     }

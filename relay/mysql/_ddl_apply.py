@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from relay.model import ABSENT, Column, ColumnType, Default, TableId, TableSchema, UniqueKey
+from relay.model import ABSENT, Column, ColumnType, Default, Index, TableId, TableSchema, UniqueKey
 from relay.mysql._ddl_columns import bits_text
 from relay.mysql._ddl_statements import (
     AddColumn,
+    AddIndex,
     AddPrimaryKey,
-    AddUnique,
     Bits,
     Change,
     ColumnDefinition,
@@ -59,6 +59,16 @@ class _Slot:
         return self.column.name.lower()
 
 
+class _Key:
+    """A secondary index while its table is being altered."""
+
+    def __init__(self, name: str, slots: list[_Slot], is_unique: bool) -> None:
+        self.name, self.slots, self.is_unique = name, slots, is_unique
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(slot.column.name for slot in self.slots)
+
+
 def define_table(table: TableId, changes: tuple[Change, ...]) -> TableSchema | None:
     """The definition that CREATE TABLE makes out of nothing; None if it contradicts itself."""
     schema = alter_table(TableSchema(table, (), primary_key=()), changes)
@@ -81,7 +91,8 @@ class _Alteration:
         self.charset, self.collation, self.comment = schema.charset, schema.collation, schema.comment
         self.slots = [_Slot(column.name, column) for column in schema.columns]
         self.primary = None if schema.primary_key is None else [self._before(name) for name in schema.primary_key]
-        self.uniques = [(key.name, [self._before(name) for name in key.columns]) for key in schema.unique_keys]
+        keys = [(key, True) for key in schema.unique_keys] + [(index, False) for index in schema.indexes]
+        self.indexes = [_Key(key.name, [self._before(name) for name in key.columns], is_unique) for key, is_unique in keys]
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
         if len(changes) > _CHANGES:
@@ -112,13 +123,14 @@ class _Alteration:
             case DropIndex(name):
                 self._drop_index(name)
             case RenameIndex(old, new):
-                self.uniques = [(new if key.lower() == old.lower() else key, slots) for key, slots in self.uniques]
+                for key in self.indexes:
+                    key.name = new if key.name.lower() == old.lower() else key.name
             case AddColumn():
                 self._add_column(change)
             case AddPrimaryKey(columns):
                 self.primary = None if columns is None else [self._after(name) for name in columns]
-            case AddUnique(name, columns):
-                self._add_unique(name, [] if columns is None else [self._after(column) for column in columns])
+            case AddIndex(name, columns, is_unique):
+                self._add_index(name, [] if columns is None else [self._after(column) for column in columns], is_unique=is_unique)
             case _:
                 pass
 
@@ -159,8 +171,9 @@ class _Alteration:
         self.slots.remove(slot)
         if self.primary:
             self.primary = [one for one in self.primary if one is not slot]
-        self.uniques = [(key, [one for one in slots if one is not slot]) for key, slots in self.uniques]
-        self.uniques = [(key, slots) for key, slots in self.uniques if slots]
+        for key in self.indexes:
+            key.slots = [one for one in key.slots if one is not slot]
+        self.indexes = [key for key in self.indexes if key.slots]
 
     def _modify(self, change: ModifyColumn) -> None:
         if change.tolerant and not self._has(change.name):
@@ -198,24 +211,24 @@ class _Alteration:
         if definition.is_primary:
             self.primary = [slot]
         if definition.is_unique:
-            self._add_unique("", [slot])
+            self._add_index("", [slot], is_unique=True)
 
     def _set_default(self, slot: _Slot, default: Default | Bits | None) -> None:
         value = _bits_default(default, slot.column.type) if isinstance(default, Bits) else default
         slot.column = msgspec.structs.replace(slot.column, default=ABSENT if value is None else value)
 
     def _drop_index(self, name: str) -> None:
-        self.uniques = [(key, slots) for key, slots in self.uniques if key.lower() != name.lower()]
+        self.indexes = [key for key in self.indexes if key.name.lower() != name.lower()]
 
-    def _add_unique(self, name: str, slots: list[_Slot]) -> None:
-        """Add a unique key. Without a name it gets its first column's, with a number if that is taken, as MySQL does."""
+    def _add_index(self, name: str, slots: list[_Slot], *, is_unique: bool) -> None:
+        """Add an index. Without a name it gets its first column's, with a number if that is taken, as MySQL does."""
         if not slots:
             return
-        taken = {key.lower() for key, _ in self.uniques}
+        taken = {key.name.lower() for key in self.indexes}
         chosen, number = name or slots[0].column.name, 2
         while not name and chosen.lower() in taken:
             chosen, number = f"{slots[0].column.name}_{number}", number + 1
-        self.uniques.append((chosen, slots))
+        self.indexes.append(_Key(chosen, slots, is_unique))
 
     def _result(self) -> TableSchema:
         if len({slot.name for slot in self.slots}) != len(self.slots):
@@ -226,7 +239,8 @@ class _Alteration:
             id=self.schema.id,
             columns=tuple(slot.column for slot in self.slots),
             primary_key=None if self.primary is None else tuple(slot.column.name for slot in self.primary),
-            unique_keys=tuple(UniqueKey(name, tuple(slot.column.name for slot in slots)) for name, slots in self.uniques),
+            unique_keys=tuple(UniqueKey(key.name, key.columns()) for key in self.indexes if key.is_unique),
+            indexes=tuple(Index(key.name, key.columns()) for key in self.indexes if not key.is_unique),
             complete=self.schema.complete,
             charset=self.charset,
             collation=self.collation,
@@ -237,7 +251,7 @@ class _Alteration:
 _TABLE: Final = (TableCharset, TableComment)
 _OLD: Final = (DropColumn, ModifyColumn, RenameColumn, SetDefault, DropPrimaryKey, DropIndex, RenameIndex)
 _NEW: Final = (AddColumn,)
-_KEYS: Final = (AddPrimaryKey, AddUnique)
+_KEYS: Final = (AddPrimaryKey, AddIndex)
 
 
 def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:

@@ -12,7 +12,7 @@ from typing import Final
 
 from relay.errors import DdlNotUnderstood
 from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
-from relay.mysql._ddl_statements import AddPrimaryKey, AddUnique, Bits, Change, ColumnDefinition, OtherChange
+from relay.mysql._ddl_statements import AddIndex, AddPrimaryKey, Bits, Change, ColumnDefinition, OtherChange
 from relay.mysql._ddl_tokens import Cursor, Token
 from relay.mysql.types import parse_type, with_implied_parameters
 
@@ -321,15 +321,16 @@ def _unique_key(cursor: Cursor, constraint: str) -> Change:
     cursor.accept_any("INDEX", "KEY")
     cursor.accept("IF", "NOT", "EXISTS")
     name = index_name(cursor)
-    return AddUnique(name or constraint, key_columns(cursor))
+    return AddIndex(name or constraint, key_columns(cursor), is_unique=True)
 
 
 def _plain_index(cursor: Cursor, _: str) -> Change:
     if cursor.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
         cursor.accept_any("INDEX", "KEY")
-    else:
-        cursor.take()
-    return OtherChange(DdlKind.ADD_INDEX)
+        return OtherChange(DdlKind.ADD_INDEX)  # no index of column values
+    cursor.take()
+    cursor.accept("IF", "NOT", "EXISTS")
+    return AddIndex(index_name(cursor), key_columns(cursor), is_unique=False)
 
 
 def _unknown_constraint(_: Cursor, __: str) -> Change:

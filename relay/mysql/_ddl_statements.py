@@ -86,11 +86,12 @@ class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
     """DROP PRIMARY KEY."""
 
 
-class AddUnique(msgspec.Struct, frozen=True, gc=False):
-    """UNIQUE KEY name (…); `name` is "" if the server chooses one, `columns` None if a part of it is an expression."""
+class AddIndex(msgspec.Struct, frozen=True, gc=False):
+    """[UNIQUE] INDEX name (…); `name` is "" if the server chooses one, `columns` None if a part of it is an expression."""
 
     name: str
     columns: tuple[str, ...] | None
+    is_unique: bool
 
 
 class DropIndex(msgspec.Struct, frozen=True, gc=False):
@@ -135,7 +136,7 @@ class OtherChange(msgspec.Struct, frozen=True, gc=False):
 
 
 Change = (
-    AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey | AddUnique | DropIndex
+    AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey | AddIndex | DropIndex
     | RenameIndex | TableCharset | TableComment | RenameTo | OtherChange
 )  # fmt: skip
 

@@ -20,8 +20,8 @@ from relay.mysql._ddl_apply import alter_table, define_table
 from relay.mysql._ddl_columns import column_definition, index_name, key_columns, key_or_constraint
 from relay.mysql._ddl_statements import (
     AddColumn,
+    AddIndex,
     AddPrimaryKey,
-    AddUnique,
     AlterDatabase,
     AlterTable,
     Change,
@@ -105,7 +105,7 @@ _CHANGE_KINDS: Final[dict[type, DdlKind]] = {
     SetDefault: DdlKind.SET_DEFAULT,
     AddPrimaryKey: DdlKind.ADD_PRIMARY_KEY,
     DropPrimaryKey: DdlKind.DROP_PRIMARY_KEY,
-    AddUnique: DdlKind.ADD_INDEX,
+    AddIndex: DdlKind.ADD_INDEX,
     DropIndex: DdlKind.DROP_INDEX,
     RenameIndex: DdlKind.RENAME_INDEX,
     TableCharset: DdlKind.TABLE_CHARSET,
@@ -201,7 +201,8 @@ def _create_index(cursor: Cursor) -> Statement:
     table = table_name(cursor)
     columns = key_columns(cursor)
     _skip_rest(cursor)
-    return AlterTable(table, (AddUnique(name, columns) if word == "UNIQUE" else OtherChange(DdlKind.ADD_INDEX),))
+    is_of_values = word in {"UNIQUE", "INDEX"}
+    return AlterTable(table, (AddIndex(name, columns, word == "UNIQUE") if is_of_values else OtherChange(DdlKind.ADD_INDEX),))
 
 
 def _create_table(cursor: Cursor) -> Statement:
@@ -361,8 +362,8 @@ _STATEMENTS: Final[dict[str, Callable[[Cursor], Statement]]] = {
 
 __all__ = [
     "AddColumn",
+    "AddIndex",
     "AddPrimaryKey",
-    "AddUnique",
     "AlterDatabase",
     "AlterTable",
     "Change",

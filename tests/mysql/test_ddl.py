@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.errors import DdlNotUnderstood
-from relay.model import ABSENT, Column, ColumnType, DdlKind, Default, Generated, TableId, TableSchema, UniqueKey
+from relay.model import ABSENT, Column, ColumnType, DdlKind, Default, Generated, Index, TableId, TableSchema, UniqueKey
 from relay.mysql.ddl import AlterTable, CreateTable, Ddl, alter_table, define_table, read_ddl
 
 K = DdlKind
@@ -371,6 +371,24 @@ def test_keys() -> None:
     assert schema.primary_key == ("id", "b")
     assert [column.nullable for column in schema.columns] == [False, False, True]
     assert schema.unique_keys == (UniqueKey("c", ("c",)), UniqueKey("n", ("b",)), UniqueKey("c_2", ("c",)), UniqueKey("p", ("b",)))
+    assert schema.indexes == (Index("type", ("c",)),)
+
+
+def test_plain_indexes() -> None:
+    schema = schema_of("CREATE TABLE t (a INT, b INT, c INT, INDEX (a, b), KEY k USING BTREE (c), INDEX e ((a + 1)))")
+    assert schema.indexes == (Index("a", ("a", "b")), Index("k", ("c",)))
+    statements = ("CREATE INDEX IF NOT EXISTS i ON t (b)", "ALTER TABLE t DROP COLUMN c, RENAME INDEX a TO ab", "DROP INDEX i ON t")
+    for sql, expected in zip(statements, (3, 2, 1), strict=True):
+        statement = read_ddl(sql).statements[0]
+        assert isinstance(statement, AlterTable)
+        schema = alter_table(schema, statement.changes) or schema
+        assert len(schema.indexes) == expected
+    assert schema.indexes == (Index("ab", ("a", "b")),)
+
+
+def test_the_handle_key_is_the_smallest_that_cannot_be_null() -> None:
+    text = "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, n INT UNIQUE, UNIQUE (a, b), UNIQUE (c), UNIQUE (b))"
+    assert schema_of(text).handle_key() == ("c",)
 
 
 BASE = schema_of("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(5), c INT NOT NULL, UNIQUE KEY ab (a, b), UNIQUE KEY c (c))")
