@@ -8,12 +8,14 @@ where text is the rule, a byte order mark; every number's digits are kept as tex
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from relay.errors import Malformed
+from relay.mysql.numbers import go_text
 
 T = TypeVar("T")
 
@@ -43,6 +45,25 @@ def parse_leniently(protocol: str, data: bytes, message: type[T], tidy: Callable
     except ValueError as error:
         # The parser's message holds positions, not values; a document is never quoted.
         raise Malformed(protocol, "", f"not JSON: {error}") from error
+
+
+def go_number(value: float) -> int | float | msgspec.Raw:
+    """A float as TiCDC writes it in JSON: Go's shortest digits, positional from 1e-6 to below 1e21, without a trailing `.0`.
+
+    What msgspec would print otherwise comes as its text (pingcap/ticdc pkg/util/json_writer.go, 2026-08).
+    """
+    if value.is_integer() and abs(value) < _EXACT:
+        return int(value) if value or math.copysign(1.0, value) > 0 else _NEGATIVE_ZERO
+    size = abs(value)
+    if _PRINTED_ALIKE <= size < _EXACT:
+        return value
+    return msgspec.Raw((go_text(value) if 1e-6 <= size < 1e21 else repr(value)).encode())
+
+
+#: Whole numbers up to here are exact in a float; msgspec prints all digits of a fraction from `_PRINTED_ALIKE` on.
+_EXACT: Final = float(1 << 53)
+_PRINTED_ALIKE: Final = 1e-5
+_NEGATIVE_ZERO: Final = msgspec.Raw(b"-0")
 
 
 class Number(str):

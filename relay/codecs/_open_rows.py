@@ -1,0 +1,358 @@
+"""Rows of Open Protocol, read: `{"u": {column: {"t", "h", "f", "v"}}}`, `p` and `d`.
+
+Contract: a row whose columns, codes and flags are those of a message before is parsed in one step into a struct that was compiled
+for them (`_Shape`): the JSON parser itself checks every code and flag. Everything else takes the general way, which finds the
+definition, compiles a shape for the next message, and says exactly what is wrong with a malformed one.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Callable, Mapping
+from datetime import tzinfo
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Meta
+
+from relay.catalog import Catalog
+from relay.codecs._codec import Lossy
+from relay.codecs._open_definitions import Said, resolved
+from relay.codecs._open_frames import NAME
+from relay.codecs._open_values import (
+    is_wide,
+    read_of,
+    wire_type,
+)
+from relay.codecs._rows import PartNames, RowReader, WireImages
+from relay.errors import Malformed
+from relay.model import (
+    ABSENT,
+    ColumnType,
+    Images,
+    Op,
+    Position,
+    Row,
+    Rows,
+    TableId,
+    TableSchema,
+)
+
+_PARTS: Final = PartNames(deleted="d", old="p", new="u")
+#: A bound on what a cache of table versions may hold, for sources that create tables without end.
+_CACHED_TABLES: Final = 10_000
+#: Shapes of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the definition.
+_CACHED_SHAPES: Final = 32
+
+_INSERT: Final = Op.INSERT
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
+
+
+class _Cell(msgspec.Struct, gc=False):
+    t: int
+    v: Any
+    f: int | None = None
+    h: bool | None = None
+
+
+class _Value(msgspec.Struct, gc=False):
+    """A row's value segment. `p` is looked at later: TiCDC may write it without column names."""
+
+    u: dict[str, _Cell] | None = None
+    d: dict[str, _Cell] | None = None
+    p: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_value = msgspec.json.Decoder(_Value).decode
+_decode_cells = msgspec.json.Decoder(dict[str, _Cell] | None).decode
+_decode_anything = msgspec.json.Decoder(dict[str, Any] | None).decode
+_REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+#: `-0` is an integer to JSON parsers, and so loses its sign.
+_NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])')
+
+
+class Found(msgspec.Struct, gc=False):
+    """What a row's value segment says."""
+
+    op: Op
+    schema: TableSchema
+    images: Images
+
+
+class _Missing:
+    """Stands for the cell of a column that an old image leaves out."""
+
+    v = ABSENT
+
+
+_MISSING: Final = _Missing()
+
+
+class _Shape:
+    """Rows with exactly these columns, codes and flags, of one table version."""
+
+    def __init__(self, reader: RowReader, said: dict[str, Said]) -> None:
+        self.reader, self.said = reader, said
+        self.names = [reader.schema.columns[at].name for at in reader.places]
+        self._is_partial_old = False
+        self._full: Callable[[bytes], Any] | None = None
+        types = {at: reader.schema.columns[at].type for at in reader.places}
+        if all(flags is not None for _, flags, _ in said.values()) and not any(map(_UNNAMEABLE, said)):
+            placed = zip(self.names, self.reader.places, strict=True)
+            self._compile([_cell_class(*said[name][:2], wire_type(types[at]), is_wide(types[at])) for name, at in placed])
+
+    def _compile(self, cells: list[Any]) -> None:
+        fields = [f"f{at}" for at in range(len(cells))]
+        names = dict(zip(fields, self.names, strict=True))
+        row = _struct("Row", list(zip(fields, cells, strict=True)), names)
+        old = _struct("Old", [(field, cell, _MISSING) for field, cell in zip(fields, cells, strict=True)], names)
+        self._full = msgspec.json.Decoder(_value_struct(row, row)).decode
+        self._partial = msgspec.json.Decoder(_value_struct(row, old)).decode
+        values = operator.attrgetter(*[f"{field}.v" for field in fields])
+        self._values: Callable[[Any], tuple[Any, ...]] = values if len(fields) > 1 else lambda cells: (values(cells),)
+
+    def read(self, data: bytes) -> Found | None:
+        """The row, if it is of this shape."""
+        if self._full is None:
+            return None
+        is_partial = self._is_partial_old
+        try:
+            value = (self._partial if is_partial else self._full)(data)
+        except _REFUSED:
+            if is_partial:
+                return None
+            try:
+                value = self._partial(data)
+            except _REFUSED:
+                return None
+            self._is_partial_old = True
+        new, old, deleted = value.u, value.p, value.d
+        reader, values = self.reader, self._values
+        if deleted is not None:
+            return Found(_DELETE, reader.schema, WireImages(reader, values(deleted), None)) if new is None and old is None else None
+        if new is None:
+            return None
+        cells = values(new)
+        if old is None:
+            return Found(_INSERT, reader.schema, WireImages(reader, None, cells))
+        before = values(old)
+        if self._is_partial_old:
+            before = tuple([now if was is ABSENT else was for was, now in zip(before, cells, strict=True)])
+        return Found(_UPDATE, reader.schema, WireImages(reader, before, cells))
+
+
+#: Column names that a struct's field cannot be renamed to.
+_UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]').search
+
+
+@functools.lru_cache(maxsize=4096)
+def _cell_class(code: int, flags: int, kind: type, wide: bool) -> Any:  # noqa: ANN401 - a class made at run time
+    """A column's cell: this code, these flags, and a value of this kind, or NULL."""
+    value: Any = kind
+    if kind is int:
+        value = int if wide else Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+    return msgspec.defstruct("Cell", [("t", Literal[code]), ("f", Literal[flags]), ("v", value | None)], gc=False)
+
+
+def _struct(name: str, fields: list[Any], names: Mapping[str, str]) -> Any:  # noqa: ANN401 - a class made at run time
+    return msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
+
+
+def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at run time
+    return msgspec.defstruct("Value", [("u", row | None, None), ("p", old | None, None), ("d", row | None, None)], gc=False)
+
+
+class _Table:
+    """A table's name, the shapes of its rows (the newest first), and what the catalogue said last."""
+
+    def __init__(self, table: TableId) -> None:
+        self.id = table
+        self.shapes: list[_Shape] = []
+        self._catalog: Catalog | None = None
+        self._newest_commit_ts: int | None = None
+        self._newest: TableSchema | None = None
+
+    def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
+        """The catalogue's definition at this position; most rows are newer than all DDL of their table."""
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self._newest_commit_ts, self._newest = catalog.newest(self.id)
+        newest, commit_ts = self._newest_commit_ts, at.commit_ts
+        if newest is not None and commit_ts is not None and commit_ts > newest:
+            return self._newest
+        return catalog.table(self.id, at)
+
+
+class RowReaders:
+    """A decoder's shapes, by table. It is a cache and could be emptied at any time."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._tables: dict[tuple[str, str], _Table] = {}
+
+    def read(self, database: str, table: str, data: bytes, at: Position, catalog: Catalog, lossy: list[Lossy]) -> Found:
+        """A row's value segment. Raises Malformed and UnsupportedMessage."""
+        known_table = self._tables.get((database, table)) or self._add(database, table)
+        known = known_table.definition(catalog, at)
+        if b":-0" in data:
+            data = _NEGATIVE_ZERO.sub(rb"\1.0", data)
+        for shape in known_table.shapes:
+            if shape.reader.known is known:
+                found = shape.read(data)
+                if found is not None:
+                    _count(shape.reader, lossy)
+                    return found
+        return _General(known_table, known, self._zone, lossy).read(data)
+
+    def _add(self, database: str, table: str) -> _Table:
+        if len(self._tables) >= _CACHED_TABLES:
+            self._tables.clear()
+        made = self._tables[database, table] = _Table(TableId(database, table))
+        return made
+
+
+def _count(reader: RowReader, lossy: list[Lossy]) -> None:
+    if reader.is_guessed:
+        lossy.append(Lossy.SCHEMA_GUESSED)
+    if reader.is_partial:
+        lossy.append(Lossy.COLUMNS_ABSENT)
+
+
+class _General:
+    """The general way of one row: any columns, codes and flags."""
+
+    def __init__(self, table: _Table, known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]) -> None:
+        self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
+
+    def read(self, data: bytes) -> Found:
+        value = self._parsed(data)
+        old = self._old(value)
+        if (value.d is None) == (value.u is None) or (value.d is not None and old is not None):
+            raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
+        new = value.u if value.d is None else value.d
+        if not new:
+            raise Malformed(NAME, "value", "a row without columns")
+        cells = {**(old or {}), **new}
+        shape = self._shape({name: (cell.t, cell.f, cell.f is None and bool(cell.h)) for name, cell in cells.items()})
+        _count(shape.reader, self._lossy)
+        if value.d is not None:
+            return Found(_DELETE, shape.reader.schema, self._images(shape, new, None))
+        op = _INSERT if old is None and bytes(value.p) == b"null" else _UPDATE
+        before = None if old is None else {**new, **old}
+        return Found(op, shape.reader.schema, self._images(shape, before, new))
+
+    def _parsed(self, data: bytes) -> _Value:
+        try:
+            return _decode_value(data)
+        except UnicodeDecodeError:
+            self._lossy.append(Lossy.INVALID_TEXT)
+        except _REFUSED as error:
+            raise _malformed(data, error) from error
+        data = data.decode("utf-8", "replace").encode()
+        try:
+            return _decode_value(data)
+        except _REFUSED as error:
+            raise _malformed(data, error) from error
+
+    def _old(self, value: _Value) -> dict[str, _Cell] | None:
+        """`p`; None if there is none, or if its columns lost their names.
+
+        That happens with `only-output-updated-columns` where a value becomes NULL (pingcap/ticdc b813e76f9): the members of the
+        cell stand where the column should.
+        """
+        try:
+            return cast("dict[str, _Cell] | None", _decode_cells(value.p))
+        except _REFUSED as error:
+            try:
+                members = _decode_anything(value.p) or {}
+            except _REFUSED:
+                members = {}
+            if not {"t", "v"} <= members.keys() or isinstance(members["t"], dict):
+                raise _malformed(b'{"p":%b}' % bytes(value.p), error) from error
+        self._lossy.append(Lossy.BEFORE_UNKNOWN)
+        return None
+
+    def _shape(self, said: dict[str, Said]) -> _Shape:
+        table = self._table
+        for shape in table.shapes:
+            if shape.reader.known is self._known and shape.said == said:
+                return shape
+        schema = resolved(table.id, said, self._known)
+        place = {column.name: at for at, column in enumerate(schema.columns)}
+        names = sorted(said, key=place.__getitem__)
+        types = [schema.columns[place[name]].type for name in names]
+        reads = [read_of(type_, self._zone, is_legacy=said[name][1] is None) for name, type_ in zip(names, types, strict=True)]
+        reader = RowReader(NAME, schema, [place[name] for name in names], reads, _PARTS, known=self._known)
+        made = _Shape(reader, said)
+        table.shapes = [made, *table.shapes[: _CACHED_SHAPES - 1]]
+        return made
+
+    def _images(self, shape: _Shape, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:
+        before, after = self._cells(shape, old, "p" if new else "d"), self._cells(shape, new, "u")
+        if ABSENT in (before or ()) or ABSENT in (after or ()):
+            if not shape.reader.is_partial:
+                self._lossy.append(Lossy.COLUMNS_ABSENT)
+            return Rows(_row(shape.reader, before, "p"), _row(shape.reader, after, "u"))
+        return WireImages(shape.reader, before, after)
+
+    def _cells(self, shape: _Shape, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
+        if cells is None:
+            return None
+        columns = shape.reader.schema.columns
+        found = []
+        for name, at in zip(shape.names, shape.reader.places, strict=True):
+            cell = cells.get(name)
+            found.append(ABSENT if cell is None else _checked(cell.v, columns[at].type, f"{part}.{name}.v"))
+        return tuple(found)
+
+
+def _row(reader: RowReader, cells: tuple[Any, ...] | None, part: str) -> Row | None:
+    return None if cells is None else reader.row(cells, part)
+
+
+def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value, if it has the JSON type of its column."""
+    kind = wire_type(column_type)
+    if value is None or type(value) is kind:
+        if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+            raise Malformed(NAME, path, "a number beyond 64 bits")
+        if value is not None and column_type.base == "null":
+            raise Malformed(NAME, path, "a value of type NULL")
+        return value
+    if kind is float and type(value) is int:
+        return float(value)
+    raise Malformed(NAME, path, f"not {_JSON_TYPES[kind]}, as its type code says")
+
+
+_JSON_TYPES: Final[dict[type, str]] = {int: "an integer", float: "a number", str: "a string"}
+
+
+def _malformed(data: bytes, error: Exception) -> Malformed:
+    """The parser's complaint about a value segment, with the column's name; it quotes no values."""
+    try:
+        parts = _decode_parts(data)
+    except _REFUSED:
+        return _complaint("value", error)
+    for part, cells in parts.items():
+        for name, cell in (cells or {}).items() if part in _PARTS_NAMES else ():
+            try:
+                _decode_cell(cell)
+            except _REFUSED as found:
+                return _complaint(f"{part}.{name}", found)
+    return _complaint("value", error)
+
+
+_PARTS_NAMES: Final = frozenset({"u", "p", "d"})
+_decode_parts = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw] | None]).decode
+_decode_cell = msgspec.json.Decoder(_Cell).decode
+
+
+def _complaint(path: str, error: Exception) -> Malformed:
+    if isinstance(error, UnicodeDecodeError):
+        return Malformed(NAME, path, "not UTF-8")
+    reason, _, where = str(error).partition(" - at `$")
+    where = where.rstrip("`").lstrip(".")
+    return Malformed(NAME, f"{path}.{where}" if where else path, reason)

@@ -1,0 +1,398 @@
+"""TiCDC Open Protocol (protocol=open-protocol): framed events, one JSON key and one JSON value each.
+
+    key:   {"ts": commit ts, "scm": database, "tbl": table, "t": 1 row | 2 DDL | 3 resolved}
+    value: {"u": new row, "p": old row} | {"d": deleted row} | {"q": DDL, "t": its number} | nothing
+
+Emitted by TiCDC since v4.0.0; read are all four generations (without flags before v4.0.5, columns in alphabetical order in the
+classic architecture), written is the new architecture's. It cannot say: parameters and members of types, charsets, defaults,
+transactions, when the message was made. Verified with records of pingcap/ticdc master b813e76f9 (2026-08-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from relay.catalog import Catalog, learn
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload
+from relay.codecs._large_messages import (
+    LargeMessageOptions,
+    SizeLimit,
+    claim_check_document,
+    claim_check_parts,
+    claim_checked,
+    compressed,
+    decompressed,
+)
+from relay.codecs._open_ddl import code_of, kinds_of
+from relay.codecs._open_frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
+from relay.codecs._open_rows import RowReaders
+from relay.codecs._open_values import column_code, column_flags, loses_type, write_of
+from relay.codecs._rows import RowWriters
+from relay.codecs._ticdc import (
+    TSO_LOGICAL_BITS,
+    changes_key,
+    commit_ts_of,
+    handle_key_places,
+    is_restored,
+    per_table_statements,
+    split_update,
+)
+from relay.errors import Malformed, UnsupportedMessage
+from relay.model import Event, Op, Position, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
+from relay.mysql.types import has_parameters
+from relay.records import ConsumerRecord
+
+_ROW, _DDL, _RESOLVED = 1, 2, 3
+_TSO_END: Final = 1 << 64
+_NANOSECONDS: Final = 1_000_000
+
+_DELETE: Final = Op.DELETE
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+
+# ---------------------------------------------------------------- wire
+
+
+class _Key(msgspec.Struct, gc=False):
+    """A key segment. `rid` (the row id) says nothing that the row does not."""
+
+    ts: int
+    t: int
+    scm: str | None = None
+    tbl: str | None = None
+    ptn: int | None = None
+    ohk: bool | None = None
+    ccl: str | None = None
+
+
+class _Ddl(msgspec.Struct, gc=False):
+    q: str
+    t: int
+
+
+class _OutCell(msgspec.Struct, gc=False):
+    """A column as it is written: `h` is true or not there."""
+
+    t: int
+    h: bool | UnsetType
+    f: int
+    v: Any
+
+
+_decode_key = msgspec.json.Decoder(_Key).decode
+_decode_ddl = msgspec.json.Decoder(_Ddl).decode
+_to_json = msgspec.json.Encoder().encode
+_REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class OpenOptions(LargeMessageOptions, frozen=True):
+    """Options of TiCDC's sink URI and changefeed; those that change the content matter on the target side."""
+
+    max_batch_size: Annotated[int, Meta(ge=1, description="most events of one source record in a message")] = 1
+    only_output_updated_columns: Annotated[bool, Meta(description="`p` of an UPDATE has only the columns that changed")] = False
+    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="a DELETE has only the handle key's columns")] = False
+    output_old_value: Annotated[bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")] = True
+    output_raw_change_event: Annotated[
+        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
+    ] = True
+
+
+def carries(options: OpenOptions) -> Carries:
+    """What a message can say with these options."""
+    return Carries(
+        before=Before.FULL if options.output_old_value else Before.NONE,
+        delete_image=not options.delete_only_output_handle_key_columns,
+        primary_key=True,
+        type_parameters=False,
+        ddl=True,
+        watermark=True,
+        commit_ts=True,
+        gtid=False,
+        row_key=False,
+        transaction_marks=False,
+    )
+
+
+# ---------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """Reads Open Protocol of all releases."""
+
+    def __init__(self, options: OpenOptions) -> None:
+        self._options = options
+        self._compression = options.large_message_handle_compression
+        self._rows = RowReaders(options.zone())
+
+    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        """Give the record's events; see `relay.codecs._codec.Decoder`."""
+        if record.key is None and record.value is None:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        events: list[Event] = []
+        for segments in unframe(record.key, record.value):
+            key, value = _key(segments[0]), segments[1]
+            if key.ccl:
+                key, value = self._stored(key, record)
+            source = _source(key)
+            if key.t == _RESOLVED:
+                events.append(Watermark(source, record.timestamp_ms * _NANOSECONDS))
+                continue
+            if value[:1] != b"{":
+                value = decompressed(NAME, "value", value, self._compression)
+            if key.t == _ROW:
+                events += self._row(key, value, source, record, catalog, lossy)
+            else:
+                catalog, change = _ddl(key, value, source, record, catalog, lossy)
+                events.append(change)
+        return events, catalog
+
+    def _row(
+        self, key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> list[Event]:
+        if not key.scm or not key.tbl:
+            raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
+        if value == b"{}":
+            lossy.append(Lossy.EMPTY_ROW)
+            return []
+        at = Position(key.ts, source.event_time_ns, record.topic, record.partition, record.offset)
+        found = self._rows.read(key.scm, key.tbl, value, at, catalog, lossy)
+        if key.ohk and Lossy.COLUMNS_ABSENT not in lossy:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        return [RowChange(found.op, found.schema, found.images, source, record.timestamp_ms * _NANOSECONDS)]
+
+    def _stored(self, key: _Key, record: ConsumerRecord) -> tuple[_Key, bytes]:
+        """The event that a claim check refers to: a framed key and value of exactly one event, the same one."""
+        parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, record, self._options))
+        if parts is None:
+            raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
+        events = unframe(parts.key, parts.value)
+        if len(events) != 1:
+            raise Malformed(NAME, "key.ccl", f"the object in storage holds {len(events)} events instead of one")
+        found = _key(events[0][0])
+        if (found.ts, found.t, found.scm, found.tbl, found.ptn) != (key.ts, key.t, key.scm, key.tbl, key.ptn):
+            raise Malformed(NAME, "key.ccl", "the object in storage holds another event")
+        return found, events[0][1]
+
+
+def _key(text: bytes) -> _Key:
+    try:
+        key = _decode_key(text)
+    except _REFUSED as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise Malformed(NAME, "key", reason) from error
+    if not 0 <= key.ts < _TSO_END:
+        raise Malformed(NAME, "key.ts", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+    if not _ROW <= key.t <= _RESOLVED:
+        raise UnsupportedMessage(NAME, "key.t", "not 1 (row), 2 (DDL) or 3 (resolved)")
+    return key
+
+
+def _source(key: _Key) -> Source:
+    extras = {"ptn": key.ptn} if key.ptn else None
+    return Source("ticdc", (key.ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, key.ts, extras=extras)
+
+
+def _ddl(
+    key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+) -> tuple[Catalog, SchemaChange]:
+    try:
+        ddl = _decode_ddl(value)
+    except _REFUSED as error:
+        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
+    catalog, change = learn(
+        catalog,
+        ddl=ddl.q,
+        table=TableId(key.scm or "", key.tbl or ""),
+        wire_kind=str(ddl.t),
+        source=source,
+        at=Position(key.ts, source.event_time_ns, record.topic, record.partition, record.offset),
+        emitted_at_ns=record.timestamp_ms * _NANOSECONDS,
+        restored=is_restored(ddl.q),
+    )
+    if not change.kinds:
+        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        change = msgspec.structs.replace(change, kinds=kinds_of(ddl.t))
+    return catalog, change
+
+
+# ---------------------------------------------------------------- encoder
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What the encoder needs of a table: each column's code, `h` and flags, the names of the handle key, what is lost."""
+
+    cells: dict[str, tuple[int, bool | UnsetType, int]]
+    handle_key: frozenset[str]
+    losses: tuple[Lossy, ...]
+
+
+def _plan(schema: TableSchema) -> _Plan:
+    flags = column_flags(schema)
+    handle_key = frozenset(schema.handle_key())
+    cells: dict[str, tuple[int, bool | UnsetType, int]] = {}
+    for column in schema.columns:
+        cells[column.name] = column_code(column.type), True if column.name in handle_key else UNSET, flags[column.name]
+    types = [column.type for column in schema.columns]
+    losses = {Lossy.TYPE_PARAMETERS: any(map(has_parameters, types)), Lossy.COLUMN_TYPE: any(map(loses_type, types))}
+    identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+    return _Plan(cells, identity, tuple(what for what, is_lost in losses.items() if is_lost))
+
+
+class _Message(msgspec.Struct, gc=False):
+    """One event on its way out."""
+
+    key: bytes
+    value: bytes
+    change: RowChange | None = None
+
+
+class Encoder:
+    """Writes Open Protocol as TiCDC's new architecture does."""
+
+    def __init__(self, options: OpenOptions) -> None:
+        self._options = options
+        self._compression = options.large_message_handle_compression
+        self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
+        self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan)
+
+    def prepare(self, events: list[Event]) -> list[Event]:
+        """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
+        if self._options.output_raw_change_event:
+            return events
+        return [part for event in events for part in (split_update(event) if changes_key(event) else [event])]
+
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see `relay.codecs._codec.Encoder`."""
+        out: list[Payload] = []
+        batch: list[_Message] = []
+        for event in events:
+            if isinstance(event, RowChange):
+                message = self._row(event, caused_by, lossy)
+                payload = Payload(message.key, message.value)
+                if self._limit.exceeded(payload):
+                    out += [*self._joined(batch), self._reduced(event, payload, caused_by, lossy)]
+                    batch = []
+                    continue
+                if batch and not self._has_room(batch, message):
+                    out += self._joined(batch)
+                    batch = []
+                batch.append(message)
+                continue
+            out += self._joined(batch)
+            batch = []
+            out += self._control(event, caused_by, lossy)
+        return out + self._joined(batch)
+
+    def _has_room(self, batch: list[_Message], message: _Message) -> bool:
+        size = sum(len(one.key) + len(one.value) + 2 * LENGTH_BYTES for one in (*batch, message))
+        return len(batch) < self._options.max_batch_size and size <= self._limit.room + 2 * LENGTH_BYTES
+
+    def _joined(self, batch: list[_Message]) -> list[Payload]:
+        if not batch:
+            return []
+        return [Payload(framed_key(one.key for one in batch), framed_value(one.value for one in batch))]
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Message:
+        key = self._row_key(change, caused_by, lossy)
+        document = self._document(change, lossy)
+        return _Message(_to_json(key), compressed(_to_json(document), self._compression))
+
+    def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
+        source, table = change.source, change.schema.id
+        key: dict[str, Any] = {"ts": commit_ts_of(source, caused_by, lossy), "scm": table.database, "tbl": table.table, "t": _ROW}
+        extras = source.extras
+        if extras and "ptn" in extras:
+            key["ptn"] = extras["ptn"]
+        _count_lost(source, lossy)
+        return key
+
+    def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:
+        """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
+        options, written = self._options, self._rows.write(change)
+        plan, before, after = written.plan, written.before, written.after
+        lossy += plan.losses
+        if change.op is _READ:
+            lossy.append(Lossy.SNAPSHOT)
+        if change.op is _DELETE:
+            keys = plan.handle_key if only_key or options.delete_only_output_handle_key_columns else None
+            if keys is not None and not only_key and len(keys) < len(before or ()):
+                lossy.append(Lossy.DELETE_IMAGE)
+            return {"d": _cells(plan, before or {}, keys)}
+        keys = plan.handle_key if only_key else None
+        document = {"u": _cells(plan, after or {}, keys)}
+        if change.op is not _UPDATE:
+            return document
+        if before is None or not options.output_old_value:
+            lossy.append(Lossy.BEFORE_UNKNOWN if before is None else Lossy.BEFORE_IMAGE)
+            return document
+        if options.only_output_updated_columns and after is not None:
+            before = {name: value for name, value in before.items() if name not in after or value != after[name]}
+        document["p"] = _cells(plan, before, keys)
+        return document
+
+    def _reduced(self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
+        """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
+
+        def reduced(location: str | None) -> Payload:
+            key = self._row_key(change, caused_by, [])
+            if location is None:
+                key["ohk"] = True
+            else:
+                key["ccl"] = location
+            value = compressed(_to_json(self._document(change, [], only_key=True)), self._compression)
+            return Payload(_to_json(key), value)
+
+        def stored(whole: Payload) -> bytes:
+            return claim_check_document(framed_key([whole.key or b""]), framed_value([whole.value or b""]))
+
+        small = self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=stored)
+        return Payload(framed_key([small.key or b""]), framed_value([small.value or b""]), small.blobs)
+
+    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        if isinstance(event, Watermark):
+            key = _to_json({"ts": event.source.commit_ts or 0, "t": _RESOLVED})
+            return [Payload(framed_key([key]), NO_VALUE)]
+        if not isinstance(event, SchemaChange):
+            lossy.append(UNSPEAKABLE[type(event)])
+            return []
+        commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
+        _count_lost(event.source, lossy)
+        out = []
+        for table, ddl in per_table_statements(event):
+            key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": _DDL})
+            value = compressed(_to_json({"q": ddl, "t": code}), self._compression)
+            out.append(Payload(framed_key([key]), framed_value([value])))
+        return out
+
+
+def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:
+    cells = plan.cells
+    return {name: _OutCell(*cells[name], value) for name, value in values.items() if keys is None or name in keys}
+
+
+def _count_lost(source: Source, lossy: list[Lossy]) -> None:
+    extras = (source.extras or {}).keys() - {"ptn"}
+    lost = {
+        Lossy.GTID: source.gtid,
+        Lossy.ROW_KEY: source.row_key is not None,
+        Lossy.START_TS: source.start_ts is not None,
+        Lossy.EXTRAS: extras,
+    }
+    lossy += [what for what, is_lost in lost.items() if is_lost]
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="TiCDC Open Protocol (protocol=open-protocol), all releases",
+    options=OpenOptions,
+    finds=carries(OpenOptions()),
+    carries=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+    ddl_everywhere=True,
+)
