@@ -1,0 +1,59 @@
+"""The lists of edge cases of each protocol: every number is a test here or a line in docs/decisions/edge-cases.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+_DECISIONS = Path(__file__).parent.parent.parent / "docs" / "decisions" / "edge-cases.md"
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+
+def numbered(prefix: str, last: int, first: int = 1, width: int = 2) -> set[str]:
+    """The numbers of a list, such as F01 to F28."""
+    return {f"{prefix}{number:0{width}}" for number in range(first, last + 1)}
+
+
+class EdgeCases:
+    """One protocol's list: all its numbers, and those that tests have claimed.
+
+    `section` is the heading of its decisions. A number without a test stands there as `* F04: why not`.
+    """
+
+    def __init__(self, section: str, numbers: set[str]) -> None:
+        self.section, self.numbers = section, numbers
+        self.covered: set[str] = set()
+
+    def covers(self, *numbers: str) -> Callable[[_Test], _Test]:
+        """Mark a test as the case of these numbers."""
+        self._claim(numbers)
+        return lambda test: test
+
+    def param(self, numbers: str, *values: Any) -> Any:
+        """One set of parameters of a test, as the case of these numbers (several with a blank between)."""
+        self._claim(tuple(numbers.split()))
+        return pytest.param(*values, id=numbers.replace(" ", "-"))
+
+    def _claim(self, numbers: tuple[str, ...]) -> None:
+        assert set(numbers) <= self.numbers, f"{set(numbers) - self.numbers} are not in the list of {self.section}"
+        self.covered |= set(numbers)
+
+    def decided(self) -> set[str]:
+        """The numbers with a line in the decisions."""
+        text = _DECISIONS.read_text(encoding="utf-8")
+        section = text.partition(f"\n## {self.section}\n")[2].partition("\n## ")[0]
+        assert section, f"{_DECISIONS.name} has no section {self.section}"
+        lines = re.findall(r"^\* ([A-Z]?\d+(?:, [A-Z]?\d+)*): \S.*", section, re.MULTILINE)
+        return {number for line in lines for number in line.split(", ")}
+
+    def check(self) -> None:
+        """Every number is a case or a decision, and none is both."""
+        decided = self.decided()
+        assert decided <= self.numbers, f"decisions about unknown numbers: {sorted(decided - self.numbers)}"
+        assert not decided & self.covered, f"both tested and decided against: {sorted(decided & self.covered)}"
+        missing = self.numbers - decided - self.covered
+        assert not missing, f"neither a test nor a line in {_DECISIONS.name}: {sorted(missing)}"
