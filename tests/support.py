@@ -10,7 +10,7 @@ from typing import Any
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.model import Event
 
-TICDC, CANAL = "ticdc-canal-json", "canal-json"
+TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
 
 
