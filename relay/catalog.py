@@ -137,9 +137,9 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
 ) -> tuple[Catalog, SchemaChange]:
     """Apply a DDL statement as of its position; gives the catalogue after it and the event.
 
-    `table` is what the envelope names (`table.table` may be ""); its database is the default database of the statement. `restored`
-    says that the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not understood changes nothing and gives an
-    event without kinds. Never raises.
+    `table` is what the envelope names (`table.table` may be ""); its database is the default database of the statement.
+    `restored`: the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not understood gives an event without
+    kinds; the table that it creates or alters is unknown from then on. Never raises.
     """
     try:
         statement = read_ddl(ddl, backslash_escapes=not restored)
@@ -148,6 +148,9 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
     names = _Names(table, catalog)
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
+    if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
+        writer.record(table, _Define(None))  # an old definition might be a wrong one
+        catalog = writer.catalog()
     for part in statement.statements:
         if not _apply(writer, part, names):
             break

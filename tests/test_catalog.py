@@ -74,13 +74,20 @@ def test_the_event(stream: Stream) -> None:
     assert (change.wire_kind, change.source, change.emitted_at_ns) == ("QUERY", SOURCE, 7)
 
 
-@pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "ALTER TABLE t ADD COLUMN 'x"])
+@pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "DROP TABLE t 'x"])
 def test_what_is_not_understood_changes_nothing(stream: Stream, sql: str) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
     before = stream.catalog
     change = stream.ddl(20, sql, "t")
     assert stream.catalog is before
     assert (change.kinds, change.targets, change.table) == ((), (), TableId("d", "t"))
+
+
+def test_after_an_alteration_that_is_not_understood_the_table_is_unknown(stream: Stream) -> None:
+    stream.ddl(10, "CREATE TABLE t (a ENUM('x','y'))")
+    assert stream.ddl(20, "ALTER TABLE t MODIFY a ENUM('new','x','y') 'x", "t").kinds == ()
+    assert stream.columns("t", 20) == "a"
+    assert stream.columns("t", 21) is None
 
 
 def test_definition_in_tidbs_spelling(stream: Stream) -> None:
@@ -201,7 +208,12 @@ def test_alter_of_an_unknown_table_and_one_that_does_not_fit(stream: Stream) -> 
 def test_statements_that_leave_the_definition(stream: Stream) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
     before = stream.catalog
-    for sql in ("TRUNCATE t", "ALTER TABLE t ADD FULLTEXT INDEX (a)", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", "DROP VIEW v"):
+    for sql in (
+        "TRUNCATE t",
+        "ALTER TABLE t ADD FULLTEXT INDEX (a)",
+        "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
+        "DROP VIEW v",
+    ):
         stream.ddl(20, sql)
     assert stream.catalog is before
 

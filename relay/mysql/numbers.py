@@ -45,6 +45,14 @@ def read_decimal(text: str) -> Decimal:
     return value
 
 
+def checked_decimal(text: str) -> str:
+    """A DECIMAL's text, plain and as it came, after a check. Raises ValueError."""
+    return text if _PLAIN_DECIMAL(text) else decimal_text(read_decimal(text))
+
+
+_PLAIN_DECIMAL: Final = re.compile(r"-?[0-9]{1,65}(?:\.[0-9]{1,30})?").fullmatch
+
+
 def read_scaled_decimal(scale: int, text: str) -> Decimal:
     """Read a DECIMAL of a known scale from a text that may have lost trailing zeros.
 

@@ -9,6 +9,7 @@ Sources: TiCDC pkg/sink/codec/common (Go), Canal dbsync RowsLogBuffer and JsonCo
 
 from __future__ import annotations
 
+import binascii
 import functools
 from collections.abc import Callable
 from datetime import UTC, tzinfo
@@ -30,7 +31,8 @@ class TextStyle(msgspec.Struct, frozen=True):
 
     `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing zero bytes;
     `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look alike write labels of ENUM, offsets
-    behind TIMESTAMP, and binary text of their own; `zone`: the zone of TIMESTAMP.
+    behind TIMESTAMP, binary text of their own, and Canal an empty text for some JSON; `zone`: the zone of TIMESTAMP;
+    `hex_binary`: binary values are read from hex.
     """
 
     float_text: Callable[[float], str]
@@ -39,6 +41,7 @@ class TextStyle(msgspec.Struct, frozen=True):
     keeps_scale: bool = True
     is_loose: bool = False
     zone: tzinfo = UTC
+    hex_binary: bool = False
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
@@ -53,12 +56,15 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
     if base in FLOATS:
         return numbers.read_float if base == "float" else numbers.read_double
     if base in BINARIES:
+        read = _read_hex if style.hex_binary else read_bytes
         length = column_type.length if base == "binary" else None
-        return read_bytes if length is None or length > LONGEST_BINARY else functools.partial(_read_padded, length)
+        return read if length is None or length > LONGEST_BINARY else functools.partial(_read_padded, read, length)
     if base in {"enum", "set"}:
         return functools.partial(_read_members, column_type)
     if base == "timestamp":
         return functools.partial(temporal.read_timestamp, style.zone)
+    if base == "json":
+        return _read_json if style.is_loose else None
     return _READ_TEMPORAL.get(base)
 
 
@@ -80,9 +86,25 @@ def read_bytes(text: str) -> bytes:
         raise ValueError("binary text with a character beyond U+00FF, so the producer has destroyed it") from None
 
 
-def _read_padded(length: int, text: str) -> bytes:
+def _read_hex(text: str) -> bytes:
+    """Binary text in hex, also with `0x` before it. Raises ValueError."""
+    digits = text[2:] if text[:2] in {"0x", "0X"} else text
+    try:
+        return binascii.unhexlify(digits)
+    except ValueError:
+        raise ValueError("not hex") from None
+
+
+def _read_padded(read: Callable[[str], bytes], length: int, text: str) -> bytes:
     """BINARY(n): MySQL's row events leave out trailing zero bytes, which the type puts back."""
-    return read_bytes(text).ljust(length, b"\0")
+    return read(text).ljust(length, b"\0")
+
+
+def _read_json(text: str) -> str:
+    """A JSON value without bytes, as MySQL may have it in a NOT NULL column that was filled without a value: MySQL itself reads it
+    as the literal null (bugs.mysql.com/98496), and Canal sends "" for it.
+    """
+    return text or "null"
 
 
 def _read_members(column_type: ColumnType, text: str) -> Value:
@@ -139,7 +161,7 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         return numbers.float_converter(
             numbers.read_float if column_type.base == "float" else numbers.read_double, target.float_text
         )
-    if column_type.base == "binary" and not target.pads_binary:
+    if column_type.base == "binary" and not target.pads_binary and not source.hex_binary:
         return _stripped_text
     if column_type.base == "year":
         return functools.partial(_converted_year, target.zero_year)
@@ -160,7 +182,7 @@ def _converted_year(zero: str, text: str) -> str:
     return text if len(text) == 4 and text != "0000" and text.isdecimal() else _year_text(zero, numbers.read_int(text))
 
 
-_LOOSE: Final = BINARIES | {"timestamp", "enum", "set"}
+_LOOSE: Final = BINARIES | {"timestamp", "enum", "set", "json"}
 
 
 def _spelled_alike(base: str, source: TextStyle, target: TextStyle) -> bool:
