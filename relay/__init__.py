@@ -47,11 +47,15 @@ if TYPE_CHECKING:
         UniqueKey,
         Watermark,
     )
-    from relay.records import ConsumerRecord, ProducerRecord
+    from relay.needs import ClaimCheck, Need
+    from relay.records import Blob, ConsumerRecord, ProducerRecord
+    from relay.storage import Storage
     from relay.translator import Translator
 
 __all__ = [
     "ABSENT",
+    "Blob",
+    "ClaimCheck",
     "CodecError",
     "Column",
     "ColumnType",
@@ -67,6 +71,7 @@ __all__ = [
     "Index",
     "Lossy",
     "Malformed",
+    "Need",
     "NotRepresentable",
     "Op",
     "ProducerRecord",
@@ -77,6 +82,7 @@ __all__ = [
     "SchemaChange",
     "ServiceError",
     "Source",
+    "Storage",
     "TableId",
     "TableSchema",
     "TransactionMark",
@@ -122,7 +128,9 @@ _HOMES = {
         "UniqueKey",
         "Watermark",
     ),
-    "relay.records": ("ConsumerRecord", "ProducerRecord"),
+    "relay.needs": ("ClaimCheck", "Need"),
+    "relay.records": ("Blob", "ConsumerRecord", "ProducerRecord"),
+    "relay.storage": ("Storage",),
     "relay.translator": ("Translator",),
 }
 

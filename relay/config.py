@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from relay.errors import ConfigError, Problem
+from relay.storage import storage_problems
 from relay.translator import Translator
 
 ENV_PREFIX = "RELAY_"
@@ -240,10 +241,10 @@ def _route_problems(config: Config | None, data: Mapping[str, Any]) -> list[Prob
     if route is None:
         return []
     try:
-        Translator(route.from_, route.to, route.from_options, route.to_options)
+        problems = storage_problems(Translator(route.from_, route.to, route.from_options, route.to_options).storages)
     except ConfigError as error:
-        return [Problem(_route_path(problem.path), problem.message, problem.hint) for problem in error.problems]
-    return []
+        problems = error.problems
+    return [problem._replace(path=_route_path(problem.path)) for problem in problems]
 
 
 def _route_alone(data: Mapping[str, Any]) -> Route | None:

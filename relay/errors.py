@@ -7,13 +7,16 @@
     │   │   ├─ Malformed            the bytes are not a message of this protocol
     │   │   └─ UnsupportedMessage   a message of this protocol that relay cannot take
     │   └─ EncodeError
-    │       └─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
+    │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
+    │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
     └─ ServiceError             the surroundings
         ├─ BrokerUnavailable        no broker answers, or not in time
         ├─ TopicUnusable            a topic is missing or cannot hold the route
         ├─ RecordsGone              records to read were deleted before relay had read them
         ├─ RecordTooLarge           a translated record exceeds the target topic's limit
+        ├─ ClaimCheckMissing        an object that a message refers to is not in the claim-check storage
+        ├─ StorageUnavailable       the claim-check storage does not answer, or refuses
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
 Configuration and codec errors are the user's input (exit status 2); service errors are the surroundings (exit status 3).
@@ -97,6 +100,12 @@ class NotRepresentable(EncodeError):
     code = "encode.not-representable"
 
 
+class MessageTooLarge(EncodeError):
+    """The message is larger than `max-message-bytes`, and the large-message options leave no way to write it."""
+
+    code = "encode.too-large"
+
+
 class DdlNotUnderstood(RelayError):
     """The DDL reader does not know this statement. The statement itself is still passed on; rows never stop for it."""
 
@@ -133,6 +142,18 @@ class RecordTooLarge(ServiceError):
     """A translated record is larger than the target topic takes (`max.message.bytes`)."""
 
     code = "service.record-too-large"
+
+
+class ClaimCheckMissing(ServiceError):
+    """An object that a message refers to is not in the claim-check storage, also after some retries."""
+
+    code = "service.claim-check-missing"
+
+
+class StorageUnavailable(ServiceError):
+    """The claim-check storage does not answer, or refuses to read or write."""
+
+    code = "service.storage-unavailable"
 
 
 class DeliveryFailed(ServiceError):

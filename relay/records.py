@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 #: Header name and value, as Kafka has them: names may repeat, a value may be null.
@@ -9,7 +11,10 @@ Header = tuple[str, bytes | None]
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record read from a topic. `timestamp_ms` is the Kafka record's timestamp in milliseconds since 1970."""
+    """A record read from a topic. `timestamp_ms` is the Kafka record's timestamp in milliseconds since 1970.
+
+    `blobs`: what the record refers to and a driver has fetched (`relay.needs`), by name; None while there is nothing.
+    """
 
     topic: str
     partition: int
@@ -18,10 +23,22 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+    blobs: Mapping[str, bytes] | None = None
+
+
+class Blob(msgspec.Struct, frozen=True, gc=False):
+    """An object for external storage: the configured URI (it may hold secrets: never show it), the object's name, its bytes."""
+
+    storage: str
+    name: str
+    data: bytes
 
 
 class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record to write. `timestamp_ms` is kept from the record that caused it."""
+    """A record to write. `timestamp_ms` is kept from the record that caused it.
+
+    `blobs` must be stored before the record is written: the record refers to them.
+    """
 
     topic: str
     partition: int
@@ -29,3 +46,4 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+    blobs: tuple[Blob, ...] = ()

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
+
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs._codec import NOTES, Lossy, parse_options
-from relay.errors import ConfigError, NotRepresentable
+from relay.codecs._large_messages import LargeMessageOptions
+from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TransactionMark, Watermark
+from relay.needs import Need
 from relay.records import ConsumerRecord, Header, ProducerRecord
 from relay.routing import Router, WatermarkGate
 
@@ -39,7 +43,7 @@ class Translator:
         topic: str = "{topic}",
         partitions: int | None = None,
     ) -> None:
-        problems = []
+        problems: list[Problem] = []
         parsed = []
         for name, given, path in ((source, source_options, "from"), (target, target_options, "to")):
             try:
@@ -47,6 +51,8 @@ class Translator:
                 parsed.append((codec, parse_options(codec, given or {}, f"{path}.option")))
             except ConfigError as error:
                 problems += error.problems
+        if len(parsed) > 1:
+            problems += [problem._replace(path=f"to.option.{problem.path}") for problem in parsed[1][1].writing_problems()]
         if problems:
             raise ConfigError(problems)
         (source_codec, decode_options), (target_codec, encode_options) = parsed
@@ -56,6 +62,13 @@ class Translator:
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
+        self._provided: dict[str, bytes] = {}
+        #: The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets.
+        self.storages = {
+            side: options.claim_check_storage_uri
+            for side, options in (("from", decode_options), ("to", encode_options))
+            if isinstance(options, LargeMessageOptions) and options.claim_check_storage_uri
+        }
         self.catalog = Catalog()
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
@@ -63,8 +76,10 @@ class Translator:
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
-        All or nothing: after a DecodeError or EncodeError the translator is as it was, and the call may be repeated.
+        All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may be repeated.
         """
+        if self._provided:
+            record = msgspec.structs.replace(record, blobs=self._provided)
         lossy: list[Lossy] = []
         events, catalog = self._decoder.decode(record, self.catalog, lossy)
         events, gate = self._encoder.prepare(events), self._gate
@@ -78,24 +93,30 @@ class Translator:
                     headers: tuple[Header, ...] = ((SOURCE_HEADER, f"{mark}{len(out)}".encode()),)
                     if record.headers:
                         headers = record.headers + headers
-                    out.append(ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers))
+                    out.append(
+                        ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)
+                    )
         if lossy:
-            if self._strict and not NOTES.issuperset(lossy):
-                raise self._refuse(lossy)
-            for what in lossy:
-                self._lossy[what] += 1
+            self._count(lossy)
         for event in events:
             self._events[event.op if isinstance(event, RowChange) else type(event)] += 1
-        self.catalog, self._gate = catalog, gate
+        self.catalog, self._gate, self._provided = catalog, gate, {}
         return out
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
-        """Decode one record and give its canonical events, without translating them."""
+        """Decode one record and give its canonical events, without translating them. All or nothing, like `translate`."""
+        if self._provided:
+            record = msgspec.structs.replace(record, blobs=self._provided)
         lossy: list[Lossy] = []
         events, self.catalog = self._decoder.decode(record, self.catalog, lossy)
+        self._provided = {}
         for what in lossy:
             self._lossy[what] += 1
         return events
+
+    def provide(self, need: Need, data: bytes) -> None:
+        """Give what a call asked for by raising `need`; it is kept until a record has been translated or inspected."""
+        self._provided[need.name] = data
 
     @property
     def events(self) -> Counter[str]:
@@ -107,10 +128,13 @@ class Translator:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
 
-    def _refuse(self, lossy: list[Lossy]) -> NotRepresentable:
-        what = ", ".join(sorted(set(lossy) - NOTES))
-        reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
-        return NotRepresentable(self.target.name, "", reason)
+    def _count(self, lossy: list[Lossy]) -> None:
+        if self._strict and not NOTES.issuperset(lossy):
+            what = ", ".join(sorted(set(lossy) - NOTES))
+            reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
+            raise NotRepresentable(self.target.name, "", reason)
+        for what in lossy:
+            self._lossy[what] += 1
 
 
 _KINDS: dict[Op | type[Event], str] = {

@@ -213,3 +213,23 @@ def test_check_prints_the_route(tmp_path: Path, capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert printed.startswith("configuration is valid\n")
     assert "orders → orders.canal" in printed
+
+
+def test_storages_are_checked_and_their_secrets_not_told(tmp_path: Path) -> None:
+    options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?acess-key=hidden"}\n'
+    (found,) = problems(tmp_path, MINIMAL.replace("[source]", options + "[source]"))
+    assert found.startswith(
+        "route.from_options.claim-check-storage-uri: there is no parameter 'acess-key' (known here: access-key,"
+    )
+    assert "hidden" not in found
+
+
+def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("relay.config.storage_problems", lambda _: [])  # the packages for s3 may not be installed
+    path = tmp_path / "relay.toml"
+    options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?access-key=hidden"}\n'
+    path.write_text(MINIMAL.replace("[source]", options + "[source]"))
+    assert check(path) == 0
+    printed = capsys.readouterr().out
+    assert "claim-check-storage-uri=s3://bucket/x)" in printed
+    assert "hidden" not in printed

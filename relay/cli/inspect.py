@@ -15,31 +15,30 @@ from relay.cli.arguments import InputFormat, key_values, open_input
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import describe, say_error
 from relay.cli.record_files import RecordReader
-from relay.errors import CodecError, ConfigError, Problem
+from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
 from relay.model import ABSENT, Absent, Event, Row, RowChange, SchemaChange, Source, TableSchema, TransactionMark
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
+from relay.storage import Storage, storage_problems
 from relay.translator import Translator, kind_of
-
-_UNREADABLE = 2
 
 
 def inspect(source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool) -> int:
-    """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives 2 if there was one, else 0."""
-    translator = _translator(source, options)
+    """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives the worst exit status of any."""
+    translator, storage = _translator(source, options), Storage()
     show = _print_json if as_json else _text_printer()
     status = 0
     with open_input(input_name) as opened:
         reader = RecordReader(opened.stream, opened.name, input_format)
         for record in reader:
             try:
-                for event in translator.inspect(record):
+                for event in storage.answer(translator, translator.inspect, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
-            except CodecError as error:
+            except (CodecError, ClaimCheckMissing) as error:
                 error.add_note(f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})")
                 sys.stdout.flush()
                 say_error(describe(error))
-                status = _UNREADABLE
+                status = max(status, error.exit_status)
     return status
 
 
@@ -54,6 +53,7 @@ def _translator(source: str, options: Sequence[str]) -> Translator:
         raise ConfigError(
             [*problems, *(problem for problem in error.problems if problem.path.partition(".")[0] == "from")]
         ) from error
+    problems += storage_problems(translator.storages)
     if problems:
         raise ConfigError(problems)
     return translator

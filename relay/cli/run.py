@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from relay.codecs._large_messages import shown_uri
 from relay.config import Config, load_config
 from relay.service.app import run_service
 
@@ -39,4 +40,5 @@ def summary(config: Config) -> str:
 
 
 def _options(options: dict[str, str]) -> str:
-    return " (" + ", ".join(f"{name}={value}" for name, value in sorted(options.items())) + ")" if options else ""
+    shown = {name: shown_uri(value) if name.endswith("-uri") else value for name, value in options.items()}
+    return " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")" if options else ""

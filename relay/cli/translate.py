@@ -13,8 +13,9 @@ import msgspec
 from relay.cli.arguments import STANDARD, Input, InputFormat, OnError, key_values, open_input, open_output, same_file
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.errors import CodecError, ConfigError, Problem
+from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
 from relay.records import ConsumerRecord, Header
+from relay.storage import Storage, storage_problems
 from relay.translator import Translator
 
 #: How many unreadable records are reported one by one; the rest is counted only.
@@ -72,6 +73,7 @@ def _translator(request: TranslateRequest) -> Translator:
         )
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from error
+    problems += storage_problems(translator.storages)
     if problems:
         raise ConfigError(problems)
     return translator
@@ -115,6 +117,7 @@ class _Run:
         self._writer = writer
         self._dead_letters = dead_letters
         self._on_error = on_error
+        self._storage = Storage()
         self._read = 0
         self._failed = 0
         self._stopped = False
@@ -133,8 +136,8 @@ class _Run:
 
     def _one(self, record: ConsumerRecord) -> None:
         try:
-            translated = self._translator.translate(record)
-        except CodecError as error:
+            translated = self._storage.answer(self._translator, self._translator.translate, record)
+        except (CodecError, ClaimCheckMissing) as error:
             error.add_note(self._where(record))
             if self._on_error is OnError.STOP:
                 self._stopped = True
@@ -145,12 +148,14 @@ class _Run:
             error.add_note(self._where(record))
             raise
         for out in translated:
+            for blob in out.blobs:
+                self._storage.store(blob)
             self._writer.write(out)
 
     def _where(self, record: ConsumerRecord) -> str:
         return f"{self._reader.name} line {self._reader.line} ({record.topic}/{record.partition}/{record.offset})"
 
-    def _go_on(self, record: ConsumerRecord, error: CodecError) -> None:
+    def _go_on(self, record: ConsumerRecord, error: CodecError | ClaimCheckMissing) -> None:
         self._failed += 1
         if self._dead_letters is not None:
             self._dead_letters.write_original(record, error_headers(error))
@@ -179,14 +184,11 @@ def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
     return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
 
 
-def error_headers(error: CodecError) -> tuple[Header, ...]:
+def error_headers(error: CodecError | ClaimCheckMissing) -> tuple[Header, ...]:
     """Give the headers that a dead letter has more than the record: why it could not be translated."""
-    texts = {
-        "relay.error.code": error.code,
-        "relay.error.protocol": error.protocol,
-        "relay.error.path": error.path,
-        "relay.error.detail": error.reason,
-    }
+    codec = (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
+    names = "relay.error.protocol", "relay.error.path", "relay.error.detail"
+    texts = {"relay.error.code": error.code} | dict(zip(names, codec, strict=True))
     return tuple((name, text.encode()) for name, text in texts.items())
 
 

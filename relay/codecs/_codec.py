@@ -19,8 +19,8 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.errors import ConfigError, Problem
-from relay.model import Event
-from relay.records import ConsumerRecord
+from relay.model import Event, Heartbeat, TransactionMark, Watermark
+from relay.records import Blob, ConsumerRecord
 
 
 class Lossy(enum.StrEnum):
@@ -43,13 +43,39 @@ class Lossy(enum.StrEnum):
     COLUMNS_ABSENT = "columns-absent"
     TYPE_PARAMETERS = "type-parameters"
     DELETE_IMAGE = "delete-image"
+    BEFORE_IMAGE = "before-image"
+    INVALID_TEXT = "invalid-text"
+    COLUMN_TYPE = "column-type"
+    START_TS = "start-ts"
+    EMPTY_ROW = "empty-row"
+    DECIMAL_DIGITS = "decimal-digits"
+    ZERO_DATE = "zero-date"
+    YEAR_BELOW_100 = "year-below-100"
+    ENUM_INDEX = "enum-index"
+    NULL_REPLACED_BY_DEFAULT = "null-replaced-by-default"
+    NULL_OR_DEFAULT = "null-or-default"
+    EPOCH_OR_ZERO_DATE = "epoch-or-zero-date"
+    PRIMARY_KEY = "primary-key"
+    EVENT_TIME_PRECISION = "event-time-precision"
+    BINLOG_POSITION = "binlog-position"
+    BINLOG_POSITION_SYNTHETIC = "binlog-position-synthetic"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, and text that passes without being understood.
-NOTES: Final = frozenset({Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD})
+NOTES: Final = frozenset(
+    {Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE}
+)
+
+
+#: What is lost of an event for which the target has no message.
+UNSPEAKABLE: Final[Mapping[type[Event], Lossy]] = {
+    Watermark: Lossy.WATERMARK,
+    TransactionMark: Lossy.TRANSACTION_MARK,
+    Heartbeat: Lossy.HEARTBEAT,
+}
 
 
 class Before(enum.StrEnum):
@@ -76,17 +102,21 @@ class Carries(msgspec.Struct, frozen=True):
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
-    """The bytes of one outgoing record, before it has a topic and a partition."""
+    """The bytes of one outgoing record, before it has a topic and a partition; `blobs` as in `ProducerRecord`."""
 
     key: bytes | None
     value: bytes | None
+    blobs: tuple[Blob, ...] = ()
 
 
 class Decoder(Protocol):
     """Reads one protocol."""
 
     def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
-        """Give the record's events in order and the catalogue after them. Raises DecodeError and nothing else."""
+        """Give the record's events in order and the catalogue after them.
+
+        Raises DecodeError, or Need for what `record.blobs` lacks, and nothing else.
+        """
         ...
 
 
@@ -123,6 +153,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
         except (ZoneInfoNotFoundError, ValueError, OSError):
             message = f"unknown time zone {self.timezone!r}; use a name such as Asia/Shanghai or an offset such as +08:00"
             raise ValueError(message) from None
+
+    def writing_problems(self) -> list[Problem]:
+        """What is wrong with these options on the target side, where they must fit together; `path` is the option's name."""
+        return []
 
 
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch

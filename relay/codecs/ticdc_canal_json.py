@@ -11,7 +11,7 @@ order; relay in table order. Verified with records of pingcap/ticdc master b813e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -22,7 +22,18 @@ from relay.codecs import _canal
 from relay.codecs._canal import Dialect
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters, Text
-from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload
+from relay.codecs._large_messages import (
+    Compression,
+    Handling,
+    LargeMessageOptions,
+    SizeLimit,
+    claim_check_document,
+    claim_check_parts,
+    claim_checked,
+    compressed,
+    decompressed,
+)
 from relay.codecs._ticdc import (
     bare_type_text,
     changes_key,
@@ -33,86 +44,31 @@ from relay.codecs._ticdc import (
     per_table_statements,
     split_update,
 )
-from relay.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.model import DdlKind, Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.codecs._ticdc_canal_wire import ControlMessage, RowMessage, TidbMembers, ddl_word
+from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
+from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
 from relay.mysql.numbers import go_text
 from relay.mysql.values import TextStyle
 from relay.records import ConsumerRecord
 
 NAME: Final = "ticdc-canal-json"
-#: DDL that TiCDC calls QUERY although it alters a table (TTL, exchange partition, and everything without a word of its own).
-_QUERY_KINDS: Final = frozenset(
-    {
-        DdlKind.ALTER_TTL,
-        DdlKind.REMOVE_TTL,
-        DdlKind.EXCHANGE_PARTITION,
-        DdlKind.ADD_CHECK,
-        DdlKind.DROP_CHECK,
-        DdlKind.ALTER_CHECK,
-        DdlKind.ALTER_TABLE_OPTION,
-    }
-)
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
 _TSO_END: Final = 1 << 64
-_LZ4_FRAME: Final = b"\x04\x22\x4d\x18"
+#: The first byte of a message that is not compressed.
+_BRACE: Final = ord("{")
+_LOCATION: Final = "_tidb.claimCheckLocation"
 
 # Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
 
-# ---------------------------------------------------------------- wire
+# ---------------------------------------------------------------- options
 
 
-class _TidbMembers(msgspec.Struct, omit_defaults=True):
-    """`_tidb` as relay writes it."""
-
-    commitTs: int | UnsetType = UNSET
-    watermarkTs: int | UnsetType = UNSET
-    rowkey: str | UnsetType = UNSET
-
-
-class _RowMessage(msgspec.Struct):
-    """A row as relay writes it: `old` stands before `data` (since v6.5.0)."""
-
-    id: int
-    database: str
-    table: str
-    pkNames: list[str]
-    isDdl: bool
-    type: str
-    es: int
-    ts: int
-    sql: str
-    sqlType: msgspec.Raw
-    mysqlType: msgspec.Raw
-    old: list[dict[str, Any]] | None
-    data: list[dict[str, Any]]
-    tidb: _TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
-
-
-class _ControlMessage(msgspec.Struct):
-    """A DDL statement or watermark as relay writes it: `data` stands before `old`."""
-
-    id: int
-    database: str
-    table: str
-    pkNames: None
-    isDdl: bool
-    type: str
-    es: int
-    ts: int
-    sql: str
-    sqlType: None
-    mysqlType: None
-    data: None
-    old: None
-    tidb: _TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
-
-
-class TicdcOptions(Options, frozen=True):
+class TicdcOptions(LargeMessageOptions, frozen=True):
     """Options of TiCDC's sink URI; those that change the content matter on the target side, the decoder sees for itself."""
 
     enable_tidb_extension: Annotated[bool, Meta(description="write `_tidb` with the commit ts, and watermarks")] = False
@@ -125,6 +81,17 @@ class TicdcOptions(Options, frozen=True):
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = True
+    claim_check_raw_value: Annotated[
+        bool, Meta(description="a claim-check object is the message itself, without JSON and base64 around it")
+    ] = False
+
+    def writing_problems(self) -> list[Problem]:
+        """Find marks of large messages without the member that holds them; see `Options.writing_problems`."""
+        problems = super().writing_problems()
+        if self.large_message_handle_option is not Handling.NONE and not self.enable_tidb_extension:
+            message = f"large-message-handle-option={self.large_message_handle_option} marks its messages in `_tidb`"
+            problems.append(Problem("enable-tidb-extension", message, "set it to true"))
+        return problems
 
 
 def carries(options: TicdcOptions) -> Carries:
@@ -161,20 +128,22 @@ class Decoder:
     """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions) -> None:
+        self._options = options
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowReaders(NAME, _style(options))
 
     def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs._codec.Decoder`."""
-        if not record.value:
+        value = record.value
+        if not value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        try:
-            message = _canal.parse(NAME, record.value)
-        except Malformed:
-            if record.value.startswith(_LZ4_FRAME):
-                reason = "compressed with LZ4 (large-message-handle-compression), which relay does not read yet"
-                raise UnsupportedMessage(NAME, "", reason) from None
-            raise
+        if self._is_packed or value[0] != _BRACE:
+            value = decompressed(NAME, "", value, self._compression)
+        message = _canal.parse(NAME, value)
+        if message.tidb is not None and "claimCheckLocation" in message.tidb:
+            message = self._from_storage(message, record)
         op = _OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
             changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
@@ -186,6 +155,19 @@ class Decoder:
         if message.type == _WATERMARK:
             return [self._watermark(message, record)], catalog
         raise _refuse(op)
+
+    def _from_storage(self, stub: _canal.Message, record: ConsumerRecord) -> _canal.Message:
+        """The message that this one, with the handle key alone, stands for. Raises Malformed if the object holds another one."""
+        data = claim_checked(NAME, _LOCATION, (stub.tidb or {})["claimCheckLocation"], record, self._options)
+        parts = claim_check_parts(data)
+        try:
+            value = decompressed(NAME, "", data if parts is None else parts.value, self._compression)
+            message = _canal.parse(NAME, value)
+        except Malformed as error:
+            raise Malformed(NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}") from error
+        if _identity(message) != _identity(stub) or "claimCheckLocation" in (message.tidb or {}):
+            raise Malformed(NAME, _LOCATION, "its object holds another message")
+        return message
 
     def _ddl(
         self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -210,6 +192,12 @@ class Decoder:
         watermark_ts = (message.tidb or {}).get("watermarkTs")
         source = Source("ticdc", _canal.event_time_ns(message, record), commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"))
         return Watermark(source, _canal.emitted_at_ns(message, record))
+
+
+def _identity(message: _canal.Message) -> tuple[object, ...]:
+    """What a message and the one in its claim-check object have in common."""
+    commit_ts = (message.tidb or {}).get("commitTs")
+    return message.database, message.table, message.type, message.is_ddl, message.es, commit_ts
 
 
 def _count_once(what: Lossy, lossy: list[Lossy]) -> None:
@@ -242,10 +230,6 @@ def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
     if len(tidb) == (commit_ts is not None):
         return Source("ticdc", event_time_ns, commit_ts)
-    if "claimCheckLocation" in tidb:
-        raise UnsupportedMessage(
-            NAME, "_tidb.claimCheckLocation", "the row lies in external storage, which relay does not read yet"
-        )
     extras = {name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}}
     row_key = tidb.get("rowkey")
     return Source(
@@ -263,6 +247,10 @@ class Encoder:
         self._options = options
         self._only_updated = options.only_output_updated_columns or options.content_compatible
         self._writers = RowWriters(NAME, _dialect(options))
+        self._limit = SizeLimit(NAME, options)
+        self._room = self._limit.room
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._to_json = msgspec.json.Encoder().encode
 
     def prepare(self, events: list[Event]) -> list[Event]:
@@ -283,30 +271,53 @@ class Encoder:
                 case Watermark() if self._options.enable_tidb_extension:
                     out.append(self._watermark(event))
                 case _:
-                    lossy.append(_canal.UNSPEAKABLE[type(event)])
+                    lossy.append(UNSPEAKABLE[type(event)])
         return out
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
-        source, op = change.source, change.op
         text = self._text(change, lossy)
-        writer, cells = text.writer, text.cells
-        message = _RowMessage(
+        tidb = self._tidb(change.source, caused_by, lossy)
+        value = self._row_value(change, text, tidb)
+        if len(value) <= self._room:
+            return Payload(None, value)
+        reduced = self._reduced(change, text, tidb)
+        return self._limit.reduce(Payload(None, value), change, caused_by, lossy, reduced=reduced, stored=self._stored)
+
+    def _reduced(self, change: RowChange, text: Text, tidb: TidbMembers | UnsetType) -> Callable[[str | None], Payload]:
+        """How to write the row with its handle key alone; see `SizeLimit.reduce`."""
+
+        def write(location: str | None) -> Payload:
+            members = TidbMembers() if tidb is UNSET else tidb
+            mark: dict[str, Any] = {"onlyHandleKey": True} if location is None else {"claimCheckLocation": location}
+            members = msgspec.structs.replace(members, **mark)
+            return Payload(None, self._row_value(change, self._only_key(text, change.schema), members))
+
+        return write
+
+    def _stored(self, payload: Payload) -> bytes:
+        value = payload.value or b""
+        return value if self._options.claim_check_raw_value else claim_check_document(None, value)
+
+    def _row_value(self, change: RowChange, text: Text, tidb: TidbMembers | UnsetType) -> bytes:
+        op, writer, cells = change.op, text.writer, text.cells
+        message = RowMessage(
             0,
             change.schema.id.database,
             change.schema.id.table,
             writer.pk_names,
             False,
             _WORDS[op],
-            source.event_time_ns // 1_000_000,
+            change.source.event_time_ns // 1_000_000,
             change.emitted_at_ns // 1_000_000,
             "",
             writer.sql_type(cells),
             writer.mysql_type,
             [self._old(text)] if op is _UPDATE else None,
             [cells],
-            self._tidb(source, caused_by, lossy),
+            tidb,
         )
-        return Payload(None, self._to_json(message))
+        value = self._to_json(message)
+        return compressed(value, self._compression) if self._is_packed else value
 
     def _text(self, change: RowChange, lossy: list[Lossy]) -> Text:
         text = self._writers.text(change)
@@ -315,13 +326,19 @@ class Encoder:
         if change.op is _READ:
             lossy.append(Lossy.SNAPSHOT)
         if change.op is _DELETE and self._options.delete_only_output_handle_key_columns:
-            key = handle_key_places(change.schema)
-            text.writer = self._writers.only(change.schema, tuple(at for at in text.writer.places if at in key))
-            names = [change.schema.columns[at].name for at in text.writer.places]
-            if len(names) < len(text.cells):
+            only_key = self._only_key(text, change.schema)
+            if len(only_key.cells) < len(text.cells):
                 lossy.append(Lossy.DELETE_IMAGE)
-            text.cells = {name: text.cells[name] for name in names}
+            return only_key
         return text
+
+    def _only_key(self, text: Text, schema: TableSchema) -> Text:
+        """The row with the handle key's columns only; all of them if it has no such key."""
+        key = handle_key_places(schema)
+        writer = self._writers.only(schema, tuple(at for at in text.writer.places if at in key))
+        names = [schema.columns[at].name for at in writer.places]
+        cells, old = ({name: row[name] for name in names if name in row} for row in (text.cells, text.old or {}))
+        return Text(writer, cells, None if text.old is None else old, text.loses_parameters)
 
     def _old(self, text: Text) -> dict[str, Any]:
         if text.old is None:
@@ -330,7 +347,7 @@ class Encoder:
             return text.changed()
         return text.cells | text.old
 
-    def _tidb(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _TidbMembers | UnsetType:
+    def _tidb(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> TidbMembers | UnsetType:
         if source.gtid:
             lossy.append(Lossy.GTID)
         if source.extras:
@@ -339,7 +356,7 @@ class Encoder:
             if source.commit_ts is not None:
                 lossy.append(Lossy.COMMIT_TS)
             return UNSET
-        members = _TidbMembers(commit_ts_of(source, caused_by, lossy))
+        members = TidbMembers(commit_ts_of(source, caused_by, lossy))
         if source.row_key is not None:
             if self._options.output_row_key:
                 members.rowkey = _canal.base64_text(source.row_key)
@@ -349,28 +366,21 @@ class Encoder:
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         tidb = self._tidb(change.source, caused_by, lossy)
-        word = _ddl_word(change)
+        word = ddl_word(change)
         statements = per_table_statements(change)
         return [self._control(change, table, word, sql, tidb) for table, sql in statements]
 
     def _watermark(self, mark: Watermark) -> Payload:
-        tidb = _TidbMembers(watermarkTs=mark.source.commit_ts or 0)
+        tidb = TidbMembers(watermarkTs=mark.source.commit_ts or 0)
         return self._control(mark, TableId("", ""), _WATERMARK, "", tidb)
 
     def _control(
-        self, event: SchemaChange | Watermark, table: TableId, word: str, sql: str, tidb: _TidbMembers | UnsetType
+        self, event: SchemaChange | Watermark, table: TableId, word: str, sql: str, tidb: TidbMembers | UnsetType
     ) -> Payload:
         es, ts = event.source.event_time_ns // 1_000_000, event.emitted_at_ns // 1_000_000
         is_ddl = isinstance(event, SchemaChange)
-        message = _ControlMessage(0, table.database, table.table, None, is_ddl, word, es, ts, sql, None, None, None, None, tidb)
-        return Payload(None, self._to_json(message))
-
-
-def _ddl_word(change: SchemaChange) -> str:
-    if len(change.kinds) > 1:
-        return "ALTER"
-    kind = change.kinds[0] if change.kinds else None
-    return "QUERY" if kind in _QUERY_KINDS else _canal.ddl_word(kind, change.wire_kind)
+        message = ControlMessage(0, table.database, table.table, None, is_ddl, word, es, ts, sql, None, None, None, None, tidb)
+        return Payload(None, compressed(self._to_json(message), self._compression))
 
 
 CODEC: Final = Codec(

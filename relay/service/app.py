@@ -12,7 +12,8 @@ from relay.config import Config
 from relay.errors import RelayError
 from relay.service.kafka import KafkaSink, KafkaSource
 from relay.service.logs import ClientLogs, Log
-from relay.service.loop import Relay, Translates
+from relay.service.loop import Relay
+from relay.service.objects import Objects, Translates
 from relay.service.state import Counts, RecordRefused, Timing
 from relay.service.topics import check_topics
 from relay.service.tuning import tune
@@ -74,10 +75,11 @@ async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Trans
         checking.cancel()
         await asyncio.wait({checking, stopping})
     limits = checking.result()
+    made = config.translator()
     relay = Relay(
         KafkaSource(config),
         lambda: KafkaSink(config, limits),
-        translator or config.translator(),
+        translator or made,
         log,
         Timing(
             commit_interval=config.delivery.commit_interval_seconds,
@@ -85,6 +87,7 @@ async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Trans
             # The group waits this long for us; the rest is for the commit and for joining again.
             revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
         ),
+        Objects(log, writes="to" in made.storages),
     )
     running = asyncio.create_task(relay.run())
     stopping = asyncio.create_task(stop.wait())

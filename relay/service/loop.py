@@ -9,6 +9,7 @@ are acknowledged. So a crash, a rebalance or a failed batch repeats records but 
 * The group's background task calls `revoked` and `assigned`. `revoked` waits for the round under way, commits, and raises the
   generation, so that whatever an older generation still holds is dropped.
 * A record that cannot be translated or written ends the loop after everything before it is delivered and committed.
+* What a record needs from a claim-check storage is fetched, and what it leaves there is stored, before the next one is looked at.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from relay.errors import BrokerUnavailable, DeliveryFailed, RecordTooLarge, RelayError
+from relay.errors import BrokerUnavailable, DeliveryFailed, RelayError
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.logs import Log
-from relay.service.state import Counts, Owned, RecordRefused, Round, Timing
-from relay.service.transport import Oversize, OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
+from relay.service.objects import Objects, Translates
+from relay.service.state import Counts, Owned, RecordRefused, Round, Timing, record_too_large
+from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
@@ -38,21 +40,20 @@ GIVE_UP_POLLS = 20
 T = TypeVar("T")
 
 
-class Translates(Protocol):
-    """The one thing the loop needs of a translator."""
-
-    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
-        """Give the target's records for one source record. All or nothing, and repeatable."""
-        ...
-
-
 class Relay:
     """One run of the loop. `request_stop` ends it; `run` raises what ended it otherwise."""
 
     def __init__(
-        self, source: Source, make_sink: Callable[[], Sink], translator: Translates, log: Log, timing: Timing | None = None
+        self,
+        source: Source,
+        make_sink: Callable[[], Sink],
+        translator: Translates,
+        log: Log,
+        timing: Timing | None = None,
+        objects: Objects | None = None,
     ) -> None:
         self._source, self._make_sink, self._translator, self._log = source, make_sink, translator, log
+        self._objects = objects or Objects(log)
         self._timing = timing or Timing()
         self._sink: Sink = make_sink()
         self._stop = asyncio.Event()
@@ -241,17 +242,21 @@ class Relay:
     async def _translate(self, records: Sequence[ConsumerRecord], partition: Partition, owned: Owned, current: Round) -> None:
         """Translate until the end, a refused record, or a rebalance. All that is done for every single record is in here."""
         translate, too_large, batches = self._translator.translate, self._sink.too_large, current.batches
+        objects, is_over = self._objects, lambda: self._stop.is_set() or self._is_overtaken(current)
         done = 0
         for record in records:
             try:
                 produced = translate(record)
             except Exception as error:
-                # Whatever it is: what came before is delivered first.
-                current.refused = RecordRefused(record, error)
-                break
+                answered = await self._awaited(objects.answer(error, self._translator, record, is_over), record, current)
+                if answered is None:
+                    break
+                produced = answered
             oversize = too_large(produced)
             if oversize:
-                current.refused = RecordRefused(record, _too_large(record, oversize))
+                current.refused = RecordRefused(record, record_too_large(record, oversize))
+                break
+            if objects.writes and not await self._awaited(objects.store(produced, is_over), record, current):
                 break
             for out in produced:
                 batch = batches.get((out.topic, out.partition))
@@ -265,11 +270,23 @@ class Relay:
         if done:
             owned.next = current.reached[partition] = records[done - 1].offset + 1
 
+    async def _awaited(self, work: Coroutine[object, object, T], record: ConsumerRecord, current: Round) -> T | None:
+        """Wait for a storage. None ends the round before this record: it is refused, or a stop or a rebalance came."""
+        try:
+            return await work
+        except Exception as error:
+            # Whatever it is: what came before is delivered first.
+            current.refused = RecordRefused(record, error)
+            return None
+
+    def _is_overtaken(self, current: Round) -> bool:
+        return self._revoking or current.generation != self._generation
+
     async def _overtaken(self, current: Round) -> bool:
         """Let others have their turn; True if a rebalance began, and there is no point in going on."""
         await asyncio.sleep(0)
         current.pause_at = time.monotonic() + YIELD_SECONDS
-        return self._revoking or current.generation != self._generation
+        return self._is_overtaken(current)
 
     async def _begin_batch(self, out: ProducerRecord, current: Round) -> None:
         key = out.topic, out.partition
@@ -368,10 +385,3 @@ class Relay:
             raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
         if not committed:
             raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")
-
-
-def _too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
-    return RecordTooLarge(
-        f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
-        f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
-    )

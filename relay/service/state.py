@@ -5,8 +5,9 @@ from __future__ import annotations
 from asyncio import Future
 from dataclasses import dataclass, field
 
+from relay.errors import RecordTooLarge
 from relay.records import ConsumerRecord
-from relay.service.transport import Batch, Partition
+from relay.service.transport import Batch, Oversize, Partition
 
 
 class RecordRefused(Exception):
@@ -15,6 +16,14 @@ class RecordRefused(Exception):
     def __init__(self, record: ConsumerRecord, error: Exception) -> None:
         super().__init__(f"{record.topic}/{record.partition} at offset {record.offset}: {error}")
         self.topic, self.partition, self.offset, self.error = record.topic, record.partition, record.offset, error
+
+
+def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
+    """Say what a record becomes, and what to do about it."""
+    return RecordTooLarge(
+        f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
+        f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
+    )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
+from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import GIVE_UP_POLLS, Relay
 from relay.service.state import RecordRefused, Timing
@@ -163,6 +164,9 @@ class Copy:
         if record.offset in self.refuse:
             raise self.refuse[record.offset]
         return [ProducerRecord("out", record.partition, 0, None, self.become.get(record.offset, record.value))]
+
+    def provide(self, need: Need, data: bytes, /) -> None:
+        raise NotImplementedError
 
 
 class Bench:

@@ -54,11 +54,14 @@ def mark_of(record: ConsumerRecord) -> bytes | None:
 
 async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process:
     path = folder / "relay.toml"
+    options = "".join(f'"{name}" = "{value}"\n' for name, value in config.route.to_options.items())
     path.write_text(
         f"""
         [route]
-        from = "ticdc-canal-json"
-        to = "canal-json"
+        from = "{config.route.from_}"
+        to = "{config.route.to}"
+        [route.to_options]
+        {options}
         [source]
         bootstrap_servers = "{config.source.bootstrap_servers}"
         topics = ["{config.source.topics[0]}"]
@@ -67,6 +70,7 @@ async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process
         session_timeout_ms = 2000
         [target]
         topic = "{config.target.topic}"
+        partitions = {config.target.partitions}
         [delivery]
         commit_interval_seconds = 0.05
         """

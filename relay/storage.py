@@ -1,0 +1,166 @@
+"""Claim-check objects: read and written at a configured URI, through fsspec. All of it waits; the service calls it in threads.
+
+A URI is a folder, or `file://`, `s3://`, `gcs://` (`gs://`), `azure://` (`az://`, `abfs://`) and a path; whatever else fsspec knows
+works too. The parameters of TiCDC's own URIs are understood (`s3://bucket/prefix?access-key=…`). Secrets in a URI are shown in no
+error: `object_location` gives what may be shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from relay.codecs._large_messages import object_location
+from relay.errors import ClaimCheckMissing, Problem, StorageUnavailable
+from relay.needs import ClaimCheck, Need
+from relay.records import Blob, ConsumerRecord
+from relay.translator import Translator
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+T = TypeVar("T")
+
+#: TiDB's words for what fsspec calls otherwise.
+_SCHEMES: Final = {"local": "file", "azure": "az", "azblob": "az", "gs": "gcs"}
+_AZURE: Final = {"account-name": ("account_name",), "account-key": ("account_key",), "sas-token": ("sas_token",)}
+#: Parameters of a storage URI (pingcap/tidb pkg/objstore/parse.go) and where fsspec's file systems take them.
+_PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "s3": {
+        "access-key": ("key",),
+        "secret-access-key": ("secret",),
+        "session-token": ("token",),
+        "endpoint": ("endpoint_url",),
+        "region": ("client_kwargs", "region_name"),
+    },
+    "gcs": {"credentials-file": ("token",), "endpoint": ("endpoint_url",)},
+    "az": _AZURE,
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+}
+_EXTRAS: Final = {"s3": "s3", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+
+
+class Storage:
+    """Reads and writes objects; the file systems themselves are kept by fsspec."""
+
+    def answer(self, translator: Translator, call: Callable[[ConsumerRecord], T], record: ConsumerRecord) -> T:
+        """Call with the record, and again with what the call turned out to need. Raises like the call and like `fetch`."""
+        while True:
+            try:
+                return call(record)
+            except Need as need:
+                translator.provide(need, self.fetch(need))
+
+    def fetch(self, need: Need) -> bytes:
+        """The object that is needed. Raises ClaimCheckMissing, StorageUnavailable."""
+        if not isinstance(need, ClaimCheck):
+            raise TypeError(f"a {type(need).__name__} is in no storage")
+        location = object_location(need.storage, need.name)
+        try:
+            files, folder = _open(need.storage)
+            return bytes(files.cat_file(f"{folder}/{need.name}"))
+        except FileNotFoundError as error:
+            raise ClaimCheckMissing(f"there is no object {location}") from error
+        except Exception as error:  # every file system has its own
+            raise StorageUnavailable(f"{location} cannot be read: {_reason(error)}") from error
+
+    def store(self, blob: Blob) -> None:
+        """Write an object, over an older one of its name; when this returns, it will last. Raises StorageUnavailable."""
+        try:
+            files, folder = _open(blob.storage)
+            if _is_local(files):
+                _write_file(Path(folder), blob)
+            else:
+                files.pipe_file(f"{folder}/{blob.name}", blob.data)
+        except Exception as error:
+            location = object_location(blob.storage, blob.name)
+            raise StorageUnavailable(f"{location} cannot be written: {_reason(error)}") from error
+
+
+def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with the URIs of a translator's storages, which are not contacted."""
+    problems = []
+    for side, uri in storages.items():
+        path = f"{side}.option.claim-check-storage-uri"
+        try:
+            _open(uri)
+        except ImportError:
+            scheme = _parts(uri)[0]
+            hint = f"pip install 'relay-cdc[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else "install what fsspec needs for it"
+            problems.append(Problem(path, f"the packages for {scheme}:// are not installed", hint))
+        except _UnknownParameter as error:
+            problems.append(Problem(path, f"there is no parameter {error.name!r}", "known here: " + ", ".join(error.known)))
+        except Exception as error:
+            hint = "a folder, or for example s3://bucket/prefix; some stores need to be told the account"
+            problems.append(Problem(path, f"is no storage that can be opened: {_reason(error)}", hint))
+    return problems
+
+
+class _UnknownParameter(Exception):
+    def __init__(self, name: str, known: Mapping[str, object]) -> None:
+        super().__init__(name)
+        self.name, self.known = name, sorted(known) or ["none"]
+
+
+def _parts(uri: str) -> tuple[str, str, str]:
+    """Scheme in fsspec's words, what follows it, and the parameters. A path without a scheme may hold any character."""
+    scheme, mark, rest = uri.partition("://")
+    if not mark:
+        return "file", uri, ""
+    place, _, query = rest.partition("?")
+    return _SCHEMES.get(scheme.lower(), scheme.lower()), place, query
+
+
+def _open(uri: str) -> tuple[AbstractFileSystem, str]:
+    # Most runs have no claim checks, and the import takes 50 ms.
+    from fsspec.core import url_to_fs  # noqa: PLC0415
+
+    scheme, place, query = _parts(uri)
+    files, folder = url_to_fs(f"{scheme}://{place}", **_arguments(scheme, query))
+    return files, folder.rstrip("/")
+
+
+def _arguments(scheme: str, query: str) -> dict[str, Any]:
+    known = _PARAMETERS.get(scheme, {})
+    arguments: dict[str, Any] = {}
+    # As in TiDB a plus sign is itself, not a space: keys have some.
+    for given, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
+        name = given.lower().replace("_", "-")
+        if name not in known:
+            raise _UnknownParameter(name, known)
+        *outer, last = known[name]
+        table = arguments
+        for step in outer:
+            table = table.setdefault(step, {})
+        table[last] = value
+    return arguments
+
+
+def _is_local(files: AbstractFileSystem) -> bool:
+    return "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
+
+
+def _write_file(folder: Path, blob: Blob) -> None:
+    """Write a file so that a reader sees all of it or nothing, and so that it survives a loss of power."""
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f"{blob.name}.{os.getpid()}"
+    with unfinished.open("wb") as file:
+        file.write(blob.data)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(folder / blob.name)
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _reason(error: Exception) -> str:
+    """The kind of an error. Its text may hold what a storage was told, so only the operating system's own words are shown."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number else type(error).__name__

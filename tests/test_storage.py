@@ -1,0 +1,175 @@
+"""Claim-check storage: a folder, fsspec's memory, and what is said when it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from support import CANAL, TICDC, record, row_message
+
+from relay import Translator
+from relay.errors import ClaimCheckMissing, StorageUnavailable
+from relay.needs import ClaimCheck, Need
+from relay.records import Blob
+from relay.storage import Storage, storage_problems
+
+NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
+
+
+@pytest.fixture
+def memory() -> Any:
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    return files
+
+
+@pytest.mark.parametrize("uri", ["{}", "{}/", "file://{}", "local://{}", "{}/not/yet/there", "{}/odd ?#%41 name"])
+def test_a_folder_keeps_objects(tmp_path: Path, uri: str) -> None:
+    storage, uri = Storage(), uri.format(tmp_path)
+    storage.store(Blob(uri, NAME, b"first"))
+    storage.store(Blob(uri, NAME, b"second"))
+    assert storage.fetch(ClaimCheck(uri, NAME)) == b"second"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [NAME]
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    folder = uri.removeprefix("file://").removeprefix("local://").rstrip("/")
+    assert str(file) == f"{folder}/{NAME}"
+
+
+def test_a_relative_folder_is_below_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Storage().store(Blob("objects", NAME, b"x"))
+    assert (tmp_path / "objects" / NAME).read_bytes() == b"x"
+    assert Storage().fetch(ClaimCheck("objects", NAME)) == b"x"
+
+
+def test_another_file_system_keeps_objects(memory: Any) -> None:
+    storage = Storage()
+    storage.store(Blob("memory://bucket/prefix/", NAME, b"x"))
+    assert memory.cat_file(f"/bucket/prefix/{NAME}") == b"x"
+    assert storage.fetch(ClaimCheck("memory://bucket/prefix", NAME)) == b"x"
+
+
+@pytest.mark.parametrize("uri", ["{}", "{}/no/such/folder", "memory://nothing"])
+def test_a_missing_object_has_its_own_error(tmp_path: Path, memory: Any, uri: str) -> None:
+    with pytest.raises(ClaimCheckMissing, match=NAME) as raised:
+        Storage().fetch(ClaimCheck(uri.format(tmp_path), NAME))
+    assert (raised.value.code, raised.value.exit_status) == ("service.claim-check-missing", 3)
+
+
+def test_a_storage_that_fails_is_unavailable_and_no_secret_is_told(monkeypatch: pytest.MonkeyPatch, memory: Any) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("denied to secret")
+
+    monkeypatch.setattr(type(memory), "cat_file", fails)
+    monkeypatch.setattr(type(memory), "pipe_file", fails)
+    uri = "memory://key:secret@bucket/x"
+    with pytest.raises(StorageUnavailable, match=r"memory://bucket/x/.* cannot be read: RuntimeError") as read:
+        Storage().fetch(ClaimCheck(uri, NAME))
+    with pytest.raises(StorageUnavailable, match=r"memory://bucket/x/.* cannot be written: RuntimeError") as written:
+        Storage().store(Blob(uri, NAME, b"x"))
+    assert "secret" not in f"{read.value}{written.value}"
+    assert (read.value.code, read.value.exit_status) == ("service.storage-unavailable", 3)
+
+
+def test_a_folder_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageUnavailable, match=r"Not a directory|File exists"):
+        Storage().store(Blob(str(tmp_path / "file"), NAME, b"x"))
+
+
+def test_what_is_no_claim_check_is_in_no_storage() -> None:
+    with pytest.raises(TypeError, match="a Need is in no storage"):
+        Storage().fetch(Need("schema 7"))
+
+
+def test_an_unfinished_object_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("relay.storage.os.fsync", full)
+    with pytest.raises(StorageUnavailable, match="No space left"):
+        Storage().store(Blob(str(tmp_path), NAME, b"x"))
+    assert not (tmp_path / NAME).exists()
+
+
+def test_needs_are_answered_until_there_is_none() -> None:
+    message = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"})
+    translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
+    with pytest.raises(ClaimCheckMissing):
+        Storage().answer(translator, translator.translate, record(message))
+    full = row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})
+    Storage().store(Blob("memory://answers", NAME, record(full).value or b""))
+    (produced,) = Storage().answer(translator, translator.translate, record(message))
+    assert b'"a":"x"' in (produced.value or b"")
+    (event,) = Storage().answer(translator, translator.inspect, record(message))
+    assert event.source.commit_ts == 7
+
+
+# ---------------------------------------------------------------- URIs
+
+
+@pytest.mark.parametrize("uri", ["/objects", "objects", "file:///objects", "memory://x"])
+def test_uris_that_are_fine(uri: str) -> None:
+    assert storage_problems({"from": uri, "to": uri}) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "message", "hint"),
+    [
+        ("nosuch://x", "is no storage that can be opened: ValueError", "s3://bucket/prefix"),
+        ("memory://x?secret=1", "there is no parameter 'secret'", "known here: none"),
+        ("s3://x?acces-key=hidden", "there is no parameter 'acces-key'", "access-key, endpoint, region, secret-access-key"),
+        ("azure://x?sas=hidden", "there is no parameter 'sas'", "account-key, account-name, sas-token"),
+    ],
+)
+def test_uris_that_are_not(uri: str, message: str, hint: str) -> None:
+    (problem,) = storage_problems({"to": uri})
+    assert problem.path == "to.option.claim-check-storage-uri"
+    assert message in problem.message
+    assert hint in problem.hint
+    assert "hidden" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("uri", "extra"), [("s3://b", "s3"), ("gs://b", "gcs"), ("gcs://b", "gcs"), ("azure://b", "azure"), ("az://b", "azure")]
+)
+def test_packages_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch, uri: str, extra: str) -> None:
+    def without(*_: Any, **__: Any) -> None:
+        raise ImportError("no s3fs")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", without)
+    (problem,) = storage_problems({"from": uri})
+    assert problem.hint == f"pip install 'relay-cdc[{extra}]'"
+
+
+@pytest.mark.parametrize(
+    ("uri", "given", "arguments"),
+    [
+        (
+            "S3://bucket/x?access_key=A&secret-access-key=b%2Bc%2Fd+e&endpoint=http://minio:9000&region=eu-west-1&session-token=t",
+            "s3://bucket/x",
+            {
+                "key": "A",
+                "secret": "b+c/d+e",
+                "token": "t",
+                "endpoint_url": "http://minio:9000",
+                "client_kwargs": {"region_name": "eu-west-1"},
+            },
+        ),
+        ("gs://bucket/x?credentials-file=/key.json", "gcs://bucket/x", {"token": "/key.json"}),
+        ("azblob://box/x?account-name=a&account-key=b", "az://box/x", {"account_name": "a", "account_key": "b"}),
+        ("abfs://box@account/x?sas-token=a", "abfs://box@account/x", {"sas_token": "a"}),
+    ],
+)
+def test_ticdcs_parameters_are_understood(monkeypatch: pytest.MonkeyPatch, uri: str, given: str, arguments: dict[str, Any]) -> None:
+    asked = []
+
+    def url_to_fs(place: str, **options: Any) -> tuple[Any, str]:
+        asked.append((place, options))
+        return fsspec.filesystem("memory"), "folder"
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)
+    assert storage_problems({"from": uri}) == []
+    assert asked == [(given, arguments)]
