@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relay.cli.record_files import RecordReader
-from relay.records import ConsumerRecord
+from relay.codecs._open_frames import VERSION, unframe
+from relay.records import ConsumerRecord, ProducerRecord
 
 #: Real producers' messages, checked in for the tests.
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -15,6 +16,7 @@ DATA = Path(__file__).parent.parent / "tests" / "data"
 WORKLOADS = ("01_all_types", "09_dml", "12_bulk")
 _TICDC = "ticdc/canal-json.tidb-extension"
 _CANAL = "mysql/canal-json"
+_OPEN = "ticdc/open-protocol"
 _EXTENSION: Mapping[str, str] = {"enable-tidb-extension": "true"}
 
 
@@ -28,14 +30,26 @@ class Route(NamedTuple):
     target_options: Mapping[str, str] = {}
 
     def __str__(self) -> str:
-        return f"{self.source} -> {self.target}"
+        shown = [f"{name}={value}" for name, value in self.target_options.items() if name in _SHOWN]
+        return f"{self.source} -> {self.target}" + (f" ({', '.join(shown)})" if shown else "")
+
+    def json_texts(self, record: ConsumerRecord | ProducerRecord) -> list[bytes]:
+        """The JSON documents in a record of either side: its key and value, or the segments of Open Protocol's frames."""
+        if (record.key or b"").startswith(VERSION):
+            return [text for segments in unframe(record.key, record.value) for text in segments if text]
+        return [text for text in (record.key, record.value) if text]
 
 
+#: Options that change how much is written, and so belong to a route's name.
+_SHOWN = {"debezium-disable-schema"}
 #: A new route is one more line here.
 ROUTES = (
     Route("ticdc-canal-json", "canal-json", _TICDC),
     Route("canal-json", "ticdc-canal-json", _CANAL, target_options=_EXTENSION),
     Route("ticdc-canal-json", "ticdc-canal-json", _TICDC, target_options=_EXTENSION),
+    Route("ticdc-open-protocol", "ticdc-debezium", _OPEN, target_options={"debezium-disable-schema": "true"}),
+    Route("ticdc-open-protocol", "ticdc-debezium", _OPEN),
+    Route("ticdc-open-protocol", "canal-json", _OPEN),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from relay.codecs import canal_json, ticdc_canal_json
+from relay.codecs import canal_json, ckafka_json, ticdc_canal_json, ticdc_debezium, ticdc_open_protocol
 from relay.codecs._codec import Codec
 from relay.errors import ConfigError, Problem
 
@@ -14,6 +14,9 @@ PROTOCOLS: Final[dict[str, Codec]] = {
     for codec in (
         ticdc_canal_json.CODEC,
         canal_json.CODEC,
+        ckafka_json.CODEC,
+        ticdc_open_protocol.CODEC,
+        ticdc_debezium.CODEC,
     )
 }
 

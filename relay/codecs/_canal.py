@@ -15,9 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs import _json
-from relay.codecs._codec import Lossy
 from relay.errors import Malformed
-from relay.model import ColumnType, DdlKind, Event, Heartbeat, Position, Source, TransactionMark, Watermark
+from relay.model import ColumnType, DdlKind, Position, Source
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
 from relay.records import ConsumerRecord
@@ -69,13 +68,14 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
         if isinstance(rows, dict):
             rows = [rows]
         if isinstance(rows, list):
-            tidied[name] = [_text_cells(row) if isinstance(row, dict) else row for row in rows]
+            tidied[name] = [text_cells(row) if isinstance(row, dict) else row for row in rows]
     for name in ("sqlType", "mysqlType"):
         tidied[name] = msgspec.Raw(_json.json_text(document.get(name)).encode())
     return tidied
 
 
-def _text_cells(row: dict[str, Any]) -> dict[str, Any]:
+def text_cells(row: dict[str, Any]) -> dict[str, Any]:
+    """The cells of a leniently read row, which may be numbers, booleans or JSON, as text."""
     return {name: _cell_text(value) for name, value in row.items()}
 
 
@@ -126,14 +126,6 @@ def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
 def base64_text(data: bytes) -> str:
     """Bytes as a base64 member."""
     return base64.b64encode(data).decode()
-
-
-#: What is lost of an event for which Canal has no message.
-UNSPEAKABLE: Final[Mapping[type[Event], Lossy]] = {
-    Watermark: Lossy.WATERMARK,
-    TransactionMark: Lossy.TRANSACTION_MARK,
-    Heartbeat: Lossy.HEARTBEAT,
-}
 
 
 # ---------------------------------------------------------------- DDL words

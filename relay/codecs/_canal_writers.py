@@ -15,9 +15,13 @@ import msgspec
 
 from relay.codecs._canal import Cells, Dialect, java_sql_type
 from relay.codecs._canal_rows import RowReader, TextImages
+from relay.codecs._rows import Convert, Read, WireImages, Write, wire_writer
+from relay.codecs._rows import RowReader as TypedReader
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Op, Row, RowChange, TableSchema
-from relay.mysql.values import converter, writer
+from relay.mysql import numbers
+from relay.mysql.values import converter
+from relay.mysql.values import writer as value_writer
 
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
 _CACHED_TABLES: Final = 4096
@@ -51,7 +55,9 @@ class RowWriter:
     def __init__(self, schema: TableSchema, dialect: Dialect, places: tuple[int, ...]) -> None:
         columns = [schema.columns[at] for at in places]
         self.places = places
-        self._writers = [(column.name, at, writer(column.type, dialect.style)) for at, column in zip(places, columns, strict=True)]
+        self._writers = [
+            (column.name, at, value_writer(column.type, dialect.style)) for at, column in zip(places, columns, strict=True)
+        ]
         self._codes = {column.name: java_sql_type(column.type) for column in columns}
         codes_of = [(column.name, dialect.code_of(column.type)) for column in columns]
         self._variable = [(name, code_of) for name, code_of in codes_of if code_of is not None]
@@ -123,6 +129,31 @@ class TextPlan:
         return converted
 
 
+class WirePlan:
+    """Turns the wire values of another family (`relay.codecs._rows`) into text cells in one step a column."""
+
+    def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: RowWriter) -> None:
+        self._protocol, self._writer = protocol, writer
+        columns = [reader.schema.columns[at] for at in reader.places]
+        self._rows = wire_writer(reader, [value_writer(column.type, dialect.style) for column in columns], _SHORTCUTS)
+
+    def text(self, op: Op, images: WireImages) -> Text:
+        """The change in the target's spelling. Raises Malformed for a value that its type does not allow."""
+        old, new = images.old, images.new
+        try:
+            cells = self._rows.values(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
+            before = self._rows.values(old) if op is _UPDATE and old is not None else None
+        except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
+            _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
+            raise NotRepresentable(self._protocol, "data", "a value that the target's spelling has no text for") from error
+        return Text(self._writer, cells, before, self._writer.loses_parameters)
+
+
+_SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
+    (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
+}
+
+
 class RowWriters:
     """An encoder's writers and plans, by table version."""
 
@@ -139,6 +170,12 @@ class RowWriters:
                 plan = images.reader.plans[self] = self._plan(images.reader)
             if isinstance(plan, TextPlan):
                 return plan.text(images)
+        elif isinstance(images, WireImages):
+            wire_plan: WirePlan | _Indirect | None = images.reader.plans.get(self)
+            if wire_plan is None:
+                wire_plan = images.reader.plans[self] = self._wire_plan(images.reader)
+            if isinstance(wire_plan, WirePlan):
+                return wire_plan.text(change.op, images)
         before, after = change.before, change.after
         row = before if change.op is _DELETE else after
         if row is None:
@@ -164,6 +201,10 @@ class RowWriters:
         places = reader.places
         is_direct = list(places) == sorted(places) and places == self._without_hidden(reader.schema, places)
         return TextPlan(self._protocol, reader, self._dialect, self.only(reader.schema, places)) if is_direct else _INDIRECT
+
+    def _wire_plan(self, reader: TypedReader) -> WirePlan | _Indirect:
+        is_direct = reader.places == self._without_hidden(reader.schema, reader.places)
+        return WirePlan(self._protocol, reader, self._dialect, self.only(reader.schema, reader.places)) if is_direct else _INDIRECT
 
     def _shown(self, schema: TableSchema, row: Row) -> tuple[int, ...]:
         return self._without_hidden(schema, tuple(at for at, cell in enumerate(row) if cell is not ABSENT))

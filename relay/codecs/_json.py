@@ -50,10 +50,13 @@ def parse_leniently(protocol: str, data: bytes, message: type[T], tidy: Callable
 def go_number(value: float) -> int | float | msgspec.Raw:
     """A float as TiCDC writes it in JSON: Go's shortest digits, positional from 1e-6 to below 1e21, without a trailing `.0`.
 
-    What msgspec would print otherwise comes as its text (pingcap/ticdc pkg/util/json_writer.go, 2026-08).
+    What msgspec would print otherwise comes as its text (pingcap/ticdc pkg/util/json_writer.go, 2026-08). Raises ValueError for NaN
+    and infinity.
     """
     if value.is_integer() and abs(value) < _EXACT:
         return int(value) if value or math.copysign(1.0, value) > 0 else _NEGATIVE_ZERO
+    if not math.isfinite(value):
+        raise ValueError("not a finite number, which JSON cannot hold")
     size = abs(value)
     if _PRINTED_ALIKE <= size < _EXACT:
         return value

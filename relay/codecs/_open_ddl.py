@@ -76,6 +76,9 @@ _KINDS: Final = {
 _SEQUENCES: Final = {"CREATE": 34, "ALTER": 35, "DROP": 36}
 #: The words of other protocols for statements that nobody understood.
 _WORDS: Final = {"CREATE": 3, "ALTER": _SEVERAL, "DROP": 4, "ERASE": 4, "RENAME": 14, "TRUNCATE": 11, "CINDEX": 7, "DINDEX": 8}
+#: ALTER TABLE without a change: what is left of TTL_ENABLE, which TiCDC keeps from its readers.
+_NAME: Final = r"(?:`(?:[^`]|``)*`|[^\s`.;]+)"
+_BARE: Final = re.compile(rf"\s*ALTER\s+TABLE\s+{_NAME}(?:\.{_NAME})?[\s;]*", re.IGNORECASE).fullmatch
 _VERB: Final = re.compile(r"\s*([A-Za-z]+)").match
 
 
@@ -93,6 +96,8 @@ def code_of(change: SchemaChange) -> int:
         return _WORDS.get(change.wire_kind, 0)
     if len(change.kinds) > 1:
         return _SEVERAL
+    if _BARE(change.ddl):
+        return _CODES[DdlKind.ALTER_TTL]
     if change.kinds[0] is DdlKind.SEQUENCE:
         verb = _VERB(change.ddl)
         return _SEQUENCES.get(verb.group(1).upper() if verb else "", 0)

@@ -78,7 +78,7 @@ def _with_keys(schema: TableSchema, said: dict[str, Said]) -> TableSchema:
 
     primary, handle = having(PRIMARY_KEY), having(HANDLE_KEY)
     keys = [UniqueKey("", handle)] if handle and not primary else []
-    keys += [UniqueKey(name, (name,)) for name in having(UNIQUE_KEY) if name not in handle]
+    keys += [UniqueKey(name, (name,)) for name in having(UNIQUE_KEY) if primary or name not in handle]
     single = primary if len(primary) > 1 else ()
     indexes = tuple(Index(name, (name,)) for name in having(MULTIPLE_KEY) if name not in single)
     return msgspec.structs.replace(schema, primary_key=primary, unique_keys=tuple(keys), indexes=indexes)

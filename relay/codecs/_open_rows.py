@@ -12,7 +12,8 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
-from typing import Annotated, Any, Final, Literal, cast
+from types import NoneType
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,24 +22,11 @@ from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
 from relay.codecs._open_definitions import Said, resolved
 from relay.codecs._open_frames import NAME
-from relay.codecs._open_values import (
-    is_wide,
-    read_of,
-    wire_type,
-)
+from relay.codecs._open_nameless import with_names
+from relay.codecs._open_values import is_wide, read_of, wire_type
 from relay.codecs._rows import PartNames, RowReader, WireImages
 from relay.errors import Malformed
-from relay.model import (
-    ABSENT,
-    ColumnType,
-    Images,
-    Op,
-    Position,
-    Row,
-    Rows,
-    TableId,
-    TableSchema,
-)
+from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, TableId, TableSchema
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
@@ -68,7 +56,6 @@ class _Value(msgspec.Struct, gc=False):
 
 _decode_value = msgspec.json.Decoder(_Value).decode
 _decode_cells = msgspec.json.Decoder(dict[str, _Cell] | None).decode
-_decode_anything = msgspec.json.Decoder(dict[str, Any] | None).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 #: `-0` is an integer to JSON parsers, and so loses its sign.
 _NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])')
@@ -100,7 +87,8 @@ class _Shape:
         self._is_partial_old = False
         self._full: Callable[[bytes], Any] | None = None
         types = {at: reader.schema.columns[at].type for at in reader.places}
-        if all(flags is not None for _, flags, _ in said.values()) and not any(map(_UNNAMEABLE, said)):
+        flags = [-1 if one is None else one for _, one, _ in said.values()]
+        if min(flags) >= 0 and max(flags) < _LITERAL_END and not any(map(_UNNAMEABLE, said)):
             placed = zip(self.names, self.reader.places, strict=True)
             self._compile([_cell_class(*said[name][:2], wire_type(types[at]), is_wide(types[at])) for name, at in placed])
 
@@ -144,6 +132,8 @@ class _Shape:
         return Found(_UPDATE, reader.schema, WireImages(reader, before, cells))
 
 
+#: What the parser can compare numbers with.
+_LITERAL_END: Final = 1 << 63
 #: Column names that a struct's field cannot be renamed to.
 _UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]').search
 
@@ -197,7 +187,7 @@ class RowReaders:
         """A row's value segment. Raises Malformed and UnsupportedMessage."""
         known_table = self._tables.get((database, table)) or self._add(database, table)
         known = known_table.definition(catalog, at)
-        if b":-0" in data:
+        if b":-0" in data or b": -0" in data:
             data = _NEGATIVE_ZERO.sub(rb"\1.0", data)
         for shape in known_table.shapes:
             if shape.reader.known is known:
@@ -229,51 +219,45 @@ class _General:
 
     def read(self, data: bytes) -> Found:
         value = self._parsed(data)
-        old = self._old(value)
-        if (value.d is None) == (value.u is None) or (value.d is not None and old is not None):
+        is_update = bytes(value.p) != b"null"
+        if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
             raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
+        old = self._old(value)
         new = value.u if value.d is None else value.d
         if not new:
             raise Malformed(NAME, "value", "a row without columns")
-        cells = {**(old or {}), **new}
+        cells = new if old is None else {**new, **{name: cell for name, cell in old.items() if name not in new}}
         shape = self._shape({name: (cell.t, cell.f, cell.f is None and bool(cell.h)) for name, cell in cells.items()})
         _count(shape.reader, self._lossy)
         if value.d is not None:
             return Found(_DELETE, shape.reader.schema, self._images(shape, new, None))
-        op = _INSERT if old is None and bytes(value.p) == b"null" else _UPDATE
         before = None if old is None else {**new, **old}
-        return Found(op, shape.reader.schema, self._images(shape, before, new))
+        return Found(_UPDATE if is_update else _INSERT, shape.reader.schema, self._images(shape, before, new))
 
     def _parsed(self, data: bytes) -> _Value:
         try:
-            return _decode_value(data)
+            data.decode()
         except UnicodeDecodeError:
             self._lossy.append(Lossy.INVALID_TEXT)
-        except _REFUSED as error:
-            raise _malformed(data, error) from error
-        data = data.decode("utf-8", "replace").encode()
+            data = data.decode("utf-8", "replace").encode()
         try:
             return _decode_value(data)
         except _REFUSED as error:
             raise _malformed(data, error) from error
 
     def _old(self, value: _Value) -> dict[str, _Cell] | None:
-        """`p`; None if there is none, or if its columns lost their names.
-
-        That happens with `only-output-updated-columns` where a value becomes NULL (pingcap/ticdc b813e76f9): the members of the
-        cell stand where the column should.
-        """
+        """`p`; None if there is none, or if nobody can tell which columns its cells belong to (counted)."""
         try:
-            return cast("dict[str, _Cell] | None", _decode_cells(value.p))
+            return _decode_cells(value.p)
         except _REFUSED as error:
+            nulls = [(name, (cell.t, cell.f)) for name, cell in (value.u or {}).items() if cell.v is None]
             try:
-                members = _decode_anything(value.p) or {}
-            except _REFUSED:
-                members = {}
-            if not {"t", "v"} <= members.keys() or isinstance(members["t"], dict):
+                old = msgspec.convert(with_names(bytes(value.p), nulls), dict[str, _Cell] | None)
+            except (ValueError, *_REFUSED):
                 raise _malformed(b'{"p":%b}' % bytes(value.p), error) from error
-        self._lossy.append(Lossy.BEFORE_UNKNOWN)
-        return None
+        if old is None:
+            self._lossy.append(Lossy.BEFORE_UNKNOWN)
+        return old
 
     def _shape(self, said: dict[str, Said]) -> _Shape:
         table = self._table
@@ -319,15 +303,16 @@ def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa:
     if value is None or type(value) is kind:
         if type(value) is int and not -(1 << 63) <= value < 1 << 64:
             raise Malformed(NAME, path, "a number beyond 64 bits")
-        if value is not None and column_type.base == "null":
-            raise Malformed(NAME, path, "a value of type NULL")
         return value
     if kind is float and type(value) is int:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise Malformed(NAME, path, "a number beyond the range of DOUBLE") from None
     raise Malformed(NAME, path, f"not {_JSON_TYPES[kind]}, as its type code says")
 
 
-_JSON_TYPES: Final[dict[type, str]] = {int: "an integer", float: "a number", str: "a string"}
+_JSON_TYPES: Final[dict[type, str]] = {int: "an integer", float: "a number", str: "a string", NoneType: "null"}
 
 
 def _malformed(data: bytes, error: Exception) -> Malformed:

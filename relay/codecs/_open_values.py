@@ -14,13 +14,14 @@ import functools
 import re
 from collections.abc import Callable
 from datetime import UTC, tzinfo
+from types import NoneType
 from typing import Any, Final
 
 from relay.codecs._json import go_number
 from relay.codecs._rows import Read, Write
 from relay.model import Column, ColumnType, Generated, TableSchema
 from relay.mysql import numbers, temporal
-from relay.mysql.types import BINARIES, CHARS, FLOATS, GEOMETRIES
+from relay.mysql.types import BINARIES, CHARS, GEOMETRIES
 
 # ---------------------------------------------------------------- types
 
@@ -90,7 +91,8 @@ def column_flags(schema: TableSchema) -> dict[str, int]:
     for column in schema.columns:
         name, flags = column.name, _own_flags(column)
         flags |= HANDLE_KEY if name in handle else 0
-        flags |= PRIMARY_KEY if name in primary else 0
+        if name in primary:
+            flags = flags & ~NULLABLE | PRIMARY_KEY if column.nullable is None else flags | PRIMARY_KEY
         flags |= MULTIPLE_KEY if name in primary and len(primary) > 1 else 0
         if column.generated is None:
             flags |= (UNIQUE_KEY if name in unique else 0) | (MULTIPLE_KEY if name in multiple else 0)
@@ -111,15 +113,11 @@ def _own_flags(column: Column) -> int:
 
 
 def wire_type(column_type: ColumnType) -> type:
-    """The Python type of the column's JSON value: int, float or str."""
-    base = column_type.base
-    if base in FLOATS:
-        return float
-    code = column_code(column_type)
-    return int if code in _INTEGER_CODES else str
+    """The Python type of the column's JSON value: int, float or str; NoneType for the type NULL."""
+    return _WIRE_TYPES.get(column_code(column_type), str)
 
 
-_INTEGER_CODES: Final = frozenset({1, 2, 3, 8, 9, 13, 16, 247, 248})
+_WIRE_TYPES: Final = {**dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), int), **dict.fromkeys((4, 5), float), _NULL: NoneType}
 
 
 def is_wide(column_type: ColumnType) -> bool:
@@ -148,6 +146,12 @@ def _read_number(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError("a number beyond 64 bits")
     return value
+
+
+def _read_float(value: float) -> float:
+    """A FLOAT: up to v6.1.5 TiCDC printed the 32-bit number with the digits of a 64-bit one."""
+    # Exact thousandths have 7 digits at most here, and so are the shortest already.
+    return value if -10_000 < value < 10_000 and (value * 1000).is_integer() else numbers.shortest_float32(value)
 
 
 def _read_date(text: str) -> str:
@@ -227,6 +231,7 @@ def _unquoted(match: re.Match[bytes]) -> bytes:
 
 _STRINGLIKE: Final[dict[str, Read | None]] = {"varchar": None, "char": None, "varbinary": read_quoted, "binary": read_quoted}
 _READS: Final[dict[str, Read]] = {
+    "float": _read_float,
     "decimal": numbers.read_decimal,
     "date": _read_date,
     "datetime": temporal.read_datetime,

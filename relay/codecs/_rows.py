@@ -131,6 +131,18 @@ class RowWriter:
         return dict(zip(self.names, out, strict=True))
 
 
+def wire_writer(reader: RowReader, writes: Sequence[Write | None], shortcuts: Mapping[tuple[Read, Write], Convert]) -> RowWriter:
+    """The writer that turns a reader's wire values into the target's in one step a column."""
+    steps = [_composed(read, write, shortcuts) for read, write in zip(reader.reads, writes, strict=True)]
+    return RowWriter([reader.schema.columns[at].name for at in reader.places], steps)
+
+
+def _composed(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Convert | None:
+    if read is None or write is None:
+        return read or write
+    return shortcuts.get((read, write)) or (lambda value: write(read(value)))
+
+
 class Written(msgspec.Struct, Generic[Plan], gc=False):
     """A change in the target's spelling, columns in table order. ABSENT columns are left out; no image is None."""
 
@@ -221,13 +233,8 @@ class RowWriters(Generic[Plan]):
         columns = [reader.schema.columns[at] for at in reader.places]
         if any(column.generated is Generated.VIRTUAL for column in columns):
             return _INDIRECT
-        steps = [self._composed(read, self._write_of(column)) for read, column in zip(reader.reads, columns, strict=True)]
-        return self.plan(reader.schema), RowWriter([column.name for column in columns], steps)
-
-    def _composed(self, read: Read | None, write: Write | None) -> Convert | None:
-        if read is None or write is None:
-            return read or write
-        return self._shortcuts.get((read, write)) or (lambda value: write(read(value)))
+        writes = [self._write_of(column) for column in columns]
+        return self.plan(reader.schema), wire_writer(reader, writes, self._shortcuts)
 
 
 #: Marks a reader whose rows must be written from their canonical values.

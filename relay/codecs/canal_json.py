@@ -21,7 +21,7 @@ from relay.codecs import _canal
 from relay.codecs._canal import Dialect, Message
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters
-from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
 from relay.mysql.numbers import java_text
@@ -76,6 +76,9 @@ class CanalOptions(Options, frozen=True):
     max_batch_size: Annotated[
         int, Meta(ge=1, description="rows a message; more than 1 puts neighbouring rows of one source record together")
     ] = 1
+    hex_binary: Annotated[
+        bool, Meta(description="binary values are hex, as in Tencent DTS when it is not compatible with Canal (source side)")
+    ] = False
 
 
 def carries(_: CanalOptions) -> Carries:
@@ -96,7 +99,13 @@ def carries(_: CanalOptions) -> Carries:
 
 def _style(options: CanalOptions) -> TextStyle:
     return TextStyle(
-        float_text=java_text, zero_year="0000", pads_binary=False, keeps_scale=False, is_loose=True, zone=options.zone()
+        float_text=java_text,
+        zero_year="0000",
+        pads_binary=False,
+        keeps_scale=False,
+        is_loose=True,
+        zone=options.zone(),
+        hex_binary=options.hex_binary,
     )
 
 
@@ -219,7 +228,7 @@ class Encoder:
             elif isinstance(event, SchemaChange):
                 messages.append(self._ddl(event, caused_by, lossy))
             else:
-                lossy.append(_canal.UNSPEAKABLE[type(event)])
+                lossy.append(UNSPEAKABLE[type(event)])
         return [Payload(None, self._to_json(message)) for message in messages]
 
     def _has_joined(self, last: _FlatMessage, message: _FlatMessage) -> bool:
@@ -248,7 +257,7 @@ class Encoder:
             old = [text.changed()]
         if source.commit_ts is not None:
             lossy.append(_COMMIT_TS)
-        if source.row_key is not None or source.extras or source.snapshot:
+        if source.row_key is not None or source.extras or source.snapshot or source.binlog_position is not None:
             _count_rarely_lost(source, lossy)
         return _FlatMessage(
             [cells],
@@ -291,7 +300,12 @@ class Encoder:
 
 
 def _count_rarely_lost(source: Source, lossy: list[Lossy]) -> None:
-    rare = {Lossy.ROW_KEY: source.row_key is not None, Lossy.EXTRAS: source.extras, Lossy.SNAPSHOT: source.snapshot}
+    rare = {
+        Lossy.ROW_KEY: source.row_key is not None,
+        Lossy.EXTRAS: source.extras,
+        Lossy.SNAPSHOT: source.snapshot,
+        Lossy.BINLOG_POSITION: source.binlog_position is not None,
+    }
     lossy += [what for what, is_lost in rare.items() if is_lost]
 
 

@@ -19,6 +19,7 @@ from msgspec import UNSET, Meta, UnsetType
 from relay.catalog import Catalog, learn
 from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload
 from relay.codecs._large_messages import (
+    Compression,
     LargeMessageOptions,
     SizeLimit,
     claim_check_document,
@@ -126,6 +127,7 @@ class Decoder:
     def __init__(self, options: OpenOptions) -> None:
         self._options = options
         self._compression = options.large_message_handle_compression
+        self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowReaders(options.zone())
 
     def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
@@ -142,7 +144,7 @@ class Decoder:
             if key.t == _RESOLVED:
                 events.append(Watermark(source, record.timestamp_ms * _NANOSECONDS))
                 continue
-            if value[:1] != b"{":
+            if value[:2] != b'{"' or self._is_compressed:
                 value = decompressed(NAME, "value", value, self._compression)
             if key.t == _ROW:
                 events += self._row(key, value, source, record, catalog, lossy)
@@ -160,8 +162,9 @@ class Decoder:
             lossy.append(Lossy.EMPTY_ROW)
             return []
         at = Position(key.ts, source.event_time_ns, record.topic, record.partition, record.offset)
+        counted = len(lossy)
         found = self._rows.read(key.scm, key.tbl, value, at, catalog, lossy)
-        if key.ohk and Lossy.COLUMNS_ABSENT not in lossy:
+        if key.ohk and Lossy.COLUMNS_ABSENT not in lossy[counted:]:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return [RowChange(found.op, found.schema, found.images, source, record.timestamp_ms * _NANOSECONDS)]
 
@@ -234,9 +237,7 @@ class _Plan(msgspec.Struct, frozen=True):
 def _plan(schema: TableSchema) -> _Plan:
     flags = column_flags(schema)
     handle_key = frozenset(schema.handle_key())
-    cells: dict[str, tuple[int, bool | UnsetType, int]] = {}
-    for column in schema.columns:
-        cells[column.name] = column_code(column.type), True if column.name in handle_key else UNSET, flags[column.name]
+    cells = {c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name]) for c in schema.columns}
     types = [column.type for column in schema.columns]
     losses = {Lossy.TYPE_PARAMETERS: any(map(has_parameters, types)), Lossy.COLUMN_TYPE: any(map(loses_type, types))}
     identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
@@ -248,7 +249,6 @@ class _Message(msgspec.Struct, gc=False):
 
     key: bytes
     value: bytes
-    change: RowChange | None = None
 
 
 class Encoder:
@@ -328,7 +328,8 @@ class Encoder:
         if change.op is not _UPDATE:
             return document
         if before is None or not options.output_old_value:
-            lossy.append(Lossy.BEFORE_UNKNOWN if before is None else Lossy.BEFORE_IMAGE)
+            if before is not None or Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
+                lossy.append(Lossy.BEFORE_UNKNOWN if before is None else Lossy.BEFORE_IMAGE)
             return document
         if options.only_output_updated_columns and after is not None:
             before = {name: value for name, value in before.items() if name not in after or value != after[name]}

@@ -310,12 +310,6 @@ def test_an_unknown_type_is_unsupported() -> None:
             translate(source, CANAL, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, op="FOO"))])
 
 
-def test_claim_checks_are_refused_and_say_why() -> None:
-    row = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 1, "claimCheckLocation": "s3://bucket/x.json"})
-    with pytest.raises(UnsupportedMessage, match="external storage"):
-        translate(TICDC, CANAL, [record(row)])
-
-
 def test_strict_refuses_to_lose_anything() -> None:
     row = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 1})
     translator = Translator(TICDC, CANAL, None, {"strict": "true"})
@@ -360,11 +354,6 @@ def test_ticdcs_messages_read_as_canals_are_told_apart() -> None:
     with pytest.raises(UnsupportedMessage, match="ticdc-canal-json"):
         translate(CANAL, TICDC, [record(mark)])
     assert lossy(CANAL, CANAL, row_message(AB, {"id": "1", "a": "2", "b": "x"}, _tidb={"commitTs": 1}))["extras"] == 1
-
-
-def test_compressed_messages_are_refused_and_say_why() -> None:
-    with pytest.raises(UnsupportedMessage, match="LZ4"):
-        translate(TICDC, CANAL, [record(b"\x04\x22\x4d\x18d@")])
 
 
 def test_losing_type_parameters_is_counted_where_the_message_had_them() -> None:

@@ -57,7 +57,10 @@ def options_part() -> str:
     """A table of options for each protocol."""
     parts = []
     for codec in PROTOCOLS.values():
-        rows = [(f"`{option.name}`", option.type, f"`{option.default}`", option.description) for option in options_of(codec)]
+        rows = [
+            (f"`{option.name}`", option.type, option.default and f"`{option.default}`", option.description)
+            for option in options_of(codec)
+        ]
         parts.append(f"### {codec.name}\n\n{_sentence(codec.title)}\n\n{table(('option', 'type', 'default', 'meaning'), rows)}")
     return "\n".join(parts)
 

@@ -13,6 +13,7 @@ import pytest
 from edge_cases.canal_family import (
     AB,
     CASES,
+    CREATE_AB,
     EXTENSION,
     before_and_after,
     cell,

@@ -1,0 +1,41 @@
+"""The list of Open Protocol's edge cases, and its example of a batch."""
+
+from __future__ import annotations
+
+from edge_cases.support import EdgeCases, numbered
+from open_support import OPEN, Message, cell, framed
+
+from relay import ConsumerRecord, RelayError, Translator
+
+_LAST = {"F": 28, "K": 13, "R": 17, "V": 52, "D": 10, "L": 7, "E": 8, "C": 10}
+CASES = EdgeCases("Open Protocol", {number for prefix, last in _LAST.items() for number in numbered(prefix, last)})
+
+#: A key change of `t1` split into DELETE and INSERT, and a row of a partitioned table.
+BATCH: tuple[Message, ...] = (
+    (
+        {"ts": 458210000000000004, "scm": "test", "tbl": "t1", "t": 1},
+        {"d": {"id": cell(3, 1, 11, h=True), "val": cell(15, "aa", 64)}},
+    ),
+    (
+        {"ts": 458210000000000004, "scm": "test", "tbl": "t1", "t": 1},
+        {"u": {"id": cell(3, 4, 11, h=True), "val": cell(15, "dd", 64)}},
+    ),
+    (
+        {"ts": 458210000000000005, "scm": "test", "tbl": "pt", "t": 1, "ptn": 112},
+        {"u": {"id": cell(3, 9, 11, h=True), "v": cell(16, 129, 193)}},
+    ),
+)
+
+
+def error_of(record: ConsumerRecord, *earlier: Message) -> RelayError | None:
+    """What is wrong with a record, decoded and with its rows read; a translator that refused it is as it was."""
+    translator = Translator(OPEN, OPEN)
+    for at, message in enumerate(earlier):
+        translator.translate(framed(message, offset=at))
+    before = translator.events, translator.lossy, translator.catalog
+    try:
+        translator.translate(record)
+    except RelayError as error:
+        assert (translator.events, translator.lossy, translator.catalog) == before
+        return error
+    return None
