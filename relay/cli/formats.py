@@ -27,12 +27,20 @@ _PIPE_WIDTH = 200
 _LOST = {
     "delete_image": "the columns of a deleted row other than its key",
     "primary_key": "which columns are the primary key",
+    "column_types": "the types of columns",
     "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
     "ddl": "DDL: schema changes are not written",
     "watermark": "watermarks",
+    "exact_decimals": "digits of DECIMAL that a 64-bit float does not hold",
+    "every_date": "zero dates, dates that are not in the calendar, years below 100",
+    "null_beside_default": "NULL in a column that has a default",
+    "event_time_milliseconds": "the fraction of a second of the event time",
     "commit_ts": "the commit ts of TiDB",
+    "start_ts": "the start ts of TiDB",
     "gtid": "the GTID of the transaction",
+    "binlog_position": "the binlog file and position",
     "row_key": "the row key of TiKV",
+    "physical_partition": "the table id of a partition (`ptn`)",
     "transaction_marks": "BEGIN and END of transactions",
 }
 _BEFORE_LOST = "the old row of an update"

@@ -65,9 +65,7 @@ class Lossy(enum.StrEnum):
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, and text that passes without being understood.
-NOTES: Final = frozenset(
-    {Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE}
-)
+NOTES: Final = frozenset({Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE})
 
 
 #: What is lost of an event for which the target has no message.
@@ -86,19 +84,32 @@ class Before(enum.StrEnum):
     NONE = "none"
 
 
-class Carries(msgspec.Struct, frozen=True):
-    """What a wire, with given options, can say. Booleans are printed as yes or no."""
+class Carries(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wire, with given options, can say. Booleans are printed as yes or no.
+
+    Values that most wires hold have the default True, facts that only some know the default False. `exact_decimals`: all digits of
+    DECIMAL. `every_date`: zero dates, dates that are not in the calendar, years below 100. `null_beside_default`: NULL in a column
+    that has a default. `physical_partition`: the table id of a partitioned table's partition.
+    """
 
     before: Before
     delete_image: bool
     primary_key: bool
+    column_types: bool = True
     type_parameters: bool
     ddl: bool
     watermark: bool
+    exact_decimals: bool = True
+    every_date: bool = True
+    null_beside_default: bool = True
+    event_time_milliseconds: bool = True
     commit_ts: bool
+    start_ts: bool = False
     gtid: bool
-    row_key: bool
-    transaction_marks: bool
+    binlog_position: bool = False
+    row_key: bool = False
+    physical_partition: bool = False
+    transaction_marks: bool = False
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):

@@ -138,7 +138,7 @@ class _Layout:
 
     def cells(self, image: bytes) -> Sequence[Any] | None:
         """The image's cells; None if it has other columns, or values of another kind. Raises for what is no JSON."""
-        if b":-0" in image:
+        if b":-0" in image or b": -0" in image:
             image = _NEGATIVE_ZERO.sub(rb"\1.0", image)
         if self._parse is None:
             found = self.fitted(_decode_object(image))

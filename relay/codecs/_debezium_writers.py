@@ -100,7 +100,7 @@ class ValueWriter:
         return write
 
     def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - what msgspec prints
-        number = float(value)
+        number = float(value) + 0.0  # zero has no sign
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
             self.lost.append(_DECIMAL_DIGITS)
         return go_number(number)

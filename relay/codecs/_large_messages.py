@@ -105,11 +105,12 @@ def compressed(data: bytes, setting: Compression) -> bytes:
 
 
 def _recognised(protocol: str, path: str, data: bytes) -> bytes:
-    if data[:1] == b"{":
+    # A brace alone may be the length of a snappy block, 123; a quote cannot follow then, for it would copy what is not there yet.
+    if data[:2] == b'{"':
         return data
     if data.startswith(_LZ4_MAGIC):
         return _from_lz4(protocol, path, data)
-    if data.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{":
+    if data[:1] != b"{" and data.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{":
         return data
     try:
         return _from_snappy(protocol, path, data)

@@ -92,8 +92,6 @@ def carries(_: CanalOptions) -> Carries:
         watermark=False,
         commit_ts=False,
         gtid=True,
-        row_key=False,
-        transaction_marks=False,
     )
 
 

@@ -74,13 +74,14 @@ def carries(_: CkafkaOptions) -> Carries:
         before=Before.FULL,
         delete_image=True,
         primary_key=False,
+        column_types=False,
         type_parameters=False,
         ddl=True,
         watermark=False,
+        event_time_milliseconds=False,
         commit_ts=False,
         gtid=True,
-        row_key=False,
-        transaction_marks=False,
+        binlog_position=True,
     )
 
 

@@ -107,7 +107,6 @@ def carries(options: TicdcOptions) -> Carries:
         commit_ts=extension,
         gtid=False,
         row_key=extension and options.output_row_key,
-        transaction_marks=False,
     )
 
 

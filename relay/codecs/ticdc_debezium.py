@@ -76,10 +76,12 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
         type_parameters=False,
         ddl=True,
         watermark=options.enable_tidb_extension,
+        exact_decimals=False,
+        every_date=False,
+        null_beside_default=not options.replace_null_with_default,
         commit_ts=True,
+        start_ts=options.debezium_include_start_ts,
         gtid=False,
-        row_key=False,
-        transaction_marks=False,
     )
 
 
@@ -287,7 +289,7 @@ CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Debezium JSON (protocol=debezium), all releases",
     options=TicdcDebeziumOptions,
-    finds=carries(TicdcDebeziumOptions(enable_tidb_extension=True)),
+    finds=carries(TicdcDebeziumOptions(enable_tidb_extension=True, debezium_include_start_ts=True)),
     carries=carries,
     decoder=Decoder,
     encoder=Encoder,

@@ -113,8 +113,7 @@ def carries(options: OpenOptions) -> Carries:
         watermark=True,
         commit_ts=True,
         gtid=False,
-        row_key=False,
-        transaction_marks=False,
+        physical_partition=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from strategies import Case, cases
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.codecs._codec import Carries, Lossy, parse_options
-from relay.model import ABSENT, Event, Op, RowChange, Rows, SchemaChange
+from relay.model import ABSENT, Cell, Column, Event, Op, Row, RowChange, Rows, SchemaChange, TableSchema
 from relay.records import ConsumerRecord
 
 ROUTES = [
@@ -23,6 +24,10 @@ ROUTES = [
     ("ticdc-open-protocol", {}),
     ("ticdc-open-protocol", {"max-batch-size": "16", "only-output-updated-columns": "true"}),
     ("ticdc-open-protocol", {"delete-only-output-handle-key-columns": "true", "output-old-value": "false"}),
+    ("ticdc-debezium", {}),
+    ("ticdc-debezium", {"debezium-disable-schema": "true"}),
+    ("ticdc-debezium", {"enable-tidb-extension": "true", "replace.null.with.default": "false"}),
+    ("ckafka-json", {}),
 ]
 
 
@@ -36,7 +41,24 @@ def _carried(change: RowChange, carries: Carries) -> RowChange:
         before = tuple(cell if column.name in key else ABSENT for column, cell in zip(change.schema.columns, before, strict=True))
     if op is Op.UPDATE and carries.before == "none":
         op, before = Op.INSERT, None
+    if not carries.event_time_milliseconds:
+        source = msgspec.structs.replace(source, event_time_ns=source.event_time_ns // 10**9 * 10**9)
+    before, after = (_carried_row(change.schema, row, carries) for row in (before, after))
     return msgspec.structs.replace(change, op=op, images=Rows(before, after), source=source)
+
+
+def _carried_row(schema: TableSchema, row: Row | None, carries: Carries) -> Row | None:
+    if row is None:
+        return None
+    return tuple(_carried_cell(column, cell, carries) for column, cell in zip(schema.columns, row, strict=True))
+
+
+def _carried_cell(column: Column, cell: Cell, carries: Carries) -> Cell:
+    if isinstance(cell, Decimal) and not carries.exact_decimals:
+        return Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f"))
+    if column.type.base in {"date", "datetime"} and not carries.every_date and str(cell).startswith("0000"):
+        return None
+    return cell
 
 
 def _records(encoder: Any, events: list[Event], lossy: list[Lossy], first: int) -> list[ConsumerRecord]:
