@@ -7,10 +7,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from support import OPEN
+
 from relay import ConsumerRecord, ProducerRecord, RowChange, SchemaChange, Translator
 from relay.model import Event
 
-OPEN = "ticdc-open-protocol"
 V1 = struct.pack(">q", 1)
 ROW_KEY = {"ts": 5, "scm": "d", "tbl": "t", "t": 1}
 DDL_KEY = ROW_KEY | {"t": 2}

@@ -9,9 +9,10 @@ like, and compiles a layout for the next message.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
 from relay.codecs._debezium_defaults import null_default
-from relay.codecs._debezium_schema import SaidColumn, agrees, guessed_type, read_block, ticdc_field
+from relay.codecs._debezium_schema import SaidColumn, agrees, guessed_type, read_block, read_key_block, ticdc_field
 from relay.codecs._debezium_values import (
     date_text,
     datetime_text,
@@ -33,6 +34,7 @@ from relay.codecs._debezium_values import (
     timestamp_text,
     unsigned64,
 )
+from relay.codecs._debezium_wire import key_names, key_of
 from relay.codecs._debezium_writers import ValueWriter
 from relay.codecs._rows import PartNames, Read, RowReader, WireImages
 from relay.errors import Malformed
@@ -45,7 +47,15 @@ _CACHED_TABLES: Final = 10_000
 #: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns, guesses.
 _CACHED_LAYOUTS: Final = 32
 
-_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+def _exact(text: str) -> Decimal:
+    """A number with all its digits. Raises ValueError for one that no float can hold."""
+    if math.isinf(float(text)):
+        raise ValueError("Number out of range")
+    return Decimal(text)
+
+
+_decode_object = msgspec.json.Decoder(dict[str, Any], float_hook=_exact).decode
 #: `-0` is an integer to JSON parsers, and so loses its sign.
 _NEGATIVE_ZERO: Final = re.compile(rb'(":\s*-0)(?=[\s,}])')
 
@@ -100,7 +110,7 @@ _KINDS: Final[dict[str, type]] = {
 }  # fmt: skip
 #: What a column is whose only evidence is a JSON value (`bool` is Python's subclass of `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
-    bool: ColumnType("bit", length=1), int: ColumnType("bigint"), float: ColumnType("double"), str: ColumnType("varchar"),
+    bool: ColumnType("bit", length=1), int: ColumnType("bigint"), Decimal: ColumnType("double"), str: ColumnType("varchar"),
 }  # fmt: skip
 
 
@@ -112,7 +122,7 @@ def _fitting(kind: type, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """The value as its column's kind; ABSENT if it cannot be one."""
     if value is None or type(value) is kind:
         return value
-    if kind is float and type(value) is int:
+    if kind is float and type(value) in {int, Decimal}:
         return float(value)
     if kind is Decimal and type(value) in {int, float}:
         return Decimal(repr(value))
@@ -251,12 +261,15 @@ class RowReaders:
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        layout = self._layout(message, table, known, old, new)
+        _complete((old, new), message.key)
+        layout = _reused(message, table, known, old, new)
+        if layout is None:
+            layout = self._layout(message, table, known, old, new)
+            table.layouts = [layout, *table.layouts[: _CACHED_LAYOUTS - 1]]
         cells = [None if row is None else layout.fitted(row) for row in (old, new)]
         for row, found, part in zip((old, new), cells, (_PARTS.old, _PARTS.new), strict=True):
             if row is not None and found is None:
                 raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
-        table.layouts = [layout, *table.layouts[: _CACHED_LAYOUTS - 1]]
         _count(layout, cells[0], cells[1], lossy)
         reader = layout.reader
         if any(ABSENT in found for found in cells if found is not None):
@@ -281,6 +294,7 @@ class RowReaders:
     ) -> _Layout:
         """The layout for rows like this one."""
         said = self._said(message.schema)
+        said = {**read_key_block(key_of(message.key).schema), **said} if said else said
         values = {**(old or {}), **(new or {})} if old is None or new is None else _merged(old, new)
         known_columns = {column.name: column for column in known.columns} if known else {}
         fitting = {
@@ -335,6 +349,31 @@ class RowReaders:
         return made
 
 
+def _complete(images: Sequence[dict[str, Any] | None], key: bytes | None) -> None:
+    """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
+
+    Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is set as well.
+    """
+    columns = key_of(key).payload or {}
+    for image in images:
+        if image is not None:
+            for name, value in columns.items():
+                image.setdefault(name, value)
+
+
+def _reused(
+    message: RowMessage, table: _Table, known: TableSchema | None, old: dict[str, Any] | None, new: dict[str, Any] | None
+) -> _Layout | None:
+    """The layout that was made for such a row before."""
+    names = (old or {}).keys() | (new or {}).keys()
+    for layout in table.layouts:
+        if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
+            is_of_key = layout.key is None or layout.key == key_names(message.key)
+            if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):
+                return layout
+    return None
+
+
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The columns of both images, each with a value that is not NULL if it has one."""
     return {name: old.get(name) if new.get(name) is None else new[name] for name in {**new, **old}}
@@ -356,18 +395,3 @@ def _count(layout: _Layout, old: Sequence[Any] | None, new: Sequence[Any] | None
     for at, value, what in layout.ambiguous:
         if (new is not None and new[at] == value) or (old is not None and old[at] == value):
             lossy.append(what)
-
-
-class _Key(msgspec.Struct):
-    payload: dict[str, Any]
-
-
-_decode_key: Callable[[bytes], _Key] = msgspec.json.Decoder(_Key).decode
-
-
-def key_names(key: bytes | None) -> tuple[str, ...] | None:
-    """The columns of a Kafka key, `()` if it has none; None if it is none of this protocol's."""
-    try:
-        return tuple(_decode_key(key or b"").payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None

@@ -224,6 +224,7 @@ class _Block(msgspec.Struct):
 
 
 _decode_block = msgspec.json.Decoder(_Block | None).decode
+_decode_part = msgspec.json.Decoder(_Part | None).decode
 _decode_column = msgspec.json.Decoder(SaidColumn).decode
 
 
@@ -236,6 +237,16 @@ def read_block(data: bytes) -> dict[str, SaidColumn]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     return {column.field: column for column in reversed(columns)}
+
+
+def read_key_block(data: bytes) -> dict[str, SaidColumn]:
+    """The columns that a key's block describes, by name; {} if it describes none that makes sense."""
+    try:
+        part = _decode_part(data)
+        columns = [_decode_column(column) for column in (part.fields if part else None) or ()]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return {column.field: column for column in columns}
 
 
 def agrees(column: Column, said: SaidColumn) -> bool:

@@ -6,6 +6,7 @@ take single facts out of a parsed message. A payload without its wrapper is unde
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from relay.codecs import _json
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.model import Position, Source
+from relay.model import Position, Source, TableId
 from relay.records import ConsumerRecord
 
 CONNECTOR: Final = "TiCDC"
@@ -61,11 +62,20 @@ class Message(Body, gc=False):
         return self if self.payload is UNSET else self.payload
 
 
+class Key(msgspec.Struct, gc=False):
+    """A row's Kafka key; None for one that is none of this protocol's."""
+
+    payload: dict[str, Any] | None
+    schema: msgspec.Raw = _NULL
+
+
 class _TableChange(msgspec.Struct):
     type: str
+    id: str = ""
 
 
 parse = msgspec.json.Decoder(Message).decode
+_parse_key = msgspec.json.Decoder(Key).decode
 _parse_changes = msgspec.json.Decoder(list[_TableChange] | None).decode
 
 
@@ -116,8 +126,11 @@ def source_of(protocol: str, body: Body, origin: Origin, record: ConsumerRecord)
 
 
 def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
-    """When TiCDC made the message, else the record's timestamp."""
-    return (record.timestamp_ms if body.ts_ms is None else body.ts_ms) * 1_000_000
+    """When TiCDC made the message; else when the row changed, else the record's timestamp."""
+    ms = body.ts_ms
+    if ms is None:
+        ms = body.source.ts_ms if body.source else None
+    return (record.timestamp_ms if ms is None else ms) * 1_000_000
 
 
 def position(source: Source, record: ConsumerRecord) -> Position:
@@ -125,10 +138,42 @@ def position(source: Source, record: ConsumerRecord) -> Position:
     return Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
 
 
+def key_of(key: bytes | None) -> Key:
+    """A row's Kafka key."""
+    try:
+        return _parse_key(key or b"")
+    except _json.REFUSED:
+        return _NO_KEY
+
+
+_NO_KEY: Final = Key(None)
+
+
+def key_names(key: bytes | None) -> tuple[str, ...] | None:
+    """The columns of a Kafka key, `()` if it has none; None if it is none of this protocol's."""
+    payload = key_of(key).payload
+    return None if payload is None else tuple(payload)
+
+
 def change_word(changes: msgspec.Raw) -> str:
     """What the message calls a DDL statement, "" if it does not."""
+    found = _first_change(changes)
+    return found.type if found else ""
+
+
+def renamed_pair(changes: msgspec.Raw) -> tuple[TableId, TableId] | None:
+    """The old and the new name that a rename's `id` has, None if it is no such id."""
+    found = _first_change(changes)
+    names = _PAIR(found.id) if found else None
+    return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
+
+
+_PAIR: Final = re.compile(r'"([^"]+)"\."([^"]+)","([^"]+)"\."([^"]+)"').fullmatch
+
+
+def _first_change(changes: msgspec.Raw) -> _TableChange | None:
     try:
         found = _parse_changes(changes)
     except _json.REFUSED:
-        return ""
-    return found[0].type if found else ""
+        return None
+    return found[0] if found else None

@@ -77,8 +77,26 @@ def _with_keys(schema: TableSchema, said: dict[str, Said]) -> TableSchema:
         return tuple(name for name, (_, flags, _) in said.items() if (flags or 0) & bit)
 
     primary, handle = having(PRIMARY_KEY), having(HANDLE_KEY)
-    keys = [UniqueKey("", handle)] if handle and not primary else []
-    keys += [UniqueKey(name, (name,)) for name in having(UNIQUE_KEY) if primary or name not in handle]
+    if primary:
+        keys = [UniqueKey(name, (name,)) for name in having(UNIQUE_KEY)]
+    else:
+        keys = _unique_keys(handle, {name: flags or 0 for name, (_, flags, _) in said.items() if (flags or 0) & UNIQUE_KEY})
     single = primary if len(primary) > 1 else ()
     indexes = tuple(Index(name, (name,)) for name in having(MULTIPLE_KEY) if name not in single)
     return msgspec.structs.replace(schema, primary_key=primary, unique_keys=tuple(keys), indexes=indexes)
+
+
+def _unique_keys(handle: tuple[str, ...], unique: dict[str, int]) -> list[UniqueKey]:
+    """The unique keys of a table without a primary key, given the flags of their columns; the handle key stays the one that it is.
+
+    A key that cannot be NULL and is shorter than the handle key would be the handle key itself. So the columns that would make
+    such a key belong to one of several columns.
+    """
+    keys = [UniqueKey("", handle)] if handle else []
+    rest = {name: flags for name, flags in unique.items() if name not in handle}
+    alone = [name for name, flags in rest.items() if len(handle) == 1 or (flags & NULLABLE and not flags & MULTIPLE_KEY)]
+    keys += [UniqueKey(name, (name,)) for name in alone]
+    together = tuple(name for name in rest if name not in alone)
+    if any(rest[name] & NULLABLE for name in together) or 0 < len(handle) <= len(together):
+        keys.append(UniqueKey(together[0], together))
+    return keys

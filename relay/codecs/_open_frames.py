@@ -9,6 +9,7 @@ condemns the whole record. Source: PingCAP "TiCDC Open Protocol", message format
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,6 +20,8 @@ NAME: Final = "ticdc-open-protocol"
 VERSION: Final = (1).to_bytes(8, "big")
 #: The value of a resolved event: one segment of no bytes. The manual says "None"; every release writes these eight.
 NO_VALUE: Final = bytes(8)
+#: The version and the length of the first segment, as they begin a key.
+_HEAD: Final = struct.Struct(">qq")
 #: What a segment costs beside its bytes.
 LENGTH_BYTES: Final = 8
 
@@ -30,9 +33,14 @@ def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]
     UnsupportedMessage (a version other than 1).
     """
     key, value = key or b"", value or b""
-    # One event a message is what most producers are set to.
     end = len(key)
-    if key[:8] == VERSION and int.from_bytes(key[8:16], "big") == end - 16 and int.from_bytes(value[:8], "big") == len(value) - 8:
+    # One event a message is what most producers are set to.
+    if (
+        end > _HEAD.size
+        and value
+        and _HEAD.unpack_from(key) == (1, end - 16)
+        and int.from_bytes(value[:8], "big") == len(value) - 8
+    ):
         return [(key[16:], value[8:])]
     if end < LENGTH_BYTES:
         raise _no_key(value)

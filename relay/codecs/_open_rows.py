@@ -26,7 +26,8 @@ from relay.codecs._open_nameless import with_names
 from relay.codecs._open_values import is_wide, read_of, wire_type
 from relay.codecs._rows import PartNames, RowReader, WireImages
 from relay.errors import Malformed
-from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, TableId, TableSchema
+from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, Source, TableId, TableSchema
+from relay.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
 #: A bound on what a cache of table versions may hold, for sources that create tables without end.
@@ -57,16 +58,19 @@ class _Value(msgspec.Struct, gc=False):
 _decode_value = msgspec.json.Decoder(_Value).decode
 _decode_cells = msgspec.json.Decoder(dict[str, _Cell] | None).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-#: `-0` is an integer to JSON parsers, and so loses its sign.
 _NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])')
 
 
-class Found(msgspec.Struct, gc=False):
-    """What a row's value segment says."""
+_MAYBE_NEGATIVE_ZERO: Final = re.compile(rb":\s*-0").search
 
-    op: Op
-    schema: TableSchema
-    images: Images
+
+def with_negative_zeros(data: bytes) -> bytes:
+    """The JSON with `-0.0` for `-0`, which is an integer to JSON parsers, and so loses its sign."""
+    return _NEGATIVE_ZERO.sub(rb"\1.0", data)
+
+
+#: What a row's value segment says: what happened, the definition it was read with, and the images.
+Found = tuple[Op, TableSchema, Images]
 
 
 class _Missing:
@@ -85,6 +89,7 @@ class _Shape:
         self.reader, self.said = reader, said
         self.names = [reader.schema.columns[at].name for at in reader.places]
         self._is_partial_old = False
+        self._has_floats = any(wire_type(reader.schema.columns[at].type) is float for at in reader.places)
         self._full: Callable[[bytes], Any] | None = None
         types = {at: reader.schema.columns[at].type for at in reader.places}
         flags = [-1 if one is None else one for _, one, _ in said.values()]
@@ -106,32 +111,39 @@ class _Shape:
         """The row, if it is of this shape."""
         if self._full is None:
             return None
-        is_partial = self._is_partial_old
+        if self._has_floats and _MAYBE_NEGATIVE_ZERO(data):
+            data = with_negative_zeros(data)
         try:
-            value = (self._partial if is_partial else self._full)(data)
+            value = (self._partial if self._is_partial_old else self._full)(data)
         except _REFUSED:
-            if is_partial:
+            value = self._with_partial_old(data)
+        new, reader = value.u, self.reader
+        if new is None or value.d is not None:
+            if new is not None or value.d is None or value.p is not None:
                 return None
-            try:
-                value = self._partial(data)
-            except _REFUSED:
-                return None
-            self._is_partial_old = True
-        new, old, deleted = value.u, value.p, value.d
-        reader, values = self.reader, self._values
-        if deleted is not None:
-            return Found(_DELETE, reader.schema, WireImages(reader, values(deleted), None)) if new is None and old is None else None
-        if new is None:
-            return None
-        cells = values(new)
+            return _DELETE, reader.schema, WireImages(reader, self._values(value.d), None)
+        cells, old = self._values(new), value.p
         if old is None:
-            return Found(_INSERT, reader.schema, WireImages(reader, None, cells))
-        before = values(old)
+            return _INSERT, reader.schema, WireImages(reader, None, cells)
+        before = self._values(old)
         if self._is_partial_old:
             before = tuple([now if was is ABSENT else was for was, now in zip(before, cells, strict=True)])
-        return Found(_UPDATE, reader.schema, WireImages(reader, before, cells))
+        return _UPDATE, reader.schema, WireImages(reader, before, cells)
+
+    def _with_partial_old(self, data: bytes) -> Any:  # noqa: ANN401 - a class made at run time
+        """The value if its old image lacks columns, which then is to be expected of the next ones; one without images if not."""
+        if self._is_partial_old:
+            return _NOTHING
+        try:
+            value = self._partial(data)
+        except _REFUSED:
+            return _NOTHING
+        self._is_partial_old = True
+        return value
 
 
+#: A value segment that is not of the shape.
+_NOTHING: Final = _Value()
 #: What the parser can compare numbers with.
 _LITERAL_END: Final = 1 << 63
 #: Column names that a struct's field cannot be renamed to.
@@ -165,14 +177,15 @@ class _Table:
         self._newest_commit_ts: int | None = None
         self._newest: TableSchema | None = None
 
-    def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
-        """The catalogue's definition at this position; most rows are newer than all DDL of their table."""
+    def definition(self, catalog: Catalog, source: Source, record: ConsumerRecord) -> TableSchema | None:
+        """The catalogue's definition for a row; most rows are newer than all DDL of their table."""
         if catalog is not self._catalog:
             self._catalog = catalog
             self._newest_commit_ts, self._newest = catalog.newest(self.id)
-        newest, commit_ts = self._newest_commit_ts, at.commit_ts
+        newest, commit_ts = self._newest_commit_ts, source.commit_ts
         if newest is not None and commit_ts is not None and commit_ts > newest:
             return self._newest
+        at = Position(commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
         return catalog.table(self.id, at)
 
 
@@ -183,24 +196,26 @@ class RowReaders:
         self._zone = zone
         self._tables: dict[tuple[str, str], _Table] = {}
 
-    def read(self, database: str, table: str, data: bytes, at: Position, catalog: Catalog, lossy: list[Lossy]) -> Found:
-        """A row's value segment. Raises Malformed and UnsupportedMessage."""
-        known_table = self._tables.get((database, table)) or self._add(database, table)
-        known = known_table.definition(catalog, at)
-        if b":-0" in data or b": -0" in data:
-            data = _NEGATIVE_ZERO.sub(rb"\1.0", data)
-        for shape in known_table.shapes:
-            if shape.reader.known is known:
+    def read(
+        self, name: tuple[str, str], data: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> Found:
+        """A row's value segment, of the table with this database and name. Raises Malformed and UnsupportedMessage."""
+        table = self._tables.get(name) or self._add(name)
+        known = table.definition(catalog, source, record)
+        for shape in table.shapes:
+            reader = shape.reader
+            if reader.known is known:
                 found = shape.read(data)
                 if found is not None:
-                    _count(shape.reader, lossy)
+                    if reader.is_guessed or reader.is_partial:
+                        _count(reader, lossy)
                     return found
-        return _General(known_table, known, self._zone, lossy).read(data)
+        return _General(table, known, self._zone, lossy).read(data)
 
-    def _add(self, database: str, table: str) -> _Table:
+    def _add(self, name: tuple[str, str]) -> _Table:
         if len(self._tables) >= _CACHED_TABLES:
             self._tables.clear()
-        made = self._tables[database, table] = _Table(TableId(database, table))
+        made = self._tables[name] = _Table(TableId(*name))
         return made
 
 
@@ -218,7 +233,7 @@ class _General:
         self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
 
     def read(self, data: bytes) -> Found:
-        value = self._parsed(data)
+        value = self._parsed(with_negative_zeros(data))
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
             raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
@@ -230,9 +245,9 @@ class _General:
         shape = self._shape({name: (cell.t, cell.f, cell.f is None and bool(cell.h)) for name, cell in cells.items()})
         _count(shape.reader, self._lossy)
         if value.d is not None:
-            return Found(_DELETE, shape.reader.schema, self._images(shape, new, None))
+            return _DELETE, shape.reader.schema, self._images(shape, new, None)
         before = None if old is None else {**new, **old}
-        return Found(_UPDATE if is_update else _INSERT, shape.reader.schema, self._images(shape, before, new))
+        return _UPDATE if is_update else _INSERT, shape.reader.schema, self._images(shape, before, new)
 
     def _parsed(self, data: bytes) -> _Value:
         try:
@@ -247,16 +262,17 @@ class _General:
 
     def _old(self, value: _Value) -> dict[str, _Cell] | None:
         """`p`; None if there is none, or if nobody can tell which columns its cells belong to (counted)."""
+        old: dict[str, _Cell] | None
         try:
-            return _decode_cells(value.p)
+            old = _decode_cells(value.p)
         except _REFUSED as error:
             nulls = [(name, (cell.t, cell.f)) for name, cell in (value.u or {}).items() if cell.v is None]
             try:
                 old = msgspec.convert(with_names(bytes(value.p), nulls), dict[str, _Cell] | None)
             except (ValueError, *_REFUSED):
                 raise _malformed(b'{"p":%b}' % bytes(value.p), error) from error
-        if old is None:
-            self._lossy.append(Lossy.BEFORE_UNKNOWN)
+            if old is None:
+                self._lossy.append(Lossy.BEFORE_UNKNOWN)
         return old
 
     def _shape(self, said: dict[str, Said]) -> _Shape:

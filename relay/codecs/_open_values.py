@@ -117,7 +117,11 @@ def wire_type(column_type: ColumnType) -> type:
     return _WIRE_TYPES.get(column_code(column_type), str)
 
 
-_WIRE_TYPES: Final = {**dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), int), **dict.fromkeys((4, 5), float), _NULL: NoneType}
+_WIRE_TYPES: Final[dict[int, type]] = {
+    **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), int),
+    **dict.fromkeys((4, 5), float),
+    _NULL: NoneType,
+}
 
 
 def is_wide(column_type: ColumnType) -> bool:

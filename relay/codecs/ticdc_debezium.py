@@ -8,11 +8,13 @@
 Since v8.0.0; keys since v8.5.0; DDL, watermarks and `tidb_type` since v8.5.4 (classic: v9.0.0), `commit_ts` and `cluster_id`
 declared since v26.3.3. No tombstones, no headers. It cannot say: decimals beyond 64-bit floats, dates that are not in the calendar,
 years below 100, NULL where a column has a default, transactions, binlog positions, GTIDs; and without `tidb_type` whether text is
-binary and numbers unsigned. Verified with records of pingcap/ticdc master b813e76f9 (2026-08-18).
+binary and numbers unsigned. TIMESTAMP is in UTC, so `timezone` changes nothing. Verified with records of pingcap/ticdc master
+b813e76f9 (2026-08-18).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -30,7 +32,7 @@ from relay.codecs._debezium_writers import ValueWriter
 from relay.codecs._json import REFUSED
 from relay.codecs._large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs._rows import RowWriters
-from relay.codecs._ticdc import changes_key, commit_ts_of, is_restored, per_table_statements, split_update
+from relay.codecs._ticdc import changes_key, commit_ts_of, is_restored, per_table_statements, quoted, split_update
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.records import ConsumerRecord
@@ -161,7 +163,7 @@ def _row_message(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes |
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
 ) -> tuple[list[Event], Catalog]:
-    ddl = body.ddl or ""
+    ddl = _own_statement(body.ddl or "", body)
     catalog, change = learn(
         catalog,
         ddl=ddl,
@@ -176,6 +178,17 @@ def _ddl(
         lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
     return [change], catalog
 
+
+def _own_statement(ddl: str, body: Body) -> str:
+    """The part of a rename of several tables that the message is about, as TiCDC words it; every other statement as it is.
+
+    TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
+    """
+    pair = _wire.renamed_pair(body.tableChanges) if "," in ddl and _RENAME(ddl) else None
+    return ddl if pair is None else f"RENAME TABLE {quoted(pair[0])} TO {quoted(pair[1])}"
+
+
+_RENAME: Final = re.compile(r"\s*RENAME\s+TABLE\s", re.IGNORECASE).match
 
 # ---------------------------------------------------------------- encoder
 

@@ -30,7 +30,7 @@ from relay.codecs._large_messages import (
 )
 from relay.codecs._open_ddl import code_of, kinds_of
 from relay.codecs._open_frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
-from relay.codecs._open_rows import RowReaders
+from relay.codecs._open_rows import Found, RowReaders
 from relay.codecs._open_values import column_code, column_flags, loses_type, write_of
 from relay.codecs._rows import RowWriters
 from relay.codecs._ticdc import (
@@ -135,37 +135,40 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
+        emitted_at_ns = record.timestamp_ms * _NANOSECONDS
         for segments in unframe(record.key, record.value):
             key, value = _key(segments[0]), segments[1]
             if key.ccl:
                 key, value = self._stored(key, record)
-            source = _source(key)
+            ts = key.ts
+            source = Source("ticdc", (ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, ts)
+            if key.ptn:
+                source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:
-                events.append(Watermark(source, record.timestamp_ms * _NANOSECONDS))
+                events.append(Watermark(source, emitted_at_ns))
                 continue
             if value[:2] != b'{"' or self._is_compressed:
                 value = decompressed(NAME, "value", value, self._compression)
-            if key.t == _ROW:
-                events += self._row(key, value, source, record, catalog, lossy)
-            else:
+            if key.t == _DDL:
                 catalog, change = _ddl(key, value, source, record, catalog, lossy)
                 events.append(change)
+            elif value != b"{}":
+                op, schema, images = self._row(key, value, source, record, catalog, lossy)
+                events.append(RowChange(op, schema, images, source, emitted_at_ns))
+            else:
+                lossy.append(Lossy.EMPTY_ROW)
         return events, catalog
 
-    def _row(
-        self, key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> list[Event]:
+    def _row(self, key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> Found:
         if not key.scm or not key.tbl:
             raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
-        if value == b"{}":
-            lossy.append(Lossy.EMPTY_ROW)
-            return []
-        at = Position(key.ts, source.event_time_ns, record.topic, record.partition, record.offset)
+        if not key.ohk:
+            return self._rows.read((key.scm, key.tbl), value, source, record, catalog, lossy)
         counted = len(lossy)
-        found = self._rows.read(key.scm, key.tbl, value, at, catalog, lossy)
-        if key.ohk and Lossy.COLUMNS_ABSENT not in lossy[counted:]:
+        found = self._rows.read((key.scm, key.tbl), value, source, record, catalog, lossy)
+        if Lossy.COLUMNS_ABSENT not in lossy[counted:]:
             lossy.append(Lossy.COLUMNS_ABSENT)
-        return [RowChange(found.op, found.schema, found.images, source, record.timestamp_ms * _NANOSECONDS)]
+        return found
 
     def _stored(self, key: _Key, record: ConsumerRecord) -> tuple[_Key, bytes]:
         """The event that a claim check refers to: a framed key and value of exactly one event, the same one."""
@@ -192,11 +195,6 @@ def _key(text: bytes) -> _Key:
     if not _ROW <= key.t <= _RESOLVED:
         raise UnsupportedMessage(NAME, "key.t", "not 1 (row), 2 (DDL) or 3 (resolved)")
     return key
-
-
-def _source(key: _Key) -> Source:
-    extras = {"ptn": key.ptn} if key.ptn else None
-    return Source("ticdc", (key.ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, key.ts, extras=extras)
 
 
 def _ddl(

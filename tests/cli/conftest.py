@@ -109,7 +109,7 @@ EVENTS: dict[str, list[Event]] = {
 
 def _carries(options: MadeUpOptions) -> Carries:
     plain = options.mode == "plain"
-    return Carries(Before.FULL if plain else Before.NONE, **_ALL | {"gtid": plain})
+    return Carries(before=Before.FULL if plain else Before.NONE, **_ALL | {"gtid": plain})
 
 
 _ALL = {name: True for name in Carries.__struct_fields__ if name != "before"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edge_cases.support import EdgeCases, numbered
-from open_support import OPEN, Message, cell, framed
+from open_support import Message, cell, framed
+from support import OPEN
 
 from relay import ConsumerRecord, RelayError, Translator
 

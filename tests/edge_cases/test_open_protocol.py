@@ -1,6 +1,6 @@
 """Open Protocol's edge cases of framing, keys and rows.
 
-Values, DDL, large messages, the encoder and the order of events are in a module of their own; the last test asks for all of them.
+Values, and what is left of the list, are in modules of their own; the last test here asks for all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pytest
 from edge_cases.open_protocol import BATCH, CASES, error_of
 from open_support import (
     DDL_KEY,
-    OPEN,
     ROW_KEY,
     V1,
     cell,
@@ -31,7 +30,7 @@ from open_support import (
     values,
     written,
 )
-from support import CANAL
+from support import CANAL, OPEN
 
 from relay import ABSENT, ConsumerRecord, Malformed, Op, RowChange, SchemaChange, TableId, Translator, UnsupportedMessage, Watermark
 from relay.model import Event
@@ -326,5 +325,6 @@ def test_both_halves_of_a_split_update_pass_in_their_order() -> None:
 
 
 def test_every_number_is_a_case_or_a_decision() -> None:
-    importlib.import_module("edge_cases.test_open_protocol_values")
+    for part in ("values", "events"):
+        importlib.import_module(f"edge_cases.test_open_protocol_{part}")
     CASES.check()

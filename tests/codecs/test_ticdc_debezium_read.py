@@ -1,0 +1,312 @@
+"""TiCDC Debezium JSON, read: kinds of messages, and where the definition of a row comes from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import cramjam
+import msgspec
+import pytest
+from debezium_support import DEBEZIUM, NO_SCHEMA, SOURCE, block, ddl, decoded, message, record, row
+from support import captured
+
+from relay import (
+    ABSENT,
+    ConsumerRecord,
+    DecodeError,
+    Lossy,
+    Malformed,
+    Op,
+    SchemaChange,
+    Translator,
+    UnsupportedMessage,
+    Watermark,
+)
+from relay.model import Source, TableId
+
+
+def test_an_insert_in_full() -> None:
+    (event,), _ = decoded(record(message(after={"id": 7}), {"payload": {"id": 7}}))
+    change = row(event)
+    assert change.op is Op.INSERT
+    assert change.table == TableId("shop", "t")
+    assert change.source == Source("ticdc", 1768443630000 * 10**6, 463586886942720001, None, "default")
+    assert change.emitted_at_ns == 1768443630450 * 10**6
+    assert (change.before, change.after) == (None, (7,))
+    assert change.schema.primary_key == ("id",)
+
+
+@pytest.mark.parametrize("value", [b"", None, {"payload": None, "schema": None}])
+def test_tombstones_are_counted(value: Any) -> None:
+    events, translator = decoded(record(value, {"payload": {"id": 7}}))
+    assert not events
+    assert translator.lossy == {Lossy.TOMBSTONE: 1}
+
+
+def test_a_payload_without_its_wrapper() -> None:
+    (event,), _ = decoded(record(message(after={"id": 7})["payload"]))
+    assert row(event).after == (7,)
+
+
+def test_a_read_is_a_row_of_a_snapshot() -> None:
+    (event,), translator = decoded(record(message("r", after={"id": 7})))
+    assert row(event).op is Op.READ
+    out = translator.translate(record(message("r", after={"id": 7})))
+    assert json.loads(out[0].value or b"")["payload"]["op"] == "c"
+    assert translator.lossy[Lossy.SNAPSHOT] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "path"),
+    [
+        (message("t"), UnsupportedMessage, "payload.op"),
+        (message("x"), UnsupportedMessage, "payload.op"),
+        (message(None), UnsupportedMessage, "payload.op"),
+        (message("c"), Malformed, "payload.after"),
+        (message("d", after={"id": 1}), Malformed, "payload.before"),
+        (message("c", after=[1]), Malformed, "payload.after"),
+        (message("c", after={}), Malformed, "payload.after"),
+        (message("c", after={"id": [1]}), Malformed, "payload.id"),
+        (message("m", source=SOURCE | {"commit_ts": None}), Malformed, "payload.source.commit_ts"),
+        (message("c", after={"id": 1}, source=SOURCE | {"commit_ts": -1}), Malformed, "payload.source.commit_ts"),
+        (message("c", after={"id": 1}, source=SOURCE | {"start_ts": 1 << 64}), Malformed, "payload.source.start_ts"),
+        (message("c", after={"id": 1}, source=SOURCE | {"ts_ms": 1 << 60}), Malformed, "payload.source.ts_ms"),
+        (message("c", after={"id": 1}, source=SOURCE | {"connector": "mysql"}), UnsupportedMessage, "payload.source.connector"),
+        (message("c", after={"id": 1}, source=None), UnsupportedMessage, "payload.source.connector"),
+        ({"id": 1}, UnsupportedMessage, "payload.source.connector"),
+        (b"[]", Malformed, ""),
+        (b"{", Malformed, ""),
+        (b"\x00\x01", Malformed, ""),
+    ],
+)
+def test_what_is_no_message_is_refused(value: Any, error: type[DecodeError], path: str) -> None:
+    with pytest.raises(error) as caught:
+        decoded(record(value))
+    assert caught.value.path == path
+
+
+def test_native_debezium_is_named() -> None:
+    with pytest.raises(UnsupportedMessage, match="its protocol is debezium-json"):
+        decoded(record(message(after={"id": 1}, source={"connector": "mysql"})))
+
+
+def test_an_update_without_before() -> None:
+    (event,), translator = decoded(record(message("u", after={"id": 1})))
+    assert row(event).before is None
+    assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 1
+
+
+def test_a_watermark() -> None:
+    (event,), _ = decoded(record(message("m")))
+    assert isinstance(event, Watermark)
+    assert event.source.commit_ts == 463586886942720001
+
+
+def test_text_that_is_no_utf8_is_replaced_and_counted() -> None:
+    value = json.dumps(message(after={"v": "a?b"})).encode().replace(b"a?b", b"a\xffb")
+    (event,), translator = decoded(record(value))
+    assert row(event).after == ("a\ufffdb",)
+    assert translator.lossy[Lossy.INVALID_TEXT] == 1
+
+
+def test_raw_control_characters_in_text() -> None:
+    value = json.dumps(message(after={"v": "a?b"})).encode().replace(b"a?b", b"a\nb")
+    (event,), _ = decoded(record(value))
+    assert row(event).after == ("a\nb",)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "snappy"])
+def test_compressed_keys_and_values(compression: str) -> None:
+    """The whole key and the whole value, without a mark in the message."""
+    plain = captured("ticdc/debezium.no-schema/09_dml")
+    packing = Translator(DEBEZIUM, DEBEZIUM, None, NO_SCHEMA | {"large-message-handle-compression": compression})
+    packed = [out for one in plain for out in packing.translate(one)]
+    unpack = cramjam.lz4.decompress if compression == "lz4" else cramjam.snappy.decompress_raw
+    assert [(bytes(unpack(out.key or b"")), bytes(unpack(out.value or b""))) for out in packed] == [
+        (one.key, one.value) for one in plain
+    ]
+    for setting in ("auto", compression):
+        reading = Translator(DEBEZIUM, DEBEZIUM, {"large-message-handle-compression": setting}, NO_SCHEMA)
+        back = [
+            again
+            for at, out in enumerate(packed)
+            for again in reading.translate(ConsumerRecord("topic", 0, at, out.timestamp_ms, out.key, out.value))
+        ]
+        assert [(out.key, out.value) for out in back] == [(one.key, one.value) for one in plain]
+
+
+# ---------------------------------------------------------------- definitions
+
+CREATE = ddl(
+    "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY,`v` VARCHAR(9) NULL DEFAULT _UTF8MB4'd',`n` DECIMAL(9,2),"
+    "`g` INT GENERATED ALWAYS AS(`id`+1) VIRTUAL)"
+)
+WHOLE = {"id": 1, "v": "x", "n": 1.5}
+
+
+def test_rows_are_read_with_the_catalogue() -> None:
+    (_, event), translator = decoded(record(CREATE), record(message(after=WHOLE), offset=1))
+    assert row(event).schema.complete
+    assert str(row(event).after) == "(1, 'x', Decimal('1.50'), ABSENT)"
+    assert not translator.lossy
+
+
+def test_columns_that_a_message_leaves_out_are_absent() -> None:
+    events, translator = decoded(
+        record(CREATE),
+        record(message(after={"v": "x", "id": 1}), offset=1),
+        record(message("u", before={"id": 1}, after={"id": 1, "v": "y"}), offset=2),
+        record(message("u", before={"id": 1}, after={"id": 1, "v": "y"}), offset=3),
+    )
+    assert row(events[1]).after == (1, "x", ABSENT, ABSENT)
+    for event in events[2:]:
+        assert (row(event).before, row(event).after) == ((1, ABSENT, ABSENT, ABSENT), (1, "y", ABSENT, ABSENT))
+    assert translator.lossy == {Lossy.COLUMNS_ABSENT: 3}
+
+
+@pytest.mark.parametrize("after", [WHOLE | {"new": 1}, WHOLE | {"n": "text"}, WHOLE | {"id": True}, WHOLE | {"g": 2}])
+def test_a_message_that_contradicts_the_catalogue_is_believed(after: dict[str, Any]) -> None:
+    (_, event, again), translator = decoded(
+        record(CREATE),
+        record(message(after=after), {"payload": {"id": 1}}, 1),
+        record(message(after=after), {"payload": {"id": 1}}, 2),
+    )
+    assert not row(event).schema.complete
+    assert row(event).schema is row(again).schema
+    values = dict(zip((column.name for column in row(event).schema.columns), row(event).after or (), strict=True))
+    assert values.keys() == after.keys()
+    assert values["v"] == "x"
+    assert row(event).schema.primary_key == ("id",)
+    assert translator.lossy[Lossy.SCHEMA_GUESSED] == 2
+
+
+SAID = [
+    ({"type": "int16", "tidb_type": "tinyint"}, 5, "tinyint", 5),
+    ({"type": "int64", "tidb_type": "bigint unsigned"}, -1, "bigint", 2**64 - 1),
+    ({"type": "int64"}, -1, "bigint", -1),
+    ({"type": "double", "tidb_type": "decimal"}, 1.5, "decimal", msgspec.UNSET),
+    ({"type": "double"}, 1, "double", 1.0),
+    ({"type": "double", "tidb_type": "float"}, 5.61, "float", 5.61),
+    ({"type": "string", "tidb_type": "varbinary"}, "AP8Q", "varbinary", b"\x00\xff\x10"),
+    ({"type": "string"}, "AP8Q", "varchar", "AP8Q"),
+    ({"type": "string", "tidb_type": "nonsense"}, "x", "nonsense", "x"),
+    ({"type": "int32", "tidb_type": "nonsense"}, 1, "int", 1),
+    ({"type": "boolean", "tidb_type": "bit"}, True, "bit", 1),
+    ({"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "10"}}, "AQI=", "bit", 513),
+    ({"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,c"}}, "a,b", "enum", 1),
+    ({"type": "string", "name": "io.debezium.data.Enum"}, "a", "enum", "a"),
+    ({"type": "string", "name": "io.debezium.data.EnumSet", "parameters": {"allowed": "a,b,c"}}, "a,c", "set", 5),
+    ({"type": "int32", "name": "io.debezium.time.Date"}, 20468, "date", "2026-01-15"),
+    ({"type": "int64", "name": "io.debezium.time.Timestamp"}, 1768472430000, "datetime", "2026-01-15 10:20:30"),
+    ({"type": "int64", "name": "io.debezium.time.Timestamp"}, 1768472430120, "datetime", "2026-01-15 10:20:30.120"),
+    ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, 1768472430120001, "datetime", "2026-01-15 10:20:30.120001"),
+    (
+        {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+        "2026-01-15T02:20:30.10Z",
+        "timestamp",
+        "2026-01-15 02:20:30.10",
+    ),
+    ({"type": "int64", "name": "io.debezium.time.MicroTime"}, 30600500000, "time", "08:30:00.500"),
+    ({"type": "int32", "name": "io.debezium.time.Year"}, 2026, "year", 2026),
+    ({"type": "string", "name": "io.debezium.data.Json"}, "null", "json", "null"),
+    ({"type": "string", "name": "io.debezium.data.TiDBVectorFloat32"}, "[1,2.5,3]", "vector", "[1,2.5,3]"),
+    ({"type": "int32"}, "text after all", "varchar", "text after all"),
+    ({"type": "unheard-of"}, "x", "varchar", "x"),
+    (None, 5, "bigint", 5),
+    (None, 5.5, "double", 5.5),
+    (None, True, "bit", 1),
+    (None, "x", "varchar", "x"),
+    (None, None, "varchar", None),
+]
+
+
+@pytest.mark.parametrize(("said", "value", "base", "canonical"), SAID)
+def test_without_a_catalogue_the_message_tells_the_types(
+    said: dict[str, Any] | None, value: Any, base: str, canonical: Any
+) -> None:
+    columns = [] if said is None else [{"optional": True, **said, "field": "c"}]
+    (event,), translator = decoded(record(message(after={"c": value}) | {"schema": block(*columns)}))
+    change = row(event)
+    assert [column.type.base for column in change.schema.columns] == [base]
+    assert canonical is msgspec.UNSET or change.after == (canonical,)
+    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 1}
+    out = translator.translate(record(message(after={"c": value}) | {"schema": block(*columns)}))
+    assert json.loads(out[0].value or b"")["payload"]["after"] == {"c": value}
+
+
+def test_a_block_says_more_than_the_catalogue_but_not_against_it() -> None:
+    said = [{"type": "int32", "field": "id"}, {"type": "string", "field": "v"}, {"type": "double", "field": "n"}]
+    (_, event), _ = decoded(record(CREATE), record(message(after=WHOLE) | {"schema": block(*said)}, offset=1))
+    assert row(event).schema.complete
+    said[1] |= {"tidb_type": "varbinary"}
+    (_, event), _ = decoded(record(CREATE), record(message(after=WHOLE | {"v": "AP8Q"}) | {"schema": block(*said)}, offset=1))
+    assert row(event).after is not None
+    assert (row(event).after or ())[1] == b"\x00\xff\x10"
+
+
+def test_a_doubled_virtual_column_of_a_block_does_not_matter() -> None:
+    virtual = {"type": "int32", "optional": True, "field": "g"}
+    (event,), _ = decoded(record(message(after={"id": 1}) | {"schema": block({"type": "int32", "field": "id"}, virtual, virtual)}))
+    assert [column.name for column in row(event).schema.columns] == ["id"]
+
+
+@pytest.mark.parametrize("schema", [None, 5, [], {"fields": 5}, {"fields": [{"field": "after", "fields": [{"type": 1}]}]}])
+def test_a_block_that_makes_no_sense_is_no_evidence(schema: Any) -> None:
+    (event,), _ = decoded(record(message(after={"id": 1}) | {"schema": schema}))
+    assert row(event).after == (1,)
+
+
+def test_names_that_no_compiled_struct_can_have() -> None:
+    create = ddl('CREATE TABLE `t` (`q"uote` INT NOT NULL PRIMARY KEY,`back\\slash` DECIMAL(9,2),`\t` BIT(1))')
+    after = {'q"uote': 1, "back\\slash": 1.5, "\t": True}
+    events, translator = decoded(record(create), *(record(message(after=after), offset=at) for at in (1, 2)))
+    assert all(row(event).schema.complete for event in events[1:])
+    assert [str(row(event).after) for event in events[1:]] == ["(1, Decimal('1.50'), 1)"] * 2
+    (out,) = translator.translate(record(message(after=after), offset=3))
+    assert json.loads(out.value or b"")["payload"]["after"] == after
+
+
+def test_negative_zero_keeps_its_sign() -> None:
+    create = ddl("CREATE TABLE `t` (`a` DOUBLE, `b` INT)")
+    value = json.dumps(message(after={"a": 5, "b": 0})).encode().replace(b'"a": 5', b'"a": -0')
+    (_, event), translator = decoded(record(create), record(value, offset=1))
+    assert str(row(event).after) == "(-0.0, 0)"
+    assert b'"after":{"a":-0,"b":0}' in (translator.translate(record(value, offset=2))[0].value or b"")
+
+
+@pytest.mark.parametrize(
+    ("after", "what"),
+    [
+        ({"a": 5, "b": 1, "c": 1}, {Lossy.NULL_OR_DEFAULT: 1}),
+        ({"a": 6, "b": 0, "c": 0}, {Lossy.EPOCH_OR_ZERO_DATE: 2}),
+        ({"a": None, "b": 1, "c": 1}, {}),
+    ],
+)
+def test_values_that_may_mean_another_one_are_noted_and_pass_a_strict_route(after: dict[str, Any], what: dict[Lossy, int]) -> None:
+    create = ddl("CREATE TABLE `t` (`a` INT NULL DEFAULT 5, `b` DATE NOT NULL, `c` DATETIME NOT NULL)")
+    translator = Translator(DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"})
+    translator.translate(record(create))
+    assert len(translator.translate(record(message(after=after), offset=1))) == 1
+    assert translator.lossy == what
+
+
+def test_a_malformed_value_is_named_and_not_shown() -> None:
+    create = ddl("CREATE TABLE `t` (`id` INT PRIMARY KEY, `at` TIMESTAMP)")
+    events, _ = decoded(record(create), record(message(after={"id": 1, "at": "secret"}), offset=1))
+    with pytest.raises(Malformed) as caught:
+        _ = row(events[1]).after
+    assert caught.value.path == "payload.after.at"
+    assert "secret" not in str(caught.value)
+
+
+def test_ddl_of_every_partition_is_applied_once() -> None:
+    translator = Translator(DEBEZIUM, DEBEZIUM)
+    add = ddl("ALTER TABLE `t` ADD COLUMN `c` INT", commit_ts=2)
+    records = [record(CREATE), *(ConsumerRecord("topic", at, 1, 0, None, json.dumps(add).encode()) for at in range(3))]
+    found = [event for one in records for event in translator.inspect(one)]
+    assert len(found) == 4
+    last = found[-1]
+    assert isinstance(last, SchemaChange)
+    assert last.after is not None
+    assert [column.name for column in last.after.columns] == ["id", "v", "n", "g", "c"]

@@ -1,0 +1,262 @@
+"""TiCDC Debezium JSON, written: schema blocks, options, losses, and DDL."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from debezium_support import DEBEZIUM, NO_SCHEMA, message, record
+from support import TICDC
+
+from relay import (
+    ABSENT,
+    Column,
+    ColumnType,
+    Default,
+    Lossy,
+    NotRepresentable,
+    Op,
+    RowChange,
+    Translator,
+)
+from relay.codecs import PROTOCOLS
+from relay.codecs._codec import parse_options
+from relay.codecs._debezium_changes import view_columns
+from relay.model import Rows, Source, TableId, TableSchema
+
+# ---------------------------------------------------------------- written
+
+
+def encoded(
+    schema: TableSchema, before: Any, after: Any, options: dict[str, str] | None = None, **more: Any
+) -> tuple[dict[str, Any], dict[str, Any], list[Lossy]]:
+    """Key, value and losses of a row."""
+    codec = PROTOCOLS[DEBEZIUM]
+    op = Op.UPDATE if before and after else Op.INSERT if after else Op.DELETE
+    source = Source("x", 1768443630000 * 10**6, 463586886942720001, **more)
+    lossy: list[Lossy] = []
+    change = RowChange(op, schema, Rows(before, after), source, 1768443630450 * 10**6)
+    (payload,) = codec.encoder(parse_options(codec, options or {}, "options")).encode([change], record(None), lossy)
+    return json.loads(payload.key or b""), json.loads(payload.value or b""), lossy
+
+
+T = TableSchema(
+    TableId("1a", "t-名.x"),
+    (
+        Column("id", ColumnType("int"), nullable=False),
+        Column("v", ColumnType("varchar"), nullable=False),
+        Column("w", ColumnType("int")),
+    ),
+    primary_key=("id",),
+)
+
+
+def test_schema_names_are_made_of_allowed_characters_alone() -> None:
+    key, value, lossy = encoded(T, None, (1, "x", 2), {"cluster-id": "prod-cdc"})
+    assert key["schema"]["name"] == "prod_cdc._1a.t__.x.Key"
+    assert value["schema"]["name"] == "prod_cdc._1a.t__.x.Envelope"
+    assert value["schema"]["fields"][1]["name"] == "prod_cdc._1a.t__.x.Value"
+    source = value["payload"]["source"]
+    assert (source["name"], source["cluster_id"], source["db"], source["table"]) == ("prod-cdc", "prod-cdc", "1a", "t-名.x")
+    assert not lossy
+
+
+def fields_of(value: dict[str, Any]) -> dict[str, bool]:
+    """The columns of the block, and whether they are optional."""
+    before, after = (part["fields"] for part in value["schema"]["fields"][:2])
+    assert before == after
+    return {field["field"]: field["optional"] for field in after}
+
+
+def test_a_row_without_some_columns_has_a_block_without_them() -> None:
+    key, value, _ = encoded(T, (1, ABSENT, ABSENT), None)
+    assert key["payload"] == {"id": 1}
+    assert value["payload"]["before"] == {"id": 1}
+    assert fields_of(value) == {"id": False}
+    _, value, _ = encoded(T, (1, ABSENT, 5), (1, "x", 5))
+    assert fields_of(value) == {"id": False, "v": True, "w": True}
+    _, value, _ = encoded(T, (1, "y", 5), (1, "x", 5))
+    assert fields_of(value) == {"id": False, "v": False, "w": True}
+
+
+def test_start_ts() -> None:
+    options = {"debezium-include-start-ts": "true", "enable-tidb-extension": "true"}
+    _, value, lossy = encoded(T, None, (1, "x", 2), options, start_ts=5)
+    assert list(value["payload"]["source"])[-3:] == ["commit_ts", "start_ts", "cluster_id"]
+    assert [field["field"] for field in value["schema"]["fields"][2]["fields"]][-3:] == ["commit_ts", "cluster_id", "start_ts"]
+    assert not lossy
+    _, value, lossy = encoded(T, None, (1, "x", 2), {}, start_ts=5)
+    assert "start_ts" not in value["payload"]["source"]
+    assert lossy == [Lossy.START_TS]
+    _, value, lossy = encoded(T, None, (1, "x", 2), options)
+    assert "start_ts" not in value["payload"]["source"]
+    assert not lossy
+
+
+def test_what_source_has_no_member_for_is_counted() -> None:
+    more: dict[str, Any] = {"gtid": "g:1", "extras": {"a": 1}, "row_key": b"k", "binlog_position": 4, "snapshot": True}
+    *_, lossy = encoded(T, None, (1, "x", 2), **more)
+    assert sorted(lossy) == sorted([Lossy.GTID, Lossy.EXTRAS, Lossy.ROW_KEY, Lossy.BINLOG_POSITION, Lossy.SNAPSHOT])
+
+
+def test_an_update_without_old_value() -> None:
+    _, value, lossy = encoded(T, (1, "y", 2), (1, "x", 2), {"output-old-value": "false"})
+    assert "before" not in value["payload"]
+    assert lossy == [Lossy.BEFORE_IMAGE]
+
+
+DEFAULTED = TableSchema(
+    TableId("d", "t"),
+    (
+        Column("id", ColumnType("int"), nullable=False),
+        Column("v", ColumnType("int"), nullable=True, default=Default("5")),
+    ),
+    primary_key=("id",),
+)
+
+
+@pytest.mark.parametrize(("replaces", "shown", "lost"), [("true", 5, [Lossy.NULL_REPLACED_BY_DEFAULT]), ("false", None, [])])
+def test_null_with_a_default(replaces: str, shown: int | None, lost: list[Lossy]) -> None:
+    _, value, lossy = encoded(DEFAULTED, None, (1, None), {"replace.null.with.default": replaces})
+    assert value["payload"]["after"] == {"id": 1, "v": shown}
+    assert lossy == lost
+
+
+def test_a_route_that_would_lose_is_refused_when_strict() -> None:
+    translator = Translator(TICDC, DEBEZIUM, None, {"strict": "true"})
+    row_message = {
+        "database": "d", "table": "t", "isDdl": False, "type": "INSERT", "es": 1, "pkNames": [], "mysqlType": {"a": "decimal"},
+        "data": [{"a": "12345678901234567.89"}], "_tidb": {"commitTs": 5},
+    }  # fmt: skip
+    with pytest.raises(NotRepresentable, match="decimal-digits"):
+        translator.translate(record(row_message))
+
+
+def test_numbers_beyond_64_bits_are_refused() -> None:
+    translator = Translator(TICDC, DEBEZIUM)
+    row_message = {
+        "database": "d", "table": "t", "isDdl": False, "type": "INSERT", "es": 1, "mysqlType": {"a": "bigint unsigned"},
+        "data": [{"a": "99999999999999999999"}],
+    }  # fmt: skip
+    with pytest.raises(NotRepresentable, match="not of its column's type"):
+        translator.translate(record(row_message))
+
+
+def test_long_escapes_of_go() -> None:
+    translator = Translator(DEBEZIUM, DEBEZIUM, None, NO_SCHEMA)
+    (out,) = translator.translate(record(message(after={"k": "\b\f\\b\n\x7f"}), {"payload": {"k": "x"}}))
+    assert b'"after":{"k":"\\u0008\\u000c\\\\b\\n\x7f"}' in (out.value or b"")
+    assert out.key == b'{"payload":{"k":"\\u0008\\u000c\\\\b\\n\x7f"}}'
+
+
+def test_a_split_update_of_a_key() -> None:
+    update = message("u", before={"id": 1, "v": "x"}, after={"id": 2, "v": "x"})
+    translator = Translator(DEBEZIUM, DEBEZIUM, None, NO_SCHEMA | {"output-raw-change-event": "false"})
+    out = translator.translate(record(update, {"payload": {"id": 2}}))
+    assert [json.loads(one.value or b"")["payload"]["op"] for one in out] == ["d", "c"]
+    assert [one.key for one in out] == [b'{"payload":{"id":1}}', b'{"payload":{"id":2}}']
+
+
+def test_watermarks_need_the_extension() -> None:
+    translator = Translator(DEBEZIUM, DEBEZIUM)
+    assert not translator.translate(record(message("m")))
+    assert translator.lossy == {Lossy.WATERMARK: 1}
+
+
+# ---------------------------------------------------------------- DDL
+
+
+def changes(*statements: tuple[str, str], target: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """The payloads that DDL statements of Canal-JSON become."""
+    translator = Translator(TICDC, DEBEZIUM, None, NO_SCHEMA | (target or {}))
+    found = []
+    for at, (table, sql) in enumerate(statements, 1):
+        canal = {"database": "d", "table": table, "isDdl": True, "type": "QUERY", "es": at, "sql": sql, "_tidb": {"commitTs": at}}
+        found += [json.loads(out.value or b"")["payload"] for out in translator.translate(record(canal, offset=at))]
+    return found
+
+
+ONE = (
+    "t",
+    "CREATE TABLE `t` (`id` INT NOT NULL PRIMARY KEY COMMENT 'key',`at` DATETIME,`y` YEAR,`u` INT NOT NULL,UNIQUE KEY `k`(`u`))",
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "sql", "kind", "has_table"),
+    [
+        ("t", "ALTER TABLE `t` ADD COLUMN `c` INT", "ALTER", True),
+        ("t", "ALTER TABLE `t` DROP COLUMN `at`", "ALTER", True),
+        ("t", "ALTER TABLE `t` DROP INDEX `k`", "DROP", True),
+        ("t", "ALTER TABLE `t` DROP PRIMARY KEY", "ALTER", True),
+        ("t", "ALTER TABLE `t` DROP INDEX `k`, ADD COLUMN `c` INT", "ALTER", True),
+        ("t", "ALTER TABLE `t` DROP FOREIGN KEY `f`", "ALTER", True),
+        ("t", "ALTER TABLE `t` REMOVE TTL", "ALTER", True),
+        ("t", "RECOVER TABLE `t`", "CREATE", True),
+        ("t", "DROP TABLE `d`.`t`", "DROP", False),
+        ("t", "TRUNCATE TABLE `t`", None, False),
+        ("", "DROP DATABASE `d`", None, False),
+        ("", "ALTER DATABASE `d` CHARACTER SET utf8mb4", None, False),
+        ("s", "CREATE SEQUENCE `s`", None, False),
+        ("t", "no statement at all", None, False),
+        ("other", "ALTER TABLE `other` ADD COLUMN `c` INT", None, False),
+    ],
+)
+def test_table_changes(table: str, sql: str, kind: str | None, has_table: bool) -> None:
+    made = changes(ONE, (table, sql))[-1]
+    assert (made["ddl"], made["databaseName"], made["source"]["table"]) == (sql, "d", table)
+    assert [change["type"] for change in made["tableChanges"]] == ([] if kind is None else [kind])
+    assert all((change["table"] is not None) is has_table for change in made["tableChanges"])
+
+
+def columns_of(payload: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {column["name"]: column for column in payload["tableChanges"][0]["table"]["columns"]}
+
+
+def test_columns_that_the_statement_does_not_define_are_shown_as_tidb_keeps_them() -> None:
+    created, altered = changes(ONE, ("t", "ALTER TABLE `t` ADD COLUMN `c` DATETIME COMMENT 'new'"))
+    assert [(columns_of(created)[name]["length"], columns_of(created)[name]["comment"]) for name in ("id", "at", "y")] == [
+        (None, None)
+    ] * 3
+    assert [(columns_of(altered)[name]["length"], columns_of(altered)[name]["comment"]) for name in ("id", "at", "y", "c")] == [
+        (None, "key"), (0, None), (4, None), (None, None),
+    ]  # fmt: skip
+
+
+def test_several_tables_in_one_statement() -> None:
+    *_, first, second = changes(ONE, ("t", "DROP TABLE `t`, `u`"))
+    assert [payload["ddl"] for payload in (first, second)] == ["DROP TABLE `d`.`t`", "DROP TABLE `d`.`u`"]
+    assert [payload["tableChanges"][0]["id"] for payload in (first, second)] == ['"d"."t"', '"d"."u"']
+
+
+def test_a_rename_has_both_names() -> None:
+    made = changes(ONE, ("t2", "RENAME TABLE `d`.`t` TO `d`.`t2`"))[-1]
+    assert made["tableChanges"][0]["id"] == '"d"."t","d"."t2"'
+    assert made["source"]["table"] == "t2"
+    assert made["tableChanges"][0]["table"]["primaryKeyColumnNames"] == ["id"]
+
+
+def test_an_exchanged_partition_names_the_other_table() -> None:
+    made = changes(ONE, ("t", "ALTER TABLE `d`.`p` EXCHANGE PARTITION `p0` WITH TABLE `d`.`t`"))[-1]
+    assert made["tableChanges"][0]["id"] == '"d"."p"'
+    assert made["source"]["table"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("CREATE VIEW `v` AS SELECT `id`,`name` FROM `t`", ("id", "name")),
+        ("CREATE VIEW `d`.`v` (`a`, `b``c`) AS SELECT 1, 2", ("a", "b`c")),
+        ("CREATE OR REPLACE VIEW v AS SELECT t.id AS x, `t`.`y` FROM t", ("x", "y")),
+        ("CREATE VIEW `v` AS SELECT * FROM `t`", None),
+        ("CREATE VIEW `v` AS SELECT COUNT(*) FROM `t`", None),
+        ("CREATE VIEW `v` AS TABLE `t`", None),
+    ],
+)
+def test_the_columns_of_a_view(sql: str, names: tuple[str, ...] | None) -> None:
+    assert view_columns(sql) == names
+    made = changes(("v", sql), ("v", "DROP VIEW `d`.`v`"))
+    shown = [[column["name"] for change in payload["tableChanges"] for column in change["table"]["columns"]] for payload in made]
+    assert shown == [list(names or ())] * 2
+    assert [change["type"] for payload in made for change in payload["tableChanges"]] == (["CREATE", "DROP"] if names else [])
