@@ -86,11 +86,11 @@ class Translator:
         if gate is not None:
             events, gate = gate.after(events, record)
         out: list[ProducerRecord] = []
-        mark = f"{record.topic}/{record.partition}/{record.offset}/"
         for topic, partitions, group in self._router.group(events, record):
             for payload in self._encoder.encode(group, record, lossy):
                 for partition in partitions:
-                    headers: tuple[Header, ...] = ((SOURCE_HEADER, f"{mark}{len(out)}".encode()),)
+                    mark = f"{record.topic}/{record.partition}/{record.offset}/{len(out)}".encode()
+                    headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
                     if record.headers:
                         headers = record.headers + headers
                     out.append(

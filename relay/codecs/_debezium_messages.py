@@ -37,9 +37,16 @@ _OPENINGS: Final = {
     Op.READ: b',"transaction":null,"op":"c","before":null,"after":',
     Op.DELETE: b',"transaction":null,"op":"d","after":null,"before":',
 }
-_UPDATE_WITH_BEFORE: Final = b',"transaction":null,"op":"u","before":'
+_BOTH: Final = b',"transaction":null,"op":"u",'
 
 Row = dict[str, Any]
+
+
+class _Both(msgspec.Struct, gc=False):
+    """Both images of an UPDATE, which are printed together and without the brackets around them."""
+
+    before: Row
+    after: Row
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -121,25 +128,30 @@ class Messages:
         """
         plan, before, after = written.plan, written.before, written.after
         row: Row = (after if after is not None else before) or {}
-        is_whole = len(row) == plan.width and start_ts is None
-        text, opening = _print(row), _OPENINGS[op]
+        is_whole, tail, opening = len(row) == plan.width, self._tail, _OPENINGS[op]
         if before is not None and after is not None:
             is_whole = is_whole and len(before) == plan.width
-            text = b'%b,"after":%b' % (_print(before), text)
-            opening = _UPDATE_WITH_BEFORE
+            text, opening = _print(_Both(before, after)), _BOTH
+        else:
+            text = _print(row)
         if b"\\" in text:
             text = _with_long_escapes(text)
-        start = b"" if start_ts is None else b',"start_ts":%d' % start_ts
+        if start_ts is not None:
+            is_whole, tail = False, b',"start_ts":%d%b' % (start_ts, tail)
         end = plan.end if is_whole else self._end(plan, before, after, has_start=start_ts is not None)
-        ts_ms, commit_ts, emitted_ms = times
-        value = b"%b%d%b%d%b%b%d%b%b%b" % (
-            self._row_head, ts_ms, plan.middle, commit_ts, start, self._tail, emitted_ms, opening, text, end
-        )  # fmt: skip
+        if opening is _BOTH:
+            text, end = text[1:], end[1:]
+        value = b"%b%d%b%d%b%d%b%b%b" % (self._row_head, times[0], plan.middle, times[1], tail, times[2], opening, text, end)
+        return Payload(self._row_key(plan, row), value)
+
+    def _row_key(self, plan: RowPlan, row: Row) -> bytes:
         if len(plan.key) == 1 and plan.key[0] in row:
             key = _print(row[plan.key[0]])
-            return Payload(b"%b%b%b" % (plan.key_start, _with_long_escapes(key), plan.key_end), value)
+            if b"\\" in key:
+                key = _with_long_escapes(key)
+            return plan.key_start + key + plan.key_end
         key = printed({name: row[name] for name in plan.key if name in row})
-        return Payload(b'{"payload":%b%b' % (key, plan.key_end[1:]), value)
+        return b'{"payload":%b%b' % (key, plan.key_end[1:])
 
     def _end(self, plan: RowPlan, before: Row | None, after: Row | None, *, has_start: bool) -> bytes:
         """The end of a message that is not like the others: its block lists the columns that are there.

@@ -25,7 +25,6 @@ from relay.codecs._debezium_schema import SaidColumn, agrees, guessed_type, read
 from relay.codecs._debezium_values import (
     date_text,
     datetime_text,
-    read_base64,
     read_bits,
     read_enum,
     read_set,
@@ -36,6 +35,7 @@ from relay.codecs._debezium_values import (
 )
 from relay.codecs._debezium_wire import key_names, key_of
 from relay.codecs._debezium_writers import ValueWriter
+from relay.codecs._json import read_base64
 from relay.codecs._rows import PartNames, Read, RowReader, WireImages
 from relay.errors import Malformed
 from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, Rows, TableId, TableSchema

@@ -7,6 +7,7 @@ where text is the rule, a byte order mark; every number's digits are kept as tex
 
 from __future__ import annotations
 
+import binascii
 import json
 import math
 from collections.abc import Callable
@@ -67,6 +68,15 @@ def go_number(value: float) -> int | float | msgspec.Raw:
 _EXACT: Final = float(1 << 53)
 _PRINTED_ALIKE: Final = 1e-5
 _NEGATIVE_ZERO: Final = msgspec.Raw(b"-0")
+
+
+def read_base64(text: str) -> bytes:
+    """Standard base64 with padding. Raises ValueError."""
+    try:
+        # Each is the faster one in its place.
+        return binascii.a2b_base64(text, strict_mode=True) if len(text) < 128 else msgspec.convert(text, bytes)
+    except (ValueError, msgspec.ValidationError):
+        raise ValueError("not base64") from None
 
 
 class Number(str):

@@ -21,7 +21,9 @@ VERSION: Final = (1).to_bytes(8, "big")
 #: The value of a resolved event: one segment of no bytes. The manual says "None"; every release writes these eight.
 NO_VALUE: Final = bytes(8)
 #: The version and the length of the first segment, as they begin a key.
-_HEAD: Final = struct.Struct(">qq")
+_head: Final = struct.Struct(">qq").unpack_from
+_length: Final = struct.Struct(">q").unpack_from
+_HEAD_BYTES: Final = 16
 #: What a segment costs beside its bytes.
 LENGTH_BYTES: Final = 8
 
@@ -33,14 +35,9 @@ def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]
     UnsupportedMessage (a version other than 1).
     """
     key, value = key or b"", value or b""
-    end = len(key)
+    end, size = len(key), len(value)
     # One event a message is what most producers are set to.
-    if (
-        end > _HEAD.size
-        and value
-        and _HEAD.unpack_from(key) == (1, end - 16)
-        and int.from_bytes(value[:8], "big") == len(value) - 8
-    ):
+    if end > _HEAD_BYTES and size > LENGTH_BYTES and _head(key) == (1, end - 16) and _length(value) == (size - 8,):
         return [(key[16:], value[8:])]
     if end < LENGTH_BYTES:
         raise _no_key(value)

@@ -284,7 +284,10 @@ class _General:
         place = {column.name: at for at, column in enumerate(schema.columns)}
         names = sorted(said, key=place.__getitem__)
         types = [schema.columns[place[name]].type for name in names]
-        reads = [read_of(type_, self._zone, is_legacy=said[name][1] is None) for name, type_ in zip(names, types, strict=True)]
+        reads = [
+            read_of(type_, self._zone, said[name][0], is_legacy=said[name][1] is None)
+            for name, type_ in zip(names, types, strict=True)
+        ]
         reader = RowReader(NAME, schema, [place[name] for name in names], reads, _PARTS, known=self._known)
         made = _Shape(reader, said)
         table.shapes = [made, *table.shapes[: _CACHED_SHAPES - 1]]

@@ -9,7 +9,6 @@ Source: PingCAP "TiCDC Open Protocol", column type code and bit flags; pingcap/t
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import re
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from datetime import UTC, tzinfo
 from types import NoneType
 from typing import Any, Final
 
-from relay.codecs._json import go_number
+from relay.codecs._json import go_number, read_base64
 from relay.codecs._rows import Read, Write
 from relay.model import Column, ColumnType, Generated, TableSchema
 from relay.mysql import numbers, temporal
@@ -35,6 +34,7 @@ _CODES: Final = {
     "longtext": 251, "longblob": 251, "text": 252, "blob": 252, "char": 254, "binary": 254,
 }  # fmt: skip
 _VARCHAR, _LONG_BLOB, _NULL, _GEOMETRY = 15, 251, 6, 255
+_NEW_DATE: Final = 14
 #: Codes that MySQL has and TiDB never sends, by the code that means the same: NEWDATE is DATE, VAR_STRING is VARCHAR.
 _SAME: Final = {14: 10, 253: 15}
 _BASES: Final = {code: base for base, code in reversed(_CODES.items())}
@@ -129,12 +129,14 @@ def is_wide(column_type: ColumnType) -> bool:
     return column_type.base in _WIDE
 
 
-def read_of(column_type: ColumnType, zone: tzinfo, *, is_legacy: bool = False) -> Read | None:
-    """How to read the column's wire value, which has `wire_type` already.
+def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool = False) -> Read | None:
+    """How to read the column's wire value, which has `wire_type` already, given the message's type code.
 
     `is_legacy`: without flags (TiCDC v4.0.0 to v4.0.4), where strings are base64 too.
     """
     base = column_type.base
+    if code == _NEW_DATE:
+        return read_new_date
     if base in _STRINGLIKE:
         return _read_legacy_text if is_legacy else _STRINGLIKE[base]
     if base in CHARS:
@@ -158,8 +160,8 @@ def _read_float(value: float) -> float:
     return value if -10_000 < value < 10_000 and (value * 1000).is_integer() else numbers.shortest_float32(value)
 
 
-def _read_date(text: str) -> str:
-    """A date; NEWDATE may come with a time of zero."""
+def read_new_date(text: str) -> str:
+    """A date of type NEWDATE, which may come with a time of zero. Raises ValueError."""
     return temporal.read_date(text[:10] if text[10:].strip(" 0:.") == "" else text)
 
 
@@ -171,14 +173,6 @@ def read_vector(text: str) -> str:
 
 
 _VECTOR: Final = re.compile(r"\[(?:[-+.0-9eE]+(?:, ?[-+.0-9eE]+)*)?\]", re.ASCII).fullmatch
-
-
-def read_base64(text: str) -> bytes:
-    """Standard base64 with padding. Raises ValueError."""
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("not base64") from None
 
 
 def read_base64_text(text: str) -> str:
@@ -211,10 +205,9 @@ def read_quoted(text: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError:
         raise ValueError("a lone surrogate") from None
-    return data if _PLAIN(data) else _QUOTED.sub(_unquoted, data)
-
-
-_PLAIN: Final = re.compile(rb'[^"\\\n]*').fullmatch
+    if b"\\" not in data and b'"' not in data and b"\n" not in data:
+        return data
+    return _QUOTED.sub(_unquoted, data)
 
 
 def _unquoted(match: re.Match[bytes]) -> bytes:
@@ -237,7 +230,7 @@ _STRINGLIKE: Final[dict[str, Read | None]] = {"varchar": None, "char": None, "va
 _READS: Final[dict[str, Read]] = {
     "float": _read_float,
     "decimal": numbers.read_decimal,
-    "date": _read_date,
+    "date": temporal.read_date,
     "datetime": temporal.read_datetime,
     "time": temporal.read_time,
     "vector": read_vector,
