@@ -205,9 +205,18 @@ def read_quoted(text: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError:
         raise ValueError("a lone surrogate") from None
-    if b"\\" not in data and b'"' not in data and b"\n" not in data:
-        return data
-    return _QUOTED.sub(_unquoted, data)
+    end = len(data)
+    while data.endswith(_ZERO, 0, end):  # BINARY(n) is padded with zero bytes
+        end -= len(_ZERO)
+    if data.endswith(b"\\", 0, end):  # which the first of them may only look like
+        end = len(data)
+    body = data[:end]
+    if b"\\" in body or b'"' in body or b"\n" in body:
+        body = _QUOTED.sub(_unquoted, body)
+    return body + bytes((len(data) - end) // len(_ZERO))
+
+
+_ZERO: Final = rb"\x00"
 
 
 def _unquoted(match: re.Match[bytes]) -> bytes:
