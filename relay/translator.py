@@ -98,9 +98,12 @@ class Translator:
                     )
         if lossy:
             self._count(lossy)
+        counts = self._events
         for event in events:
-            self._events[event.op if isinstance(event, RowChange) else type(event)] += 1
-        self.catalog, self._gate, self._provided = catalog, gate, {}
+            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
+        self.catalog, self._gate = catalog, gate
+        if self._provided:
+            self._provided = {}
         return out
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
