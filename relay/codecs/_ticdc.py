@@ -52,7 +52,10 @@ def full_type_text(column_type: ColumnType) -> str:
 
 
 def changes_key(change: Event) -> TypeGuard[RowChange]:
-    """Whether this is an UPDATE that changes its handle key or another unique key that cannot be NULL."""
+    """Whether this is an UPDATE that changes a column of its primary key or of any unique key, also of one that may be NULL.
+
+    The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc pkg/common/event, 2026-08).
+    """
     if not isinstance(change, RowChange) or change.op is not Op.UPDATE or change.before is None or change.after is None:
         return False
     names = {name for key in _identifying_keys(change.schema) for name in key}
@@ -61,9 +64,8 @@ def changes_key(change: Event) -> TypeGuard[RowChange]:
 
 
 def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
-    not_null = {column.name for column in schema.columns if column.nullable is False}
     yield schema.primary_key or ()
-    yield from (key.columns for key in schema.unique_keys if not_null.issuperset(key.columns))
+    yield from (key.columns for key in schema.unique_keys)
 
 
 def split_update(change: RowChange) -> list[Event]:

@@ -29,6 +29,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
         {"enable-tidb-extension": "true"},
         {"enable-tidb-extension": "true", "content-compatible": "true"},
     ),
+    "ticdc-debezium": ({"enable-tidb-extension": "true"},),
 }
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXAMPLE_KEY = re.compile(r"(?:# )?([a-z_]+) = ")

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import pytest
 from docs.generate import PARTS, ROOT, generated, pages
-from support import CANAL, TICDC, captured, translate
+from support import CANAL, OPEN, TICDC, captured, translate
 
 from relay import Translator, errors
 from relay.codecs._codec import Lossy
+from relay.codecs._open_frames import unframe
 from relay.config import load_config
 
 PAGES = pages()
@@ -107,8 +108,28 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
     assert ran.stdout.splitlines()[-1].startswith("Counter(")
 
 
+def documents(block: str) -> list[str]:
+    """The JSON documents of a block, each in its shortest form with the order of its members."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(block.rstrip()):
+        document, at = decoder.raw_decode(block, at + len(block[at:]) - len(block[at:].lstrip()))
+        found.append(json.dumps(document))
+    return found
+
+
+def test_the_second_flagship_messages_are_real() -> None:
+    """Key and value of a row in Open Protocol, and of what relay makes of it."""
+    *_, read, written = blocks(ROOT / "README.md", "json")
+    records = captured("ticdc/open-protocol/09_dml")[:FLAGSHIP_LINE]
+    (segments,) = unframe(records[-1].key, records[-1].value)
+    assert [json.dumps(json.loads(text)) for text in segments] == documents(read)
+    translator = Translator(OPEN, "ticdc-debezium", None, {"debezium-disable-schema": "true"})
+    *_, out = [made for record in records for made in translator.translate(record)]
+    assert [json.dumps(json.loads(text or b"")) for text in (out.key, out.value)] == documents(written)
+
+
 def test_the_flagship_messages_are_real() -> None:
-    read, written = (json.loads(block) for block in blocks(ROOT / "README.md", "json"))
+    read, written, *_ = (json.loads(documents(block)[0]) for block in blocks(ROOT / "README.md", "json"))
     records = captured(FLAGSHIP)[:FLAGSHIP_LINE]
     assert json.loads(records[-1].value or b"") == read
     out = translate(TICDC, CANAL, records)[-1]
