@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from relay.codecs._codec import Lossy
     from relay.errors import (
+        ClaimCheckMissing,
         CodecError,
         ConfigError,
         DecodeError,
         EncodeError,
         Malformed,
+        MessageTooLarge,
         NotRepresentable,
         RelayError,
         ServiceError,
+        StorageUnavailable,
         UnsupportedMessage,
     )
     from relay.model import (
@@ -56,6 +59,7 @@ __all__ = [
     "ABSENT",
     "Blob",
     "ClaimCheck",
+    "ClaimCheckMissing",
     "CodecError",
     "Column",
     "ColumnType",
@@ -71,6 +75,7 @@ __all__ = [
     "Index",
     "Lossy",
     "Malformed",
+    "MessageTooLarge",
     "Need",
     "NotRepresentable",
     "Op",
@@ -83,6 +88,7 @@ __all__ = [
     "ServiceError",
     "Source",
     "Storage",
+    "StorageUnavailable",
     "TableId",
     "TableSchema",
     "TransactionMark",
@@ -96,14 +102,17 @@ __all__ = [
 _HOMES = {
     "relay.codecs._codec": ("Lossy",),
     "relay.errors": (
+        "ClaimCheckMissing",
         "CodecError",
         "ConfigError",
         "DecodeError",
         "EncodeError",
         "Malformed",
+        "MessageTooLarge",
         "NotRepresentable",
         "RelayError",
         "ServiceError",
+        "StorageUnavailable",
         "UnsupportedMessage",
     ),
     "relay.model": (

@@ -10,18 +10,16 @@ Where a definition cannot be known (a table made by a query, an ALTER that does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from relay._statement_names import Names, renamed_by, subject_of, targets_of
 from relay.errors import DdlNotUnderstood
-from relay.model import Position, RenamedTable, SchemaChange, Source, TableId, TableSchema
+from relay.model import Position, SchemaChange, Source, TableId, TableSchema
 from relay.mysql.ddl import (
-    AlterDatabase,
     AlterTable,
     Change,
-    CreateDatabase,
     CreateTable,
     CreateTableAs,
     CreateTableLike,
@@ -29,13 +27,10 @@ from relay.mysql.ddl import (
     DropDatabase,
     DropTables,
     OtherChange,
-    OtherStatement,
     RecoverTable,
     RenameTables,
     RenameTo,
     Statement,
-    TableName,
-    TruncateTable,
     alter_table,
     define_table,
     read_ddl,
@@ -118,6 +113,12 @@ class Catalog(msgspec.Struct, frozen=True):
         history = self.histories.get(id.database, {}).get(id.table, ())
         return (history[0].at.commit_ts, history[0].schema) if history else (None, None)
 
+    def dropped(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
+        """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
+        history = self.histories.get(id.database, {}).get(id.table, ())
+        older = tuple(version for version in history if version.at.precedes(at))
+        return _recovered(older) if older and isinstance(older[0].effect, _Drop) else None
+
     def after(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
         """The definition after all statements up to this position, those at the position itself included."""
         history = self.histories.get(id.database, {}).get(id.table, ())
@@ -145,7 +146,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         statement = read_ddl(ddl, backslash_escapes=not restored)
     except DdlNotUnderstood:
         statement = Ddl((), ())
-    names = _Names(table, catalog)
+    names = Names(table, catalog.histories)
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
@@ -156,8 +157,8 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
             break
     else:
         catalog = writer.catalog()
-    targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in _targets(part, names)))
-    about = _about(table, targets, statement)
+    targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in targets_of(part, names)))
+    about = subject_of(table, targets, statement)
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -166,7 +167,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         source=source,
         emitted_at_ns=emitted_at_ns,
         targets=targets,
-        renamed=tuple(pair for part in statement.statements for pair in _renamed(part, names)),
+        renamed=tuple(pair for part in statement.statements for pair in renamed_by(part, names)),
         after=catalog.after(about, at) if about.table else None,
     )
     return catalog, event
@@ -180,66 +181,7 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
     return (at.offset, at.partition, at.topic, table.database, table.table, text)
 
 
-class _Names:
-    """Full names of the tables in a statement whose envelope names `table`."""
-
-    def __init__(self, table: TableId, catalog: Catalog) -> None:
-        self._table, self._catalog = table, catalog
-        self._folded = (table.database.lower(), table.table.lower())
-
-    def __call__(self, name: TableName) -> TableId:
-        """The full name. TiDB compares names without case, and the envelope has the one that rows will have.
-
-        A table that is known by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
-        """
-        found = name.within(self._table.database)
-        if found.table in self._catalog.histories.get(found.database, ()):
-            return found
-        return self._table if (found.database.lower(), found.table.lower()) == self._folded else found
-
-    def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
-        """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""
-        old = self._table if statement.table is None else self(statement.table)
-        return old, old if statement.new is None else self(statement.new)
-
-
-def _about(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
-    """The table of the event: the envelope's if the statement is about it; else the first target, else a database."""
-    if targets:
-        # Canal's envelope may have the old name of a rename, or `a,` out of a list of tables.
-        return table if table in targets else targets[0]
-    for part in statement.statements:
-        if isinstance(part, (CreateDatabase, DropDatabase, AlterDatabase)):
-            return TableId(part.database or table.database, "")
-    return table
-
-
-def _targets(statement: Statement, names: _Names) -> Iterator[TableId]:
-    match statement:
-        case DropTables(tables) | OtherStatement(_, tables):
-            yield from map(names, tables)
-        case RenameTables(pairs):
-            yield from (names(new) for _, new in pairs)
-        case AlterTable(table, changes):
-            yield from (names(change.new) for change in changes if isinstance(change, RenameTo))
-            if not any(isinstance(change, RenameTo) for change in changes):
-                yield names(table)
-            yield from (names(change.table) for change in changes if isinstance(change, OtherChange) and change.table)
-        case RecoverTable():
-            yield names.recovered(statement)[1]
-        case CreateTable() | CreateTableLike() | CreateTableAs() | TruncateTable():
-            yield names(statement.table)
-
-
-def _renamed(statement: Statement, names: _Names) -> Iterator[RenamedTable]:
-    if isinstance(statement, RenameTables):
-        yield from (RenamedTable(names(old), names(new)) for old, new in statement.pairs)
-    elif isinstance(statement, AlterTable):
-        old = names(statement.table)
-        yield from (RenamedTable(old, names(change.new)) for change in statement.changes if isinstance(change, RenameTo))
-
-
-def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
+def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
     """Record what a statement does. False if it cannot have happened here, and then nothing may be kept of it."""
     match statement:
         case CreateTable(table, changes, if_not_exists):
@@ -265,7 +207,7 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
     return True
 
 
-def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: _Names) -> bool:
+def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: Names) -> bool:
     shaping = tuple(change for change in changes if not isinstance(change, (OtherChange, RenameTo)))
     if shaping:
         writer.record(table, _Alter(shaping))

@@ -6,7 +6,8 @@
         except Need as need:
             translator.provide(need, storage.fetch(need))
 
-So the core waits for nothing. A `Need` is no error and no `RelayError`: nothing has changed when it is raised.
+So the core waits for nothing. `relay.storage.Storage.translate` is this loop. A `Need` is no error and no `RelayError`: nothing has
+changed when it is raised.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ class Need(Exception):
         super().__init__(name)
         self.name = name
 
+    def __str__(self) -> str:
+        return f"{self.name} is needed: fetch it, give it to Translator.provide, and call again"
+
 
 class ClaimCheck(Need):
     """An object in external storage that holds a message too large for Kafka.
@@ -30,3 +34,12 @@ class ClaimCheck(Need):
     def __init__(self, storage: str, name: str) -> None:
         super().__init__(name)
         self.storage = storage
+
+    def __str__(self) -> str:
+        return (
+            f"the claim-check object {self.name} is needed: call Storage().translate(translator, record), which fetches it, "
+            "or fetch it, give it to Translator.provide, and call again"
+        )
+
+    def __reduce__(self) -> tuple[type[ClaimCheck], tuple[str, str]]:
+        return type(self), (self.storage, self.name)

@@ -15,8 +15,9 @@ from urllib.parse import parse_qsl
 
 from relay.codecs._large_messages import object_location
 from relay.errors import ClaimCheckMissing, Problem, StorageUnavailable
+from relay.model import Event
 from relay.needs import ClaimCheck, Need
-from relay.records import Blob, ConsumerRecord
+from relay.records import Blob, ConsumerRecord, ProducerRecord
 from relay.translator import Translator
 
 if TYPE_CHECKING:
@@ -47,8 +48,15 @@ _EXTRAS: Final = {"s3": "s3", "gcs": "gcs", "az": "azure", "abfs": "azure", "abf
 class Storage:
     """Reads and writes objects; the file systems themselves are kept by fsspec."""
 
-    def answer(self, translator: Translator, call: Callable[[ConsumerRecord], T], record: ConsumerRecord) -> T:
-        """Call with the record, and again with what the call turned out to need. Raises like the call and like `fetch`."""
+    def translate(self, translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Translate a record, and fetch what it turns out to need. Raises like `Translator.translate` and `fetch`, but no Need."""
+        return self._answered(translator, translator.translate, record)
+
+    def inspect(self, translator: Translator, record: ConsumerRecord) -> list[Event]:
+        """Decode a record, and fetch what it turns out to need. Raises like `Translator.inspect` and `fetch`, but no Need."""
+        return self._answered(translator, translator.inspect, record)
+
+    def _answered(self, translator: Translator, call: Callable[[ConsumerRecord], T], record: ConsumerRecord) -> T:
         while True:
             try:
                 return call(record)
@@ -82,14 +90,21 @@ class Storage:
 
 
 def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the URIs of a translator's storages, which are not contacted."""
+    """What is wrong with the URIs of a translator's storages (`Translator.storages`), which are not contacted.
+
+    A target's folder must be absolute: messages repeat it, and their readers stand elsewhere.
+    """
     problems = []
     for side, uri in storages.items():
         path = f"{side}.option.claim-check-storage-uri"
+        scheme, folder, _ = _parts(uri)
+        if side == "to" and scheme == "file" and not folder.startswith("/"):
+            message = "is a relative path, which the readers of the messages cannot open"
+            problems.append(Problem(path, message, "give an absolute one, such as /srv/claim-checks"))
+            continue
         try:
             _open(uri)
         except ImportError:
-            scheme = _parts(uri)[0]
             hint = f"pip install 'relay-cdc[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else "install what fsspec needs for it"
             problems.append(Problem(path, f"the packages for {scheme}:// are not installed", hint))
         except _UnknownParameter as error:

@@ -13,7 +13,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs._codec import NOTES, Lossy, parse_options
+from relay.codecs._codec import NOTES, SIDES, Lossy, parse_options
 from relay.codecs._large_messages import LargeMessageOptions
 from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TransactionMark, Watermark
@@ -48,7 +48,7 @@ class Translator:
         for name, given, path in ((source, source_options, "from"), (target, target_options, "to")):
             try:
                 codec = codec_named(name, path)
-                parsed.append((codec, parse_options(codec, given or {}, f"{path}.option")))
+                parsed.append((codec, parse_options(codec, given or {}, f"{path}.option", SIDES[path])))
             except ConfigError as error:
                 problems += error.problems
         if len(parsed) > 1:
@@ -78,10 +78,9 @@ class Translator:
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may be repeated.
         """
-        if self._provided:
-            record = msgspec.structs.replace(record, blobs=self._provided)
         lossy: list[Lossy] = []
-        events, catalog = self._decoder.decode(record, self.catalog, lossy)
+        decode = self._decode_with_provided if self._provided else self._decoder.decode
+        events, catalog = decode(record, self.catalog, lossy)
         events, gate = self._encoder.prepare(events), self._gate
         if gate is not None:
             events, gate = gate.after(events, record)
@@ -102,24 +101,29 @@ class Translator:
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += 1
         self.catalog, self._gate = catalog, gate
-        if self._provided:
-            self._provided = {}
         return out
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and give its canonical events, without translating them. All or nothing, like `translate`."""
-        if self._provided:
-            record = msgspec.structs.replace(record, blobs=self._provided)
         lossy: list[Lossy] = []
-        events, self.catalog = self._decoder.decode(record, self.catalog, lossy)
-        self._provided = {}
+        decode = self._decode_with_provided if self._provided else self._decoder.decode
+        events, self.catalog = decode(record, self.catalog, lossy)
         for what in lossy:
             self._lossy[what] += 1
         return events
 
     def provide(self, need: Need, data: bytes) -> None:
-        """Give what a call asked for by raising `need`; it is kept until a record has been translated or inspected."""
+        """Give what a call asked for by raising `need`; it is for the next call only, and for those that raise further needs."""
         self._provided[need.name] = data
+
+    def _decode_with_provided(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        """Decode the record with what was provided beside the blobs that it came with."""
+        provided, self._provided = self._provided, {}
+        try:
+            return self._decoder.decode(msgspec.structs.replace(record, blobs={**provided, **(record.blobs or {})}), catalog, lossy)
+        except Need:
+            self._provided = provided
+            raise
 
     @property
     def events(self) -> Counter[str]:

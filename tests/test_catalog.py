@@ -240,6 +240,16 @@ def test_recover(stream: Stream, sql: str) -> None:
     assert change.after is not None
 
 
+def test_what_a_dropped_table_was(stream: Stream) -> None:
+    stream.ddl(10, "CREATE TABLE t (a INT)")
+    stream.ddl(20, "DROP TABLE t")
+    stream.ddl(30, "CREATE TABLE t (b INT)")
+    stream.ddl(40, "RENAME TABLE t TO u")
+    found = [stream.catalog.dropped(TableId("d", "t"), ts(at)) for at in (15, 20, 25, 35, 45)]
+    assert [schema and [column.name for column in schema.columns] for schema in found] == [None, None, ["a"], None, None]
+    assert stream.catalog.dropped(TableId("d", "other"), ts(25)) is None
+
+
 def test_late_statements_take_their_place(stream: Stream) -> None:
     stream.ddl(30, "ALTER TABLE t ADD COLUMN c INT AFTER b")
     stream.ddl(40, "RENAME TABLE t TO u")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import msgspec
 import pytest
 from support import CANAL, TICDC, record, row_message
 
@@ -98,21 +100,56 @@ def test_needs_are_answered_until_there_is_none() -> None:
     message = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"})
     translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
     with pytest.raises(ClaimCheckMissing):
-        Storage().answer(translator, translator.translate, record(message))
+        Storage().translate(translator, record(message))
     full = row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})
     Storage().store(Blob("memory://answers", NAME, record(full).value or b""))
-    (produced,) = Storage().answer(translator, translator.translate, record(message))
+    (produced,) = Storage().translate(translator, record(message))
     assert b'"a":"x"' in (produced.value or b"")
-    (event,) = Storage().answer(translator, translator.inspect, record(message))
+    (event,) = Storage().inspect(translator, record(message))
     assert event.source.commit_ts == 7
+
+
+def test_a_need_says_what_to_do_and_no_secret() -> None:
+    need = ClaimCheck("s3://user:secret@bucket/x?access-key=secret", NAME)
+    assert str(need) == (
+        f"the claim-check object {NAME} is needed: call Storage().translate(translator, record), which fetches it, "
+        "or fetch it, give it to Translator.provide, and call again"
+    )
+    assert str(Need("schema 7")) == "schema 7 is needed: fetch it, give it to Translator.provide, and call again"
+    assert "secret" not in repr(need)
+    copied = pickle.loads(pickle.dumps(need))  # noqa: S301  # its own
+    assert (copied.storage, copied.name, str(copied)) == (need.storage, NAME, str(need))
+
+
+def test_what_is_provided_stands_beside_the_callers_own_blobs() -> None:
+    claim = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"})
+    full = record(row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})).value or b""
+    other = "00000000-0000-0000-0000-000000000000.json"
+    translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
+    given = msgspec.structs.replace(record(claim), blobs={NAME: full})
+    for call in (translator.translate, translator.inspect):
+        translator.provide(ClaimCheck("memory://answers", other), b"unused")
+        assert len(call(given)) == 1
+        translator.provide(ClaimCheck("memory://answers", NAME), full)
+        assert len(call(msgspec.structs.replace(record(claim), blobs={other: b"unused"}))) == 1
 
 
 # ---------------------------------------------------------------- URIs
 
 
-@pytest.mark.parametrize("uri", ["/objects", "objects", "file:///objects", "memory://x"])
+@pytest.mark.parametrize("uri", ["/objects", "file:///objects", "memory://x"])
 def test_uris_that_are_fine(uri: str) -> None:
     assert storage_problems({"from": uri, "to": uri}) == []
+
+
+@pytest.mark.parametrize("uri", ["objects", "./objects", "~/objects", "file://objects", "local://objects"])
+def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
+    assert storage_problems({"from": uri}) == []
+    (problem,) = storage_problems({"to": uri})
+    assert str(problem) == (
+        "to.option.claim-check-storage-uri: is a relative path, which the readers of the messages cannot open "
+        "(give an absolute one, such as /srv/claim-checks)"
+    )
 
 
 @pytest.mark.parametrize(

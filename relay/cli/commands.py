@@ -73,7 +73,7 @@ def _relay(
     ] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Translate change events between the formats of TiCDC and Canal: in files, or as a relay in Kafka.
+    """Translate change events from one CDC format into another: in files, or as a relay in Kafka.
 
     [bold]relay demo[/bold] shows it at work; [bold]relay COMMAND --help[/bold] explains a command with an example.
     """
@@ -148,8 +148,8 @@ def _inspect(
 ) -> None:
     """Show the change events in a file, value by value, as relay understands them.
 
-    A column is shown as a value, as NULL, or as ABSENT where the message does not say; \\* marks a changed column. Text stands in
-    quotes, binary as X'00FF'; times of TIMESTAMP columns are UTC.
+    A column is shown as a value, as NULL, or as ABSENT where the message does not say; an asterisk marks a changed column.
+    Text stands in quotes, binary as X'00FF'; times of TIMESTAMP columns are UTC.
 
     With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are JSON's own, a decimal is
     {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.

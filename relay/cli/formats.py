@@ -15,7 +15,8 @@ import typer
 
 from relay.cli.arguments import key_values
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs._codec import Before, Carries, Codec, Options, parse_options
+from relay.codecs._codec import SIDES, Before, Carries, Codec, Options, parse_options, side_of
+from relay.codecs._large_messages import Handling, LargeMessageOptions
 from relay.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _LOST = {
     "start_ts": "the start ts of TiDB",
     "gtid": "the GTID of the transaction",
     "binlog_position": "the binlog file and position",
+    "source_name": "the name of the source (TiCDC's cluster id)",
+    "snapshot": "that a row was read from a table and not from the log",
     "row_key": "the row key of TiKV",
     "physical_partition": "the table id of a partition (`ptn`)",
     "transaction_marks": "BEGIN and END of transactions",
@@ -49,11 +52,12 @@ _HAS_BEFORE = frozenset({Before.FULL, Before.CHANGED})
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option of a protocol, as the user writes it."""
+    """One option of a protocol, as the user writes it. `side`: `source`, `target` or `both`."""
 
     name: str
     type: str
     default: str
+    side: str
     description: str
 
 
@@ -74,7 +78,7 @@ def formats(
     if problems:
         raise ConfigError(problems)
     if from_side is not None and to_side is not None:
-        lost = losses(from_side[0].finds, to_side[0].carries(to_side[1]))
+        lost = losses(from_side[0].finds, to_side[0].carries(to_side[1])) + _large_row_losses(to_side[1])
         _print_route(from_side[0].name, to_side[0].name, lost, as_json=as_json)
         return
     chosen = from_side or to_side
@@ -94,10 +98,13 @@ def _side(name: str | None, texts: Sequence[str], side: str, problems: list[Prob
         return None
     try:
         codec = codec_named(name, side)
-        return codec, parse_options(codec, options, f"{side}.option")
+        parsed = parse_options(codec, options, f"{side}.option", SIDES[side])
     except ConfigError as error:
         problems += error.problems
         return None
+    if side == "to":
+        problems += [problem._replace(path=f"to.option.{problem.path}") for problem in parsed.writing_problems()]
+    return codec, parsed
 
 
 def losses(source: Carries, target: Carries) -> list[Loss]:
@@ -109,10 +116,23 @@ def losses(source: Carries, target: Carries) -> list[Loss]:
     return lost + [Loss(name, words) for name, words in _LOST.items() if given[name] and not taken[name]]
 
 
+def _large_row_losses(options: Options) -> list[Loss]:
+    """Name what these target options leave out of rows above the limit."""
+    if isinstance(options, LargeMessageOptions) and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY:
+        return [Loss("large_rows", "of a row above max-message-bytes, the columns other than its handle key")]
+    return []
+
+
 def options_of(codec: Codec) -> list[Option]:
     """List a codec's options with type, default and description, from the fields of its `Options`."""
     return [
-        Option(field.encode_name, _type_name(field.type), _text(field.default), _description(field.type))
+        Option(
+            field.encode_name,
+            _type_name(field.type),
+            _text(field.default),
+            side_of(field.type) or "both",
+            _description(field.type),
+        )
         for field in msgspec.structs.fields(codec.options)
     ]
 
@@ -155,10 +175,10 @@ def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
     console = _console()
     for codec in codecs:
         table = Table(title=f"[bold]{codec.name}[/bold]  {escape(codec.title)}", title_justify="left", box=box.SIMPLE_HEAD)
-        for heading in ("option", "type", "default", "meaning"):
+        for heading in ("option", "type", "default", "side", "meaning"):
             table.add_column(heading, overflow="fold")
         for option in options_of(codec):
-            table.add_row(*(escape(text) for text in (option.name, option.type, option.default, option.description)))
+            table.add_row(*(escape(text) for text in msgspec.structs.astuple(option)))
         console.print(table)
     if carries is not None:
         console.print("With these options it carries:")

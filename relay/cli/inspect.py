@@ -32,7 +32,7 @@ def inspect(source: str, options: Sequence[str], input_name: str, input_format: 
         reader = RecordReader(opened.stream, opened.name, input_format)
         for record in reader:
             try:
-                for event in storage.answer(translator, translator.inspect, record):
+                for event in storage.inspect(translator, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
             except (CodecError, ClaimCheckMissing) as error:
                 error.add_note(f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})")

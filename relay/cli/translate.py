@@ -136,7 +136,7 @@ class _Run:
 
     def _one(self, record: ConsumerRecord) -> None:
         try:
-            translated = self._storage.answer(self._translator, self._translator.translate, record)
+            translated = self._storage.translate(self._translator, record)
         except (CodecError, ClaimCheckMissing) as error:
             error.add_note(self._where(record))
             if self._on_error is OnError.STOP:

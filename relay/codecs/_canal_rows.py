@@ -15,6 +15,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs._canal import Cells, Message, position, sql_types
 from relay.codecs._codec import Lossy
+from relay.codecs._rows import KeptImages, Table, Tables
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -27,17 +28,14 @@ from relay.model import (
     Position,
     Row,
     RowChange,
-    Rows,
     Source,
     TableId,
     TableSchema,
 )
-from relay.mysql.types import INTEGER_BITS, parse_type
+from relay.mysql.types import INTEGER_BITS, has_parameters, parse_type
 from relay.mysql.values import Read, TextStyle, reader
 from relay.records import ConsumerRecord
 
-#: A bound on what a cache of table versions may hold, for sources that create tables without end.
-_CACHED_TABLES: Final = 10_000
 #: Shapes of one table's messages that are kept ready: full rows, deletes with the key alone, minimal row images.
 _CACHED_SHAPES: Final = 64
 #: Member orders of one table's `mysqlType` that are remembered.
@@ -99,6 +97,8 @@ class RowReader:
         #: What encoders (`relay.codecs._canal_writers`) have compiled for these rows; it lives and dies with the reader.
         self.plans: dict[object, object] = {}
         self.schema, self.is_guessed = resolved
+        #: Whether the message tells parameters of types (`varchar(20)`), so that a target without them loses something.
+        self.says_parameters = any(map(has_parameters, wire.types()))
         columns = self.schema.columns
         place = {column.name: at for at, column in enumerate(columns)}
         self.places = tuple(place[name] for name in wire.names)
@@ -120,7 +120,7 @@ class RowReader:
         return tuple(row)
 
 
-class TextImages(msgspec.Struct, frozen=True, eq=False, gc=False):
+class TextImages(KeptImages, frozen=True, eq=False, gc=False):
     """A change's images as the text that came: the message's own `data` (`cells`) and `old` (None if it does not say)."""
 
     reader: RowReader
@@ -142,20 +142,6 @@ class TextImages(msgspec.Struct, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.op is _DELETE else self.reader.row(self.cells, f"data[{self.index}]")
-
-    def __eq__(self, other: object) -> bool:
-        if not hasattr(other, "before") or not hasattr(other, "after"):
-            return NotImplemented
-        return bool(self.before == other.before and self.after == other.after)
-
-    def __hash__(self) -> int:
-        return hash((self.before, self.after))
-
-    def __repr__(self) -> str:
-        return repr(Rows(self.before, self.after))
-
-    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
-        return Rows, (self.before, self.after)
 
 
 def resolve(wire: WireTable, known: TableSchema | None, codes: dict[str, int]) -> tuple[TableSchema, bool]:
@@ -213,13 +199,13 @@ class RowReaders:
 
     def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
         self._protocol, self._style, self._custom_of = protocol, style, custom_of
-        self._tables: dict[tuple[str | None, str | None], _Table] = {}
+        self._tables = Tables(_Table)
 
     def changes(
         self, message: Message, op: Op, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
-        table = self._tables.get((message.database, message.table)) or self._add(message)
+        table = self._tables[message.database, message.table]
         types, pk_names, commit_ts = bytes(message.mysql_type), message.pk_names, source.commit_ts
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
@@ -244,31 +230,18 @@ class RowReaders:
         types = table.types(self._protocol, bytes(message.mysql_type))
         known = catalog.table(table.id, at)
         wire = WireTable(table.id, names, types, message.pk_names)
-        for found in table.readers:
+        for found in table.kept:
             if found.known is known and found.wire == wire:
                 return found
         resolved = resolve(wire, known, sql_types(message))
         made = RowReader(self._protocol, self._style, wire, known, resolved, self._custom_of(message, types or {}))
-        table.readers = [made, *table.readers[: _CACHED_SHAPES - 1]]
+        table.keep(made, _CACHED_SHAPES)
         return made
 
-    def _add(self, message: Message) -> _Table:
-        if len(self._tables) >= _CACHED_TABLES:
-            self._tables.clear()
-        table = _Table(TableId(message.database or "", message.table or ""))
-        self._tables[message.database, message.table] = table
-        return table
 
-
-class _Table:
-    """A table's name, made once, the readers of its messages (the newest first), and what the catalogue said last."""
-
-    def __init__(self, table: TableId) -> None:
-        self.id = table
-        self.readers: list[RowReader] = []
-        self._catalog: Catalog | None = None
-        self._newest_commit_ts: int | None = None
-        self._newest: TableSchema | None = None
+class _Table(Table[RowReader]):
+    def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
+        super().__init__(id)
         self._types: dict[bytes, Types] = {}
 
     def types(self, protocol: str, text: bytes) -> Types:
@@ -293,15 +266,12 @@ class _Table:
         self, catalog: Catalog, commit_ts: int | None, types: bytes, pk_names: list[str] | None, names: tuple[str, ...]
     ) -> RowReader | None:
         """The reader for a row that is newer than all DDL of its table, as most are, and of a shape met lately; else None."""
-        if catalog is not self._catalog:
-            self._catalog = catalog
-            self._newest_commit_ts, self._newest = catalog.newest(self.id)
-        if commit_ts is None or self._newest_commit_ts is None or commit_ts <= self._newest_commit_ts:
+        if not self.is_newest(catalog, commit_ts):
             return None
         said = self._types.get(types, _UNKNOWN)
-        for found in self.readers:
+        for found in self.kept:
             wire = found.wire
-            if found.known is self._newest and names == wire.names and said is wire.mysql_type and pk_names == wire.pk_names:
+            if found.known is self.newest and names == wire.names and said is wire.mysql_type and pk_names == wire.pk_names:
                 return found
         return None
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from relay.codecs._canal import Cells
 from relay.codecs._canal_rows import RowReader, WireTable, resolve
 from relay.codecs._ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs._codec import Lossy
-from relay.errors import NotRepresentable
+from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle
 
@@ -43,40 +44,54 @@ class RowReaders:
 
     def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle) -> None:
         self._protocol, self._style, self._value_style = protocol, style, value_style
-        self._readers: dict[tuple[TableId, tuple[str, ...]], RowReader] = {}
+        self._readers: dict[tuple[TableId, tuple[str, ...], bool], RowReader] = {}
 
     def change(
         self, wire: WireTable, known: TableSchema | None, images: Images, source: Source, emitted_at_ns: int, lossy: list[Lossy]
     ) -> RowChange:
         """The canonical change; `known` is the catalogue's definition. Raises Malformed for text that its type does not allow."""
         reader = self._reader(wire, known)
-        if reader.is_guessed:
-            lossy.append(Lossy.SCHEMA_GUESSED)
         given = [image for image in (images.new, images.old) if image is not None]
         if reader.is_partial or any(len(image) < len(wire.names) for image in given):
             lossy.append(Lossy.COLUMNS_ABSENT)
+        try:
+            rows = _rows(reader, images)
+        except Malformed:
+            # It may be a label that the definition does not have, which then is out of date. Text that is wrong stays wrong.
+            reader = self._reader(wire, known, has_members=False)
+            rows = _rows(reader, images)
+        if reader.is_guessed:
+            lossy.append(Lossy.SCHEMA_GUESSED)
         if images.op is Op.UPDATE and images.old is None:
             lossy.append(Lossy.BEFORE_UNKNOWN)
-        before = None if images.old is None else reader.row(images.old, images.old_path)
-        after = None if images.new is None else reader.row(images.new, images.new_path)
-        return RowChange(images.op, reader.schema, Rows(before, after), source, emitted_at_ns)
+        return RowChange(images.op, reader.schema, rows, source, emitted_at_ns)
 
-    def _reader(self, wire: WireTable, known: TableSchema | None) -> RowReader:
-        found = self._readers.get((wire.id, wire.names))
+    def _reader(self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True) -> RowReader:
+        """The reader for these columns; without members of ENUM and SET labels stay as they came."""
+        key = wire.id, wire.names, has_members
+        found = self._readers.get(key)
         if found is None or found.known is not known or found.wire != wire:
             if len(self._readers) >= _CACHED:
                 self._readers.clear()
-            found = self._readers[wire.id, wire.names] = self._compile(wire, known)
+            found = self._readers[key] = self._compile(wire, known, has_members=has_members)
         return found
 
-    def _compile(self, wire: WireTable, known: TableSchema | None) -> RowReader:
+    def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> RowReader:
         schema, is_guessed = resolve(wire, known, {})
+        if not has_members:
+            columns = tuple(replace(column, type=replace(column.type, members=None)) for column in schema.columns)
+            schema, is_guessed = replace(schema, columns=columns, complete=False), True
         custom: dict[str, Read] = {}
         for column in schema.columns:
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
                 custom[column.name] = read
         return RowReader(self._protocol, self._style, wire, known, (schema, is_guessed), custom)
+
+
+def _rows(reader: RowReader, images: Images) -> Rows:
+    before = None if images.old is None else reader.row(images.old, images.old_path)
+    return Rows(before, None if images.new is None else reader.row(images.new, images.new_path))
 
 
 class RowWriter:

@@ -11,8 +11,6 @@ time.precision.mode=adaptive_time_microseconds, which are the defaults.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import functools
 import re
 from collections.abc import Callable
@@ -20,6 +18,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
+from relay.codecs._json import read_base64
+from relay.codecs._members import enum_numbers, read_enum, read_set, set_numbers, set_text
 from relay.model import ColumnType, Value
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle, Write, reader, writer
@@ -39,7 +39,9 @@ _LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueStyle) -> Read | None:
     """How to read this column's text; None if the text is the value."""
     if column_type.members is not None:
-        return functools.partial(_read_enum if column_type.base == "enum" else _read_set, column_type.members)
+        if column_type.base == "enum":
+            return functools.partial(read_enum, enum_numbers(column_type.members))
+        return functools.partial(read_set, set_numbers(column_type.members))
     mysql = reader(column_type, style)
     if mysql is None or value_style == "mysql":
         return mysql
@@ -68,29 +70,6 @@ def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Rea
 # ---------------------------------------------------------------- ENUM and SET
 
 
-def _read_enum(members: tuple[str, ...], text: str) -> int:
-    """The index of a label. Digits are the index themselves, unless a member has that name."""
-    if text in members:
-        return members.index(text) + 1
-    return _member_number(text, len(members)) if text else 0
-
-
-def _read_set(members: tuple[str, ...], text: str) -> int:
-    """The bit map of labels. Digits are the bit map itself, unless a member has that name."""
-    labels = set(text.split(",")) if text else set()
-    if labels.issubset(members):
-        return sum(1 << members.index(label) for label in labels)
-    return _member_number(text, (1 << len(members)) - 1)
-
-
-def _member_number(text: str, largest: int) -> int:
-    # 20 digits hold every bit map of 64 members; int() refuses thousands of them with a message of its own.
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else -1
-    if not 0 <= number <= largest:
-        raise ValueError("neither a member of the type nor its number")
-    return number
-
-
 def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     """How to write this column's value; None if the value is the text. ENUM and SET are labels where the members are known."""
     if column_type.members is None:
@@ -112,7 +91,7 @@ def _set_text(members: tuple[str, ...], value: int | str) -> str:
         return value
     if not 0 <= value < 1 << len(members):
         return str(value)
-    return ",".join(label for bit, label in enumerate(members) if value >> bit & 1)
+    return set_text(members, value)
 
 
 # ---------------------------------------------------------------- Debezium's forms
@@ -189,6 +168,6 @@ def _read_binary(mysql: Read, text: str) -> Value:
 
 def _base64(text: str) -> bytes | None:
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+        return read_base64(text)
+    except ValueError:
         return None

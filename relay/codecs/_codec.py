@@ -11,7 +11,7 @@ import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -19,12 +19,12 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.errors import ConfigError, Problem
-from relay.model import Event, Heartbeat, TransactionMark, Watermark
+from relay.model import Event, Heartbeat, Source, TransactionMark, Watermark
 from relay.records import Blob, ConsumerRecord
 
 
 class Lossy(enum.StrEnum):
-    """What a route can lose; the label of `relay_lossy_conversions_total`."""
+    """What a route can lose: the names of the counters."""
 
     COMMIT_TS = "commit-ts"
     COMMIT_TS_SYNTHETIC = "commit-ts-synthetic"
@@ -38,6 +38,7 @@ class Lossy(enum.StrEnum):
     EXTRAS = "extras"
     SNAPSHOT = "snapshot"
     SCHEMA_GUESSED = "schema-guessed"
+    VALUE_GUESSED = "value-guessed"
     DDL_NOT_UNDERSTOOD = "ddl-not-understood"
     BEFORE_UNKNOWN = "before-unknown"
     COLUMNS_ABSENT = "columns-absent"
@@ -47,6 +48,7 @@ class Lossy(enum.StrEnum):
     INVALID_TEXT = "invalid-text"
     COLUMN_TYPE = "column-type"
     START_TS = "start-ts"
+    SOURCE_NAME = "source-name"
     EMPTY_ROW = "empty-row"
     DECIMAL_DIGITS = "decimal-digits"
     ZERO_DATE = "zero-date"
@@ -89,7 +91,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
 
     Values that most wires hold have the default True, facts that only some know the default False. `exact_decimals`: all digits of
     DECIMAL. `every_date`: zero dates, dates that are not in the calendar, years below 100. `null_beside_default`: NULL in a column
-    that has a default. `physical_partition`: the table id of a partitioned table's partition.
+    that has a default. `source_name`: the name of the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and
+    not from the log. `physical_partition`: the table id of a partitioned table's partition.
     """
 
     before: Before
@@ -107,9 +110,44 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     start_ts: bool = False
     gtid: bool
     binlog_position: bool = False
+    source_name: bool = False
+    snapshot: bool = False
     row_key: bool = False
     physical_partition: bool = False
     transaction_marks: bool = False
+
+
+def source_losses(carries: Carries, source_name: str | None = None) -> Callable[[Source, list[Lossy]], None]:
+    """How a target counts what it loses of an event's `Source`. `source_name`: the one that it writes, if it writes one."""
+    keeps_commit_ts, keeps_row_key, keeps_snapshot = carries.commit_ts, carries.row_key, carries.snapshot
+    may_keep = {"ptn"} if carries.physical_partition else set()
+
+    def count(source: Source, lossy: list[Lossy]) -> None:
+        if source.commit_ts is not None and not keeps_commit_ts:
+            lossy.append(_COMMIT_TS)
+        if source.extras is not None and not source.extras.keys() <= may_keep:
+            lossy.append(Lossy.EXTRAS)
+        if source.snapshot and not keeps_snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        if source.row_key is not None and not keeps_row_key:
+            lossy.append(Lossy.ROW_KEY)
+        # Most sources have none of what is left.
+        if source.start_ts is None and source.gtid is None and source.binlog_position is None and source.name is None:
+            return
+        rare = {
+            Lossy.START_TS: source.start_ts is not None and not carries.start_ts,
+            Lossy.GTID: source.gtid is not None and not carries.gtid,
+            Lossy.BINLOG_POSITION: source.binlog_position is not None and not carries.binlog_position,
+            Lossy.SOURCE_NAME: source.name not in {None, _NO_NAME, source_name},
+        }
+        lossy += [what for what, is_lost in rare.items() if is_lost]
+
+    return count
+
+
+_COMMIT_TS: Final = Lossy.COMMIT_TS
+#: The cluster id of every TiCDC that was not given one.
+_NO_NAME: Final = "default"
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
@@ -144,12 +182,16 @@ class Encoder(Protocol):
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """The options that every codec has; fields are spelled with hyphens outside (`enable-tidb-extension`)."""
+    """The options that every codec has; fields are spelled with hyphens outside (`enable-tidb-extension`).
+
+    `Meta(extra={"side": "target"})`, or `"source"`, marks an option that means nothing on the other side and is refused there. A
+    producer's own options have no such mark: a user may say on the source side what the producer was set to.
+    """
 
     timezone: Annotated[
         str, Meta(description="zone of TIMESTAMP text on this side: a name (Asia/Shanghai) or an offset (+08:00)")
     ] = "UTC"
-    strict: Annotated[bool, Meta(description="refuse a record instead of losing anything of it (target side)")] = False
+    strict: Annotated[bool, Meta(description="refuse a record instead of losing anything of it", extra={"side": "target"})] = False
 
     def zone(self) -> tzinfo:
         """The zone of TIMESTAMP text. Raises ValueError for an unknown name."""
@@ -190,10 +232,23 @@ class Codec(msgspec.Struct, frozen=True):
     ddl_everywhere: bool = False
 
 
-def parse_options(codec: Codec, given: Mapping[str, str], key_path: str) -> Options:
-    """Read `name=value` texts into the codec's frozen options.
+Side = Literal["source", "target"]
+#: The sides as key paths name them.
+SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
 
-    Raises ConfigError with every problem: an unknown name (with the near ones), a value that does not fit.
+
+def side_of(annotation: Any) -> Side | None:  # noqa: ANN401  # a type annotation can be anything
+    """The only side on which an option of this type may stand, None if it may stand on both; see `Options`."""
+    extras = [meta.extra for meta in getattr(annotation, "__metadata__", ()) if isinstance(meta, Meta) and meta.extra]
+    side: Side | None = next((extra["side"] for extra in extras if "side" in extra), None)
+    return side
+
+
+def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
+    """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no certain one.
+
+    Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side, a value that does not
+    fit.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(codec.options)}
     problems = []
@@ -203,6 +258,11 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str) -> Opti
             near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
             hint = "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(fields))
             problems.append(Problem(f"{key_path}.{name}", f"{codec.name} has no option {name!r}", hint))
+            continue
+        only = side_of(fields[name].type)
+        if side is not None and only not in {None, side}:
+            message = f"is an option of the {only} side, and would do nothing on the {side} side"
+            problems.append(Problem(f"{key_path}.{name}", message, f"give it to the {only}, or leave it out"))
             continue
         try:
             values[name] = msgspec.convert(text, fields[name].type, strict=False)

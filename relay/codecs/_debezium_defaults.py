@@ -192,6 +192,11 @@ def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # 
         return None
 
 
+def zero_is_null(column: Column) -> bool:
+    """Whether the 0 of this column is a NULL: an insertion's moment is not 1970, so it is the stand-in of `null_default`."""
+    return column.type.base == "datetime" and column.nullable is not False and stored_default(column) == NOW
+
+
 def _integer(text: str) -> int:
     return int(text, 0) if text[:2].lower() == "0x" else int(text)
 

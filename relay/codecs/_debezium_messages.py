@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs._codec import Lossy, Payload
+from relay.codecs._codec import Payload
 from relay.codecs._debezium_changes import CHANGE_KEY, change_schema
 from relay.codecs._debezium_defaults import null_default
 from relay.codecs._debezium_schema import (
@@ -64,7 +64,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     `shown`: the columns of a whole row, `width` of them. `key`: those of the key, in table order. `null_defaults`: what stands for
     NULL. `middle`: the text between `ts_ms` and the commit ts. `key_start`: the text before a key's only value. `key_end`, `end`:
     the text behind the key's and the row's last value. `ends`: the same for rows with `start_ts`, or without some columns.
-    `losses`: what every row loses.
+    `loses_parameters`: types have parameters that the schema block does not tell.
     """
 
     schema: TableSchema
@@ -77,7 +77,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     key_end: bytes
     end: bytes
     ends: dict[object, bytes]
-    losses: tuple[Lossy, ...]
+    loses_parameters: bool
 
 
 class Messages:
@@ -99,7 +99,8 @@ class Messages:
         settings, handle = self._settings, schema.handle_key()
         key = [column for column in schema.columns if column.name in handle]
         shown = [column for column in schema.columns if column.generated is not Generated.VIRTUAL]
-        defaults = ((column.name, null_default(column, self._values.of(column))) for column in shown)
+        write_of = ValueWriter().of  # what a default loses is no loss of a row
+        defaults = ((column.name, null_default(column, write_of(column))) for column in shown)
         carried = {"bit", "enum", "set"} if settings.has_schema else frozenset()
         loses = any(has_parameters(column.type) and column.type.base not in carried for column in shown)
         key_end = end = b""
@@ -118,7 +119,7 @@ class Messages:
             key_end=b"}" + key_end + b"}",
             end=b"}" + end + b"}",
             ends={},
-            losses=(Lossy.TYPE_PARAMETERS,) if loses else (),
+            loses_parameters=loses,
         )
 
     def row(self, op: Op, written: Written[RowPlan], times: tuple[int, int, int], start_ts: int | None) -> Payload:

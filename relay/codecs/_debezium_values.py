@@ -15,6 +15,7 @@ from datetime import UTC, date
 from decimal import Context, Decimal
 from typing import Final
 
+from relay.codecs import _members
 from relay.codecs._json import read_base64
 from relay.mysql import temporal
 
@@ -243,23 +244,6 @@ def split_members(allowed: str) -> tuple[str, ...]:
 _COMMA: Final = re.compile(r"(?<!\\),").split
 
 
-def read_enum(index_of: dict[str, int], label: str) -> int:
-    """The index of a label; the empty text that is no member is index 0. Raises ValueError."""
-    index = index_of.get(label)
-    if index is None:
-        # Debezium before 3.7 leaves the backslash before a comma in values too.
-        index = index_of.get(label.replace("\\,", ",")) if label else 0
-    if index is None:
-        raise ValueError("not a member of the ENUM")
-    return index
-
-
-def read_set(mask_of: dict[str, int], labels: str) -> int:
-    """The bit map of labels joined by commas. Raises ValueError."""
-    mask = 0
-    for label in labels.split(",") if labels else ():
-        bit = mask_of.get(label)
-        if bit is None:
-            raise ValueError("not a member of the SET")
-        mask |= bit
-    return mask
+def read_enum(numbers: dict[str, int], label: str) -> int:
+    """As `relay.codecs._members.read_enum`. Debezium before 3.7 leaves the backslash before a comma in values too."""
+    return _members.read_enum(numbers, label if label in numbers else label.replace("\\,", ","))

@@ -103,7 +103,7 @@ def refuse_foreign(protocol: str, body: Body) -> DecodeError:
     """The error for a message that TiCDC has not written."""
     connector = body.source.connector if body.source else None
     if connector in _NATIVE:
-        reason = "a message of Debezium's own connector; its protocol is debezium-json"
+        reason = "a message of Debezium's own connector, whose format relay does not read yet"
         return UnsupportedMessage(protocol, "payload.source.connector", reason)
     return UnsupportedMessage(protocol, "payload.source.connector", "not TiCDC, so this is no message of this protocol")
 

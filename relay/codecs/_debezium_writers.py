@@ -20,8 +20,8 @@ import msgspec
 from relay.codecs._codec import Lossy
 from relay.codecs._debezium_values import FIRST_TIMESTAMP, bits, days, micros, millis, signed64, time_micros, zoned
 from relay.codecs._json import go_number
+from relay.codecs._members import set_text
 from relay.codecs._rows import Convert, Read, Write
-from relay.errors import NotRepresentable
 from relay.model import Column
 from relay.mysql import numbers, temporal
 from relay.mysql.types import FLOATS, GEOMETRIES
@@ -45,8 +45,7 @@ _COLUMN_TYPE: Final = Lossy.COLUMN_TYPE
 class ValueWriter:
     """Writes values of one encoder's rows; `lost` holds what the values written since it was emptied have lost."""
 
-    def __init__(self, protocol: str) -> None:
-        self._protocol = protocol
+    def __init__(self) -> None:
         self.lost: list[Lossy] = []
         # By whether the column can be NULL; a date that is not in the calendar becomes NULL there, else the number 0.
         self._dates = {nullable: self._dated(days, nullable) for nullable in (True, False)}
@@ -122,17 +121,19 @@ class ValueWriter:
     def _members(self, column: Column) -> Write:
         members = column.type.members
         if members is None:
-            return functools.partial(self._unknown_members, column.name)
+            return self._unknown_enum if column.type.base == "enum" else self._unknown_set
         return self._enum(members) if column.type.base == "enum" else self._set(members)
 
-    def _unknown_members(self, name: str, value: int | str) -> str:
+    def _unknown_enum(self, value: int | str) -> str:
+        """A label as it came; a number, whose label nobody knows before the table's DDL is seen, in digits."""
         if isinstance(value, str):
             return value
-        raise NotRepresentable(
-            self._protocol,
-            name,
-            "labels are written, and the members of this ENUM or SET are unknown until the table's DDL is seen",
-        )
+        self.lost.append(_ENUM_INDEX)
+        return str(value)
+
+    def _unknown_set(self, value: int | str) -> str:
+        """As an ENUM; the empty SET needs no labels."""
+        return self._unknown_enum(value) if value else ""
 
     def _enum(self, members: tuple[str, ...]) -> Write:
         label_of = dict(enumerate(members, 1))
@@ -160,7 +161,7 @@ class ValueWriter:
                     return ""
                 if len(texts) >= _CACHED_SETS:
                     texts.clear()
-                text = texts[mask] = ",".join(member for bit, member in enumerate(members) if mask >> bit & 1)
+                text = texts[mask] = set_text(members, mask)
             return text
 
         return write

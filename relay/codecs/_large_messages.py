@@ -69,7 +69,7 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
     def writing_problems(self) -> list[Problem]:
         """Find a claim check without a storage; see `Options.writing_problems`."""
         if self.large_message_handle_option is Handling.CLAIM_CHECK and not self.claim_check_storage_uri:
-            hint = "name a folder or an object store's URI"
+            hint = "set it to a folder or to an object store's URI, such as s3://bucket/prefix, that the readers can open"
             return [Problem("claim-check-storage-uri", "is missing, and claim-check needs a place for its objects", hint)]
         return []
 
@@ -186,7 +186,8 @@ def claim_checked(protocol: str, path: str, location: object, record: ConsumerRe
     if record.blobs is not None and name in record.blobs:
         return record.blobs[name]
     if not options.claim_check_storage_uri:
-        raise UnsupportedMessage(protocol, path, "the row lies in external storage; the option claim-check-storage-uri says where")
+        reason = "the row lies in external storage; set the source option claim-check-storage-uri to the producer's storage"
+        raise UnsupportedMessage(protocol, path, reason)
     raise ClaimCheck(options.claim_check_storage_uri, name)
 
 
@@ -211,6 +212,7 @@ def claim_check_document(key: bytes | None, value: bytes) -> bytes:
 
 #: What Kafka adds to a key and a value at most, in TiCDC's count.
 RECORD_OVERHEAD: Final = 36
+_OPTION: Final = "large-message-handle-option"
 
 
 class SizeLimit:
@@ -247,9 +249,9 @@ class SizeLimit:
         as handle-key-only if that is None; `stored` gives the content of the object for the whole message. Raises MessageTooLarge.
         """
         if self._handling is Handling.NONE:
-            raise self._too_large(payload, "large-message-handle-option=none")
+            raise self._too_large(payload, f"{_OPTION}=none; handle-key-only or claim-check would write it, or raise the limit")
         if not change.schema.handle_key():
-            raise self._too_large(payload, "its table has no handle key to write instead")
+            raise self._too_large(payload, "its table has no handle key to write instead; raise the limit")
         location: str | None = None
         blobs: tuple[Blob, ...] = ()
         if self._handling is Handling.CLAIM_CHECK:
@@ -258,7 +260,7 @@ class SizeLimit:
             location, blobs = object_location(self._storage, blob.name), (blob,)
         small = reduced(location)
         if self.exceeded(small):
-            raise self._too_large(small, "although it has only the handle key's columns")
+            raise self._too_large(small, "although it has only the handle key's columns; raise the limit")
         if location is None:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return Payload(small.key, small.value, blobs)

@@ -20,18 +20,17 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
+from relay.codecs._json import with_negative_zeros
 from relay.codecs._open_definitions import Said, resolved
 from relay.codecs._open_frames import NAME
 from relay.codecs._open_nameless import with_names
 from relay.codecs._open_values import is_wide, read_of, wire_type
-from relay.codecs._rows import PartNames, RowReader, WireImages
+from relay.codecs._rows import PartNames, RowReader, Table, Tables, WireImages
 from relay.errors import Malformed
-from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, Source, TableId, TableSchema
+from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, Source, TableSchema
 from relay.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
-#: A bound on what a cache of table versions may hold, for sources that create tables without end.
-_CACHED_TABLES: Final = 10_000
 #: Shapes of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the definition.
 _CACHED_SHAPES: Final = 32
 
@@ -44,7 +43,7 @@ class _Cell(msgspec.Struct, gc=False):
     t: int
     v: Any
     f: int | None = None
-    h: bool | None = None
+    h: Any = None
 
 
 class _Value(msgspec.Struct, gc=False):
@@ -58,16 +57,6 @@ class _Value(msgspec.Struct, gc=False):
 _decode_value = msgspec.json.Decoder(_Value).decode
 _decode_cells = msgspec.json.Decoder(dict[str, _Cell] | None).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])')
-
-
-_MAYBE_NEGATIVE_ZERO: Final = re.compile(rb":\s*-0").search
-
-
-def with_negative_zeros(data: bytes) -> bytes:
-    """The JSON with `-0.0` for `-0`, which is an integer to JSON parsers, and so loses its sign."""
-    return _NEGATIVE_ZERO.sub(rb"\1.0", data)
-
 
 #: What a row's value segment says: what happened, the definition it was read with, and the images.
 Found = tuple[Op, TableSchema, Images]
@@ -111,7 +100,7 @@ class _Shape:
         """The row, if it is of this shape."""
         if self._full is None:
             return None
-        if self._has_floats and _MAYBE_NEGATIVE_ZERO(data):
+        if self._has_floats:
             data = with_negative_zeros(data)
         try:
             value = (self._partial if self._is_partial_old else self._full)(data)
@@ -167,42 +156,25 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
     return msgspec.defstruct("Value", [("u", row | None, None), ("p", old | None, None), ("d", row | None, None)], gc=False)
 
 
-class _Table:
-    """A table's name, the shapes of its rows (the newest first), and what the catalogue said last."""
-
-    def __init__(self, table: TableId) -> None:
-        self.id = table
-        self.shapes: list[_Shape] = []
-        self._catalog: Catalog | None = None
-        self._newest_commit_ts: int | None = None
-        self._newest: TableSchema | None = None
-
-    def definition(self, catalog: Catalog, source: Source, record: ConsumerRecord) -> TableSchema | None:
-        """The catalogue's definition for a row; most rows are newer than all DDL of their table."""
-        if catalog is not self._catalog:
-            self._catalog = catalog
-            self._newest_commit_ts, self._newest = catalog.newest(self.id)
-        newest, commit_ts = self._newest_commit_ts, source.commit_ts
-        if newest is not None and commit_ts is not None and commit_ts > newest:
-            return self._newest
-        at = Position(commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
-        return catalog.table(self.id, at)
-
-
 class RowReaders:
     """A decoder's shapes, by table. It is a cache and could be emptied at any time."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._tables: dict[tuple[str, str], _Table] = {}
+        self._tables: Tables[Table[_Shape]] = Tables(Table)
+        self.forget = self._tables.forget
 
     def read(
         self, name: tuple[str, str], data: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> Found:
         """A row's value segment, of the table with this database and name. Raises Malformed and UnsupportedMessage."""
-        table = self._tables.get(name) or self._add(name)
-        known = table.definition(catalog, source, record)
-        for shape in table.shapes:
+        table = self._tables[name]
+        if table.is_newest(catalog, source.commit_ts):
+            known = table.newest
+        else:
+            at = Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
+            known = catalog.table(table.id, at)
+        for shape in table.kept:
             reader = shape.reader
             if reader.known is known:
                 found = shape.read(data)
@@ -211,12 +183,6 @@ class RowReaders:
                         _count(reader, lossy)
                     return found
         return _General(table, known, self._zone, lossy).read(data)
-
-    def _add(self, name: tuple[str, str]) -> _Table:
-        if len(self._tables) >= _CACHED_TABLES:
-            self._tables.clear()
-        made = self._tables[name] = _Table(TableId(*name))
-        return made
 
 
 def _count(reader: RowReader, lossy: list[Lossy]) -> None:
@@ -229,7 +195,7 @@ def _count(reader: RowReader, lossy: list[Lossy]) -> None:
 class _General:
     """The general way of one row: any columns, codes and flags."""
 
-    def __init__(self, table: _Table, known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]) -> None:
+    def __init__(self, table: Table[_Shape], known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]) -> None:
         self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
 
     def read(self, data: bytes) -> Found:
@@ -277,7 +243,7 @@ class _General:
 
     def _shape(self, said: dict[str, Said]) -> _Shape:
         table = self._table
-        for shape in table.shapes:
+        for shape in table.kept:
             if shape.reader.known is self._known and shape.said == said:
                 return shape
         schema = resolved(table.id, said, self._known)
@@ -290,7 +256,7 @@ class _General:
         ]
         reader = RowReader(NAME, schema, [place[name] for name in names], reads, _PARTS, known=self._known)
         made = _Shape(reader, said)
-        table.shapes = [made, *table.shapes[: _CACHED_SHAPES - 1]]
+        table.keep(made, _CACHED_SHAPES)
         return made
 
     def _images(self, shape: _Shape, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:

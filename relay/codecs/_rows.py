@@ -13,8 +13,9 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
+from relay.catalog import Catalog
 from relay.errors import Malformed, NotRepresentable
-from relay.model import ABSENT, Cell, Column, Generated, Op, Row, RowChange, Rows, TableSchema, Value
+from relay.model import ABSENT, Cell, Column, Generated, Op, Row, RowChange, Rows, SchemaChange, TableId, TableSchema, Value
 
 #: Wire value to canonical value, canonical value to target value, and both in one. They are not asked about NULL.
 Read = Callable[[Any], Value]
@@ -23,9 +24,13 @@ Convert = Callable[[Any], Any]
 
 #: What an encoder compiles for one table version: key columns, a schema block …
 Plan = TypeVar("Plan")
+#: What a decoder compiles for rows of certain columns.
+Kept = TypeVar("Kept")
+AnyTable = TypeVar("AnyTable", bound="Table[Any]")
 
-#: A bound on what a cache of table versions may hold, for sources that create tables without end.
-_CACHED_TABLES: Final = 4096
+#: Bounds on what caches may hold, for sources that create tables without end: table versions of an encoder, tables of a decoder.
+_CACHED_VERSIONS: Final = 4096
+_CACHED_TABLES: Final = 10_000
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at for every row.
 _DELETE: Final = Op.DELETE
 
@@ -36,6 +41,49 @@ class PartNames(msgspec.Struct, frozen=True):
     deleted: str
     old: str
     new: str
+
+
+class Table(Generic[Kept]):
+    """A table's name, made once, what a decoder has compiled for its rows (the newest first), and what the catalogue said last."""
+
+    def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
+        self.id = id
+        self.kept: list[Kept] = []
+        #: The definition after all DDL of the table, as of the catalogue that `is_newest` was asked about last.
+        self.newest: TableSchema | None = None
+        self._catalog: Catalog | None = None
+        self._newest_commit_ts: int | None = None
+
+    def is_newest(self, catalog: Catalog, commit_ts: int | None) -> bool:
+        """Whether a row of this commit ts comes after all DDL of its table, as most do: then `newest` is its definition."""
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self._newest_commit_ts, self.newest = catalog.newest(self.id)
+        newest = self._newest_commit_ts
+        return newest is not None and commit_ts is not None and commit_ts > newest
+
+    def keep(self, made: Kept, most: int) -> None:
+        """Keep what was compiled, and of the older ones so many that there are at most `most`."""
+        self.kept = [made, *self.kept[: most - 1]]
+
+
+class Tables(dict[tuple[str | None, str | None], AnyTable]):
+    """A decoder's tables by database and name, made when they are first asked for. It is a cache and could be emptied any time."""
+
+    def __init__(self, made: Callable[[TableId], AnyTable]) -> None:
+        super().__init__()
+        self._made = made
+
+    def __missing__(self, name: tuple[str | None, str | None]) -> AnyTable:
+        if len(self) >= _CACHED_TABLES:
+            self.clear()
+        table = self[name] = self._made(TableId(name[0] or "", name[1] or ""))
+        return table
+
+    def forget(self, change: SchemaChange) -> None:
+        """Forget what was compiled for the tables of a statement, so that nothing guessed outlives it: columns may have moved."""
+        for table in (*change.targets, *(pair.old for pair in change.renamed)):
+            self.pop((table.database, table.table), None)
 
 
 class RowReader:
@@ -77,7 +125,35 @@ class RowReader:
         return tuple(row)
 
 
-class WireImages(msgspec.Struct, frozen=True, eq=False, gc=False):
+class KeptImages(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Images that a decoder keeps as they came. They equal all images with the same rows, and are pickled as `Rows`."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        raise NotImplementedError
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if not hasattr(other, "before") or not hasattr(other, "after"):
+            return NotImplemented
+        return bool(self.before == other.before and self.after == other.after)
+
+    def __hash__(self) -> int:
+        return hash((self.before, self.after))
+
+    def __repr__(self) -> str:
+        return repr(Rows(self.before, self.after))
+
+    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
+        return Rows, (self.before, self.after)
+
+
+class WireImages(KeptImages, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came: `old` and `new` have a cell for each of the reader's places, none of them
     ABSENT; None where there is no such image.
     """
@@ -99,19 +175,11 @@ class WireImages(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
-    def __eq__(self, other: object) -> bool:
-        if not hasattr(other, "before") or not hasattr(other, "after"):
-            return NotImplemented
-        return bool(self.before == other.before and self.after == other.after)
 
-    def __hash__(self) -> int:
-        return hash((self.before, self.after))
-
-    def __repr__(self) -> str:
-        return repr(Rows(self.before, self.after))
-
-    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
-        return Rows, (self.before, self.after)
+def says_parameters(change: RowChange) -> bool:
+    """Whether the source's own message tells parameters of types; Canal's `mysqlType` does, typed wires leave them to the DDL."""
+    reader = getattr(change.images, "reader", None)
+    return reader is not None and getattr(reader, "says_parameters", False)
 
 
 class RowWriter:
@@ -187,7 +255,7 @@ class RowWriters(Generic[Plan]):
         self._protocol, self._write_of, self._plan_of = protocol, write_of, plan_of
         self._shortcuts = shortcuts or {}
         self._plans: dict[TableSchema, Plan] = {}
-        self._writers: dict[tuple[TableSchema, tuple[int, ...]], tuple[RowWriter, tuple[int, ...]]] = {}
+        self._writers: dict[tuple[TableSchema, tuple[int, ...] | None], tuple[RowWriter, tuple[int, ...]]] = {}
 
     def write(self, change: RowChange) -> Written[Plan]:
         """Both images of a change. Raises NotRepresentable if it has no image of its operation or a value does not fit its type."""
@@ -209,7 +277,7 @@ class RowWriters(Generic[Plan]):
         """What `plan_of` gives for a table version, compiled once."""
         found = self._plans.get(schema)
         if found is None:
-            if len(self._plans) >= _CACHED_TABLES:
+            if len(self._plans) >= _CACHED_VERSIONS:
                 self._plans.clear()
             found = self._plans[schema] = self._plan_of(schema)
         return found
@@ -234,10 +302,10 @@ class RowWriters(Generic[Plan]):
 
     def _writer(self, schema: TableSchema, places: tuple[int, ...] | None) -> tuple[RowWriter, tuple[int, ...]]:
         """The writer for some of a table's columns (None: all), and the places of those that are shown."""
-        key = schema, () if places is None else places
+        key = schema, places
         found = self._writers.get(key)
         if found is None:
-            if len(self._writers) >= _CACHED_TABLES:
+            if len(self._writers) >= _CACHED_VERSIONS:
                 self._writers.clear()
             every = range(len(schema.columns)) if places is None else places
             shown = tuple(at for at in every if schema.columns[at].generated is not Generated.VIRTUAL)

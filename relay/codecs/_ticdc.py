@@ -51,7 +51,7 @@ def full_type_text(column_type: ColumnType) -> str:
 # ---------------------------------------------------------------- updates
 
 
-def changes_key(change: Event) -> TypeGuard[RowChange]:
+def _changes_key(change: Event) -> TypeGuard[RowChange]:
     """Whether this is an UPDATE that changes a column of its primary key or of any unique key, also of one that may be NULL.
 
     The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc pkg/common/event, 2026-08).
@@ -68,8 +68,12 @@ def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
     yield from (key.columns for key in schema.unique_keys)
 
 
-def split_update(change: RowChange) -> list[Event]:
-    """The UPDATE as DELETE of the old row and INSERT of the new one."""
+def split_updates(events: list[Event]) -> list[Event]:
+    """The events with every UPDATE of a key as DELETE of the old row and INSERT of the new one."""
+    return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
+
+
+def _split(change: RowChange) -> list[Event]:
     delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
     return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
 

@@ -21,7 +21,7 @@ from relay.codecs import _canal
 from relay.codecs._canal import Dialect, Message
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, source_losses
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
 from relay.mysql.numbers import java_text
@@ -43,7 +43,6 @@ _TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
 # Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
-_COMMIT_TS: Final = Lossy.COMMIT_TS
 
 # ---------------------------------------------------------------- wire
 
@@ -74,10 +73,16 @@ class CanalOptions(Options, frozen=True):
     """Options of upstream Canal's JSON."""
 
     max_batch_size: Annotated[
-        int, Meta(ge=1, description="rows a message; more than 1 puts neighbouring rows of one source record together")
+        int,
+        Meta(
+            ge=1,
+            description="rows a message; more than 1 puts neighbouring rows of one source record together",
+            extra={"side": "target"},
+        ),
     ] = 1
     hex_binary: Annotated[
-        bool, Meta(description="binary values are hex, as in Tencent DTS when it is not compatible with Canal (source side)")
+        bool,
+        Meta(description="binary values are hex, as in Tencent DTS when it is not compatible with Canal", extra={"side": "source"}),
     ] = False
 
 
@@ -206,6 +211,7 @@ class Encoder:
 
     def __init__(self, options: CanalOptions) -> None:
         self._max_batch_size = options.max_batch_size
+        self._count_lost = source_losses(carries(options))
         self._writers = RowWriters(NAME, Dialect(_style(options), format_type, null_codes=_NULL_CODES))
         self._to_json = msgspec.json.Encoder().encode
 
@@ -253,10 +259,9 @@ class Encoder:
         old = None
         if op is _UPDATE:
             old = [text.changed()]
-        if source.commit_ts is not None:
-            lossy.append(_COMMIT_TS)
-        if source.row_key is not None or source.extras or source.snapshot or source.binlog_position is not None:
-            _count_rarely_lost(source, lossy)
+        self._count_lost(source, lossy)
+        if op is _READ and not source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
         return _FlatMessage(
             [cells],
             table.database,
@@ -276,9 +281,7 @@ class Encoder:
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
         source = change.source
-        if source.commit_ts is not None:
-            lossy.append(_COMMIT_TS)
-        _count_rarely_lost(source, lossy)
+        self._count_lost(source, lossy)
         return _FlatMessage(
             None,
             change.table.database,
@@ -295,16 +298,6 @@ class Encoder:
             change.emitted_at_ns // 1_000_000,
             _canal.ddl_word(change.kinds[0] if change.kinds else None, change.wire_kind),
         )
-
-
-def _count_rarely_lost(source: Source, lossy: list[Lossy]) -> None:
-    rare = {
-        Lossy.ROW_KEY: source.row_key is not None,
-        Lossy.EXTRAS: source.extras,
-        Lossy.SNAPSHOT: source.snapshot,
-        Lossy.BINLOG_POSITION: source.binlog_position is not None,
-    }
-    lossy += [what for what, is_lost in rare.items() if is_lost]
 
 
 CODEC: Final = Codec(

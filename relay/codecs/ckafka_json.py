@@ -28,7 +28,7 @@ from relay.codecs._canal_rows import WireTable
 from relay.codecs._ckafka_rows import Images, RowReaders, RowWriters
 from relay.codecs._ckafka_values import ValueStyle
 from relay.codecs._ckafka_wire import DdlMessage, RowMessage, mysql_types, parse, read_time, time_text
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, source_losses
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
 from relay.mysql.numbers import java_text
@@ -57,10 +57,16 @@ class CkafkaOptions(Options, frozen=True):
     ] = "+08:00"
     value_style: Annotated[
         ValueStyle,
-        Meta(description="spelling of values (source side): MySQL's text, Debezium's encodings, or both where they differ in form"),
+        Meta(
+            description="spelling of values: MySQL's text, Debezium's encodings, or both where they differ in form",
+            extra={"side": "source"},
+        ),
     ] = "auto"
     ddl_time_unit: Annotated[
-        Literal["s", "ms"], Meta(description="unit of `es` and `ts` in DDL (target side); both are read, told apart by their size")
+        Literal["s", "ms"],
+        Meta(
+            description="unit of `es` and `ts` in DDL; a source is read in both, told apart by their size", extra={"side": "target"}
+        ),
     ] = "s"
 
     def event_zone(self) -> tzinfo:
@@ -82,6 +88,7 @@ def carries(_: CkafkaOptions) -> Carries:
         commit_ts=False,
         gtid=True,
         binlog_position=True,
+        snapshot=True,
     )
 
 
@@ -207,6 +214,7 @@ class Encoder:
         self._zone = options.event_zone()
         self._ddl_unit_ns = _SECOND if options.ddl_time_unit == "s" else 1_000_000
         self._rows = RowWriters(NAME, _style(options))
+        self._count_lost = source_losses(carries(options))
         self._to_json = msgspec.json.Encoder().encode
 
     def prepare(self, events: list[Event]) -> list[Event]:
@@ -228,7 +236,7 @@ class Encoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> RowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
-        _count_lost(source, lossy)
+        self._count_lost(source, lossy)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses
         # Decoders count an unknown old row where they find it.
@@ -268,9 +276,12 @@ class Encoder:
 
     def _ddl(self, change: SchemaChange, lossy: list[Lossy]) -> DdlMessage:
         source = change.source
-        _count_lost(source, lossy)
+        self._count_lost(source, lossy)
+        # DDL in Canal's form has no place for these, unlike rows.
         if source.gtid:
             lossy.append(Lossy.GTID)
+        if source.binlog_position is not None:
+            lossy.append(Lossy.BINLOG_POSITION)
         time, rest = divmod(source.event_time_ns, self._ddl_unit_ns)
         if rest:
             lossy.append(Lossy.EVENT_TIME_PRECISION)
@@ -283,15 +294,6 @@ class Encoder:
             ts=time,
             type=_DDL_WORDS.get(word, word),
         )
-
-
-def _count_lost(source: Source, lossy: list[Lossy]) -> None:
-    lost = {
-        Lossy.COMMIT_TS: source.commit_ts is not None,
-        Lossy.ROW_KEY: source.row_key is not None,
-        Lossy.EXTRAS: bool(source.extras),
-    }
-    lossy += [what for what, is_lost in lost.items() if is_lost]
 
 
 CODEC: Final = Codec(

@@ -22,7 +22,7 @@ from relay.codecs import _canal
 from relay.codecs._canal import Dialect
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters, Text
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload, source_losses
 from relay.codecs._large_messages import (
     Compression,
     Handling,
@@ -36,13 +36,12 @@ from relay.codecs._large_messages import (
 )
 from relay.codecs._ticdc import (
     bare_type_text,
-    changes_key,
     commit_ts_of,
     full_type_text,
     handle_key_places,
     is_restored,
     per_table_statements,
-    split_update,
+    split_updates,
 )
 from relay.codecs._ticdc_canal_wire import ControlMessage, RowMessage, TidbMembers, ddl_word
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
@@ -86,11 +85,15 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     ] = False
 
     def writing_problems(self) -> list[Problem]:
-        """Find marks of large messages without the member that holds them; see `Options.writing_problems`."""
+        """Find options whose words stand in a member that is not written; see `Options.writing_problems`."""
         problems = super().writing_problems()
-        if self.large_message_handle_option is not Handling.NONE and not self.enable_tidb_extension:
-            message = f"large-message-handle-option={self.large_message_handle_option} marks its messages in `_tidb`"
-            problems.append(Problem("enable-tidb-extension", message, "set it to true"))
+        handling = self.large_message_handle_option
+        needs = {
+            f"large-message-handle-option={handling} marks its messages in `_tidb`": handling is not Handling.NONE,
+            "output-row-key=true writes into `_tidb`": self.output_row_key,
+        }
+        if not self.enable_tidb_extension:
+            problems += [Problem("enable-tidb-extension", why, "set it to true") for why, is_needed in needs.items() if is_needed]
         return problems
 
 
@@ -98,7 +101,7 @@ def carries(options: TicdcOptions) -> Carries:
     """What a message can say with these options."""
     extension = options.enable_tidb_extension
     return Carries(
-        before=Before.FULL,
+        before=Before.CHANGED if options.only_output_updated_columns or options.content_compatible else Before.FULL,
         delete_image=not options.delete_only_output_handle_key_columns,
         primary_key=True,
         type_parameters=options.content_compatible,
@@ -246,6 +249,7 @@ class Encoder:
         self._options = options
         self._only_updated = options.only_output_updated_columns or options.content_compatible
         self._writers = RowWriters(NAME, _dialect(options))
+        self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
         self._room = self._limit.room
         self._compression = options.large_message_handle_compression
@@ -254,9 +258,7 @@ class Encoder:
 
     def prepare(self, events: list[Event]) -> list[Event]:
         """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
-        if self._options.output_raw_change_event:
-            return events
-        return [part for event in events for part in (split_update(event) if changes_key(event) else [event])]
+        return events if self._options.output_raw_change_event else split_updates(events)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs._codec.Encoder`."""
@@ -322,7 +324,7 @@ class Encoder:
         text = self._writers.text(change)
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        if change.op is _READ:
+        if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         if change.op is _DELETE and self._options.delete_only_output_handle_key_columns:
             only_key = self._only_key(text, change.schema)
@@ -347,20 +349,12 @@ class Encoder:
         return text.cells | text.old
 
     def _tidb(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> TidbMembers | UnsetType:
-        if source.gtid:
-            lossy.append(Lossy.GTID)
-        if source.extras:
-            lossy.append(Lossy.EXTRAS)
+        self._count_lost(source, lossy)
         if not self._options.enable_tidb_extension:
-            if source.commit_ts is not None:
-                lossy.append(Lossy.COMMIT_TS)
             return UNSET
         members = TidbMembers(commit_ts_of(source, caused_by, lossy))
-        if source.row_key is not None:
-            if self._options.output_row_key:
-                members.rowkey = _canal.base64_text(source.row_key)
-            else:
-                lossy.append(Lossy.ROW_KEY)
+        if source.row_key is not None and self._options.output_row_key:
+            members.rowkey = _canal.base64_text(source.row_key)
         return members
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:

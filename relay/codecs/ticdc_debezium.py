@@ -23,7 +23,7 @@ from msgspec import UNSET, Meta
 
 from relay.catalog import Catalog, learn
 from relay.codecs import _debezium_wire as _wire
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload, source_losses
 from relay.codecs._debezium_changes import Views, table_changes
 from relay.codecs._debezium_messages import Messages, RowPlan, Settings
 from relay.codecs._debezium_rows import RowMessage, RowReaders
@@ -31,8 +31,8 @@ from relay.codecs._debezium_wire import Body, Message, Origin
 from relay.codecs._debezium_writers import ValueWriter
 from relay.codecs._json import REFUSED
 from relay.codecs._large_messages import Compression, CompressionOptions, compressed, decompressed
-from relay.codecs._rows import RowWriters
-from relay.codecs._ticdc import changes_key, commit_ts_of, is_restored, per_table_statements, quoted, split_update
+from relay.codecs._rows import RowWriters, says_parameters
+from relay.codecs._ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.records import ConsumerRecord
@@ -54,6 +54,7 @@ _NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
 class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     """Options of TiCDC's sink URI; those that change the content matter on the target side, the decoder sees for itself."""
 
+    timezone: Annotated[str, Meta(description="changes nothing: this format has TIMESTAMP in UTC, whatever the zone")] = "UTC"
     debezium_disable_schema: Annotated[bool, Meta(description="leave `schema` out of key and value")] = False
     debezium_include_start_ts: Annotated[bool, Meta(description="write `source.start_ts` where the source has it")] = False
     enable_tidb_extension: Annotated[
@@ -63,9 +64,16 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = True
-    cluster_id: Annotated[str, Meta(description="TiCDC's cluster: `source.name`, and the first part of schema names")] = "default"
+    cluster_id: Annotated[
+        str,
+        Meta(description="TiCDC's cluster: `source.name`, and the first part of schema names", extra={"side": "target"}),
+    ] = "default"
     replace_null_with_default: Annotated[
-        bool, Meta(description="write NULL as the column's default if it has one, as TiCDC does; false: write null")
+        bool,
+        Meta(
+            description="write NULL as the column's default if it has one, as TiCDC does; false: write null",
+            extra={"side": "target"},
+        ),
     ] = msgspec.field(name="replace.null.with.default", default=True)
 
 
@@ -75,6 +83,7 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
         before=Before.FULL if options.output_old_value else Before.NONE,
         delete_image=True,
         primary_key=True,
+        column_types=options.enable_tidb_extension and not options.debezium_disable_schema,
         type_parameters=False,
         ddl=True,
         watermark=options.enable_tidb_extension,
@@ -83,6 +92,7 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
         null_beside_default=not options.replace_null_with_default,
         commit_ts=True,
         start_ts=options.debezium_include_start_ts,
+        source_name=True,
         gtid=False,
     )
 
@@ -203,7 +213,7 @@ class Encoder:
         self._options = options
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._values = ValueWriter(NAME)
+        self._values = ValueWriter()
         settings = Settings(
             cluster=options.cluster_id,
             has_schema=not options.debezium_disable_schema,
@@ -211,14 +221,13 @@ class Encoder:
             replaces_nulls=options.replace_null_with_default,
         )
         self._messages = Messages(settings, self._values)
+        self._count_lost = source_losses(carries(options), options.cluster_id)
         self._rows: RowWriters[RowPlan] = RowWriters(NAME, self._values.of, self._messages.plan, self._values.shortcuts)
         self._views = Views()
 
     def prepare(self, events: list[Event]) -> list[Event]:
         """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
-        if self._options.output_raw_change_event:
-            return events
-        return [part for event in events for part in (split_update(event) if changes_key(event) else [event])]
+        return events if self._options.output_raw_change_event else split_updates(events)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs._codec.Encoder`."""
@@ -249,26 +258,25 @@ class Encoder:
         if op is _UPDATE and not self._options.output_old_value and written.before is not None:
             written.before = None
             lossy.append(Lossy.BEFORE_IMAGE)
-        lossy += plan.losses
+        if plan.loses_parameters and says_parameters(change):
+            lossy.append(Lossy.TYPE_PARAMETERS)
         if plan.null_defaults:
             _replace_nulls(plan, (written.before, written.after), lossy)
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
-        start_ts = source.start_ts
-        if start_ts is not None and not self._options.debezium_include_start_ts:
-            start_ts = None
-            lossy.append(Lossy.START_TS)
+        start_ts = source.start_ts if self._options.debezium_include_start_ts else None
         times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)
         payload = self._messages.row(op, written, times, start_ts)
         if lost:
             lossy += lost
-        if op is _READ or source.snapshot:
+        self._count_lost(source, lossy)
+        if op is _READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
-        if source.gtid or source.extras or source.row_key is not None or source.binlog_position is not None:
-            _count_lost(source, lossy)
         return payload
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
-        _count_lost(change.source, lossy)
+        self._count_lost(change.source, lossy)
+        if change.source.start_ts is not None and self._options.debezium_include_start_ts:
+            lossy.append(Lossy.START_TS)  # only rows have it
         commit_ts = commit_ts_of(change.source, caused_by, lossy)
         return [
             self._messages.ddl(change, table, sql, table_changes(change, table, sql, self._views), commit_ts)
@@ -284,18 +292,6 @@ def _replace_nulls(plan: RowPlan, rows: tuple[dict[str, Any] | None, ...], lossy
                 if row.get(name, default) is None:
                     row[name] = default
                     lossy.append(_NULL_REPLACED)
-
-
-def _count_lost(source: Source, lossy: list[Lossy]) -> None:
-    """Count what `source` has no member for."""
-    if source.gtid:
-        lossy.append(Lossy.GTID)
-    if source.extras:
-        lossy.append(Lossy.EXTRAS)
-    if source.row_key is not None:
-        lossy.append(Lossy.ROW_KEY)
-    if source.binlog_position is not None:
-        lossy.append(Lossy.BINLOG_POSITION)
 
 
 CODEC: Final = Codec(

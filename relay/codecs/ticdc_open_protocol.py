@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, learn
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload, source_losses
 from relay.codecs._large_messages import (
     Compression,
     LargeMessageOptions,
@@ -32,19 +32,17 @@ from relay.codecs._open_ddl import code_of, kinds_of
 from relay.codecs._open_frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
 from relay.codecs._open_rows import Found, RowReaders
 from relay.codecs._open_values import column_code, column_flags, loses_type, write_of
-from relay.codecs._rows import RowWriters
+from relay.codecs._rows import RowWriters, says_parameters
 from relay.codecs._ticdc import (
     TSO_LOGICAL_BITS,
-    changes_key,
     commit_ts_of,
     handle_key_places,
     is_restored,
     per_table_statements,
-    split_update,
+    split_updates,
 )
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, Position, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
-from relay.mysql.types import has_parameters
 from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
@@ -102,10 +100,16 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     ] = True
 
 
+def _before(options: OpenOptions) -> Before:
+    if not options.output_old_value:
+        return Before.NONE
+    return Before.CHANGED if options.only_output_updated_columns else Before.FULL
+
+
 def carries(options: OpenOptions) -> Carries:
     """What a message can say with these options."""
     return Carries(
-        before=Before.FULL if options.output_old_value else Before.NONE,
+        before=_before(options),
         delete_image=not options.delete_only_output_handle_key_columns,
         primary_key=True,
         type_parameters=False,
@@ -151,6 +155,7 @@ class Decoder:
                 value = decompressed(NAME, "value", value, self._compression)
             if key.t == _DDL:
                 catalog, change = _ddl(key, value, source, record, catalog, lossy)
+                self._rows.forget(change)
                 events.append(change)
             elif value != b"{}":
                 op, schema, images = self._row(key, value, source, record, catalog, lossy)
@@ -181,6 +186,8 @@ class Decoder:
         found = _key(events[0][0])
         if (found.ts, found.t, found.scm, found.tbl, found.ptn) != (key.ts, key.t, key.scm, key.tbl, key.ptn):
             raise Malformed(NAME, "key.ccl", "the object in storage holds another event")
+        if found.ccl:
+            raise Malformed(NAME, "key.ccl", "the object in storage refers to another object")
         return found, events[0][1]
 
 
@@ -224,21 +231,21 @@ def _ddl(
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What the encoder needs of a table: each column's code, `h` and flags, the names of the handle key, what is lost."""
+    """What the encoder needs of a table: each column's code, `h` and flags, the names of the handle key, and
+    whether it has types that the protocol lacks.
+    """
 
     cells: dict[str, tuple[int, bool | UnsetType, int]]
     handle_key: frozenset[str]
-    losses: tuple[Lossy, ...]
+    loses_type: bool
 
 
 def _plan(schema: TableSchema) -> _Plan:
     flags = column_flags(schema)
     handle_key = frozenset(schema.handle_key())
     cells = {c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name]) for c in schema.columns}
-    types = [column.type for column in schema.columns]
-    losses = {Lossy.TYPE_PARAMETERS: any(map(has_parameters, types)), Lossy.COLUMN_TYPE: any(map(loses_type, types))}
     identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
-    return _Plan(cells, identity, tuple(what for what, is_lost in losses.items() if is_lost))
+    return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -254,14 +261,13 @@ class Encoder:
     def __init__(self, options: OpenOptions) -> None:
         self._options = options
         self._compression = options.large_message_handle_compression
+        self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
         self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan)
 
     def prepare(self, events: list[Event]) -> list[Event]:
         """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
-        if self._options.output_raw_change_event:
-            return events
-        return [part for event in events for part in (split_update(event) if changes_key(event) else [event])]
+        return events if self._options.output_raw_change_event else split_updates(events)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see `relay.codecs._codec.Encoder`."""
@@ -305,15 +311,18 @@ class Encoder:
         extras = source.extras
         if extras and "ptn" in extras:
             key["ptn"] = extras["ptn"]
-        _count_lost(source, lossy)
+        self._count_lost(source, lossy)
         return key
 
     def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:
         """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
         options, written = self._options, self._rows.write(change)
         plan, before, after = written.plan, written.before, written.after
-        lossy += plan.losses
-        if change.op is _READ:
+        if plan.loses_type:
+            lossy.append(Lossy.COLUMN_TYPE)
+        if says_parameters(change):
+            lossy.append(Lossy.TYPE_PARAMETERS)
+        if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         if change.op is _DELETE:
             keys = plan.handle_key if only_key or options.delete_only_output_handle_key_columns else None
@@ -359,7 +368,7 @@ class Encoder:
             lossy.append(UNSPEAKABLE[type(event)])
             return []
         commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
-        _count_lost(event.source, lossy)
+        self._count_lost(event.source, lossy)
         out = []
         for table, ddl in per_table_statements(event):
             key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": _DDL})
@@ -371,17 +380,6 @@ class Encoder:
 def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:
     cells = plan.cells
     return {name: _OutCell(*cells[name], value) for name, value in values.items() if keys is None or name in keys}
-
-
-def _count_lost(source: Source, lossy: list[Lossy]) -> None:
-    extras = (source.extras or {}).keys() - {"ptn"}
-    lost = {
-        Lossy.GTID: source.gtid,
-        Lossy.ROW_KEY: source.row_key is not None,
-        Lossy.START_TS: source.start_ts is not None,
-        Lossy.EXTRAS: extras,
-    }
-    lossy += [what for what, is_lost in lost.items() if is_lost]
 
 
 CODEC: Final = Codec(

@@ -40,7 +40,10 @@ def test_one_protocol_shows_what_it_carries(relay: Run) -> None:
 def test_json(relay: Run) -> None:
     found = {entry["name"]: entry for entry in json.loads(relay("formats", "--json").stdout)["protocols"]}
     options = {option["name"]: option for option in found["made-up"]["options"]}
-    assert options["mode"] == {"name": "mode", "type": "plain | terse", "default": "plain", "description": "how much is said"}
+    assert options["mode"] == {
+        "name": "mode", "type": "plain | terse", "default": "plain", "side": "both", "description": "how much is said",
+    }  # fmt: skip
+    assert options["strict"]["side"] == "target"
     assert options["strict"]["type"] == "true | false"
     assert options["strict"]["default"] == "false"
     one = json.loads(relay("formats", "--from", "made-up", "--json").stdout)["protocols"]
@@ -57,6 +60,14 @@ def test_a_route_that_loses(relay: Run) -> None:
     assert [loss["what"] for loss in found["lost"]] == ["before", "gtid"]
 
 
+@pytest.mark.parametrize(("handling", "lost"), [("none", False), ("handle-key-only", True)])
+def test_what_large_rows_lose(relay: Run, handling: str, lost: bool) -> None:
+    options = ("--to-option", "enable-tidb-extension=true", "--to-option", f"large-message-handle-option={handling}")
+    result = relay("formats", "--from", "ticdc-canal-json", "--to", "ticdc-canal-json", *options)
+    assert result.exit_code == 0
+    assert ("of a row above max-message-bytes, the columns other than its handle key" in result.stdout) is lost
+
+
 def test_a_route_that_loses_nothing(relay: Run) -> None:
     assert "nothing is lost" in relay("formats", "--from", "made-up", "--to", "made-up").stdout
 
@@ -67,6 +78,15 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
         (("--from", "nope"), "from: there is no protocol 'nope'"),
         (("--to", "made-up", "--to-option", "mood=x"), "to.option.mood: made-up has no option 'mood'"),
         (("--from-option", "a=b"), "--from-option: belongs to no protocol (add --from PROTOCOL)"),
+        (("--from", "made-up", "--from-option", "strict=true"), "from.option.strict: is an option of the target side"),
+        (
+            ("--to", "ticdc-canal-json", "--to-option", "output-row-key=true"),
+            "to.option.enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)",
+        ),
+        (
+            ("--to", "ticdc-open-protocol", "--to-option", "large-message-handle-option=claim-check"),
+            "to.option.claim-check-storage-uri: is missing",
+        ),
     ],
 )
 def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -103,5 +103,6 @@ def test_the_unit_of_ddl_times_is_an_option() -> None:
     [("event-time-offset", "Asia/Shanghai"), ("event-time-offset", "+8"), ("value-style", "canal"), ("ddl-time-unit", "us")],
 )
 def test_options_that_do_not_fit_are_configuration_errors(name: str, value: str) -> None:
+    sides = (CANAL, CKAFKA, None, {name: value}) if name == "ddl-time-unit" else (CKAFKA, CANAL, {name: value}, None)
     with pytest.raises(ConfigError, match=f"{name}: '.*' does not fit"):
-        Translator(CKAFKA, CANAL, {name: value})
+        Translator(*sides)

@@ -92,12 +92,11 @@ def rows_of(protocol: str, path: str) -> list[tuple[Any, ...]]:
 
 
 #: Columns whose value the format cannot hold: zero dates, years below 100, index 0 next to an empty member, long decimals,
-#: NULL with a default, and a table that RECOVER TABLE has brought back, of which the format says nothing.
+#: NULL with a default.
 INHERENT = {
     "zd": {"d", "dnn", "dt", "dtnn"},
     "trunc_vals": {"enn"},
     "temporal_pk": {"d"},
-    "auto_ts": {"created"},
     "decimals": {"d65_30", "d65_0", "d30_30", "du"},
     "users": {"score", "m2"}, "members": {"m2"}, "people": {"m2"}, "people_like": {"m2"}, "people_moved": {"m2"},
     "all_types": {"c_decimal"},

@@ -17,6 +17,7 @@ from relay import (
     DecodeError,
     Lossy,
     Malformed,
+    NotRepresentable,
     Op,
     SchemaChange,
     Translator,
@@ -87,7 +88,7 @@ def test_what_is_no_message_is_refused(value: Any, error: type[DecodeError], pat
 
 
 def test_native_debezium_is_named() -> None:
-    with pytest.raises(UnsupportedMessage, match="its protocol is debezium-json"):
+    with pytest.raises(UnsupportedMessage, match="Debezium's own connector, whose format relay does not read yet"):
         decoded(record(message(after={"id": 1}, source={"connector": "mysql"})))
 
 
@@ -230,7 +231,8 @@ def test_without_a_catalogue_the_message_tells_the_types(
     change = row(event)
     assert [column.type.base for column in change.schema.columns] == [base]
     assert canonical is msgspec.UNSET or change.after == (canonical,)
-    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 1}
+    by_value = {Lossy.VALUE_GUESSED: 1} if said is None or value == "text after all" else {}
+    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 1} | by_value
     out = translator.translate(record(message(after={"c": value}) | {"schema": block(*columns)}))
     assert json.loads(out[0].value or b"")["payload"]["after"] == {"c": value}
 
@@ -275,6 +277,16 @@ def test_negative_zero_keeps_its_sign() -> None:
     assert b'"after":{"a":-0,"b":0}' in (translator.translate(record(value, offset=2))[0].value or b"")
 
 
+@pytest.mark.parametrize("text", ['{"x":-0}', '{"x": -0,"y":1}', '\\":-0 ', '"', '[{"x":-0}]'])
+@pytest.mark.parametrize("create", [True, False])
+def test_text_that_looks_like_a_negative_zero_stays(create: bool, text: str) -> None:
+    statement = record(ddl("CREATE TABLE `t` (`t` VARCHAR(99), `d` DOUBLE, `j` JSON)"))
+    value = json.dumps(message(after={"t": text, "d": 5, "j": text})).encode().replace(b'"d": 5', b'"d": -0')
+    events, _ = decoded(*([statement] if create else []), record(value, offset=1), record(value, offset=2))
+    for event in events[-2:]:
+        assert repr(row(event).after) == repr((text, -0.0, text))
+
+
 @pytest.mark.parametrize(
     ("after", "what"),
     [
@@ -289,6 +301,66 @@ def test_values_that_may_mean_another_one_are_noted_and_pass_a_strict_route(afte
     translator.translate(record(create))
     assert len(translator.translate(record(message(after=after), offset=1))) == 1
     assert translator.lossy == what
+
+
+def test_a_type_that_only_the_value_tells_is_a_loss() -> None:
+    """`1768472430000` may be a DATETIME; nothing says so."""
+    value = message("u", before={"a": 1, "b": 1}, after={"a": 1768472430000, "b": 2})
+    said = block({"type": "int32", "field": "b"})
+    events, translator = decoded(*(record(value | {"schema": said}, offset=at) for at in (1, 2)))
+    assert [column.type.base for column in row(events[0]).schema.columns] == ["bigint", "int"]
+    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 2, Lossy.VALUE_GUESSED: 2}
+    strict = Translator(DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"})
+    with pytest.raises(NotRepresentable, match="value-guessed"):
+        strict.translate(record(value))
+
+
+@pytest.mark.parametrize(
+    ("after", "is_the_old_one"),
+    [
+        (WHOLE, True),
+        ({"id": 1, "v": "x"}, False),
+        (WHOLE | {"new": 1}, False),
+        (WHOLE | {"n": "text"}, False),
+    ],
+)
+def test_rows_of_a_dropped_table_that_has_come_back(after: dict[str, Any], is_the_old_one: bool) -> None:
+    """TiCDC has no message for RECOVER TABLE."""
+    drop = ddl("DROP TABLE `t`", commit_ts=2)
+    rows = [record(message(after=after), {"payload": {"id": 1}}, at) for at in (2, 3)]
+    events, translator = decoded(record(CREATE), record(drop, offset=1), *rows)
+    for event in events[2:]:
+        change = row(event)
+        assert not change.schema.complete
+        bases = {column.name: column.type.base for column in change.schema.columns}
+        assert bases["id"] == ("int" if is_the_old_one else "bigint")
+        assert ("decimal" in bases.values()) is is_the_old_one
+    guessed = {} if is_the_old_one else {Lossy.VALUE_GUESSED: 2}
+    assert translator.lossy == {Lossy.SCHEMA_GUESSED: 2} | guessed
+
+
+def test_the_present_moment_as_0_is_null() -> None:
+    create = ddl("CREATE TABLE `t` (`a` DATETIME NULL DEFAULT CURRENT_TIMESTAMP, `b` DATETIME NULL DEFAULT '1970-01-01 00:00:00')")
+    zeros, moments = {"a": 0, "b": 0}, {"a": 1000, "b": 1000}
+    changes = [message("c", after=zeros), message("u", before=zeros, after=moments), message("d", before=zeros)]
+    events, translator = decoded(record(create), *(record(one, offset=at) for at, one in enumerate([*changes, *changes], 1)))
+    epoch, later = "1970-01-01 00:00:00", "1970-01-01 00:00:01"
+    expected = [(None, (None, epoch)), ((None, epoch), (later, later)), ((None, epoch), None)]
+    assert [(row(event).before, row(event).after) for event in events[1:]] == expected * 2
+    assert translator.lossy == {Lossy.NULL_OR_DEFAULT: 12}
+    out = Translator(DEBEZIUM, "ticdc-canal-json")
+    out.translate(record(create))
+    (made,) = out.translate(record(changes[0], offset=1))
+    assert json.loads(made.value or b"")["data"] == [{"a": None, "b": epoch}]
+    (again,) = translator.translate(record(changes[0], offset=8))
+    assert json.loads(again.value or b"")["payload"]["after"] == zeros
+
+
+def test_digits_are_the_number_of_an_unknown_label() -> None:
+    """So relay writes them where the members are unknown."""
+    create = ddl("CREATE TABLE `t` (`e` ENUM('a','b'), `s` SET('a','b','c'), `d` ENUM('2','1'))")
+    (_, event), _ = decoded(record(create), record(message(after={"e": "2", "s": "5", "d": "2"}), offset=1))
+    assert row(event).after == (2, 5, 1)
 
 
 def test_a_malformed_value_is_named_and_not_shown() -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from debezium_support import DEBEZIUM, NO_SCHEMA, message, record
-from support import TICDC
+from open_support import cell, framed
+from open_support import row as open_row
+from support import OPEN, TICDC, row_message
 
 from relay import (
     ABSENT,
     Column,
     ColumnType,
+    ConsumerRecord,
     Default,
     Lossy,
     NotRepresentable,
@@ -26,6 +29,24 @@ from relay.codecs._debezium_changes import view_columns
 from relay.model import Rows, Source, TableId, TableSchema
 
 # ---------------------------------------------------------------- written
+
+OPEN_ROW = framed(open_row({"u": {"id": cell(3, 1, 11), "e": cell(247, 2, 64), "s": cell(248, 5, 64), "n": cell(248, 0, 64)}}))
+CANAL_ROW = record(
+    row_message({"id": "int", "e": "enum", "s": "set", "n": "set"}, {"id": "1", "e": "2", "s": "5", "n": "0"}, pkNames=["id"])
+)
+
+
+@pytest.mark.parametrize(("source", "one"), [(OPEN, OPEN_ROW), (TICDC, CANAL_ROW)])
+@pytest.mark.parametrize("options", [NO_SCHEMA, {}])
+def test_without_ddl_numbers_of_members_are_digits(source: str, one: ConsumerRecord, options: dict[str, str]) -> None:
+    """As after a restart: the stream goes on."""
+    translator = Translator(source, DEBEZIUM, None, options)
+    for times in (1, 2):
+        (out,) = translator.translate(one)
+        assert json.loads(out.value or b"")["payload"]["after"] == {"id": 1, "e": "2", "s": "5", "n": ""}
+        assert translator.lossy[Lossy.ENUM_INDEX] == 2 * times
+    with pytest.raises(NotRepresentable, match="enum-index"):
+        Translator(source, DEBEZIUM, None, options | {"strict": "true"}).translate(one)
 
 
 def encoded(

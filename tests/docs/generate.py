@@ -59,10 +59,11 @@ def options_part() -> str:
     parts = []
     for codec in PROTOCOLS.values():
         rows = [
-            (f"`{option.name}`", option.type, option.default and f"`{option.default}`", option.description)
+            (f"`{option.name}`", option.type, option.default and f"`{option.default}`", option.side, option.description)
             for option in options_of(codec)
         ]
-        parts.append(f"### {codec.name}\n\n{_sentence(codec.title)}\n\n{table(('option', 'type', 'default', 'meaning'), rows)}")
+        options = table(("option", "type", "default", "side", "meaning"), rows)
+        parts.append(f"### {codec.name}\n\n{_sentence(codec.title)}\n\n{options}")
     return "\n".join(parts)
 
 

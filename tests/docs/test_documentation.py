@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from docs.generate import PARTS, ROOT, generated, pages
 from support import CANAL, OPEN, TICDC, captured, translate
 
-from relay import Translator, errors
+from relay import ConsumerRecord, Storage, Translator, errors
 from relay.codecs._codec import Lossy
 from relay.codecs._open_frames import unframe
 from relay.config import load_config
@@ -99,13 +99,32 @@ def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_library_example_runs(tmp_path: Path) -> None:
-    (example,) = blocks(ROOT / "README.md", "python")
+    example, _ = blocks(ROOT / "README.md", "python")
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", example], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert '"type":"UPDATE"' in ran.stdout
     assert ran.stdout.splitlines()[-1].startswith("Counter(")
+
+
+def test_the_library_example_of_claim_checks_works(tmp_path: Path) -> None:
+    """Rows above the limit go into a storage, and come back out of it."""
+    scope: dict[str, Any] = {}
+    exec(blocks(ROOT / "README.md", "python")[1], scope)  # noqa: S102  # the page's own text
+    uri = {"claim-check-storage-uri": str(tmp_path)}
+    small = {"enable-tidb-extension": "true", "large-message-handle-option": "claim-check", "max-message-bytes": "2000"}
+    records = captured("ticdc/canal-json.tidb-extension/04_strings_binary")
+    writing = Translator(TICDC, TICDC, None, small | uri)
+    reading = Translator(TICDC, TICDC, uri, {"enable-tidb-extension": "true"})
+    values = []
+    for record in records:
+        for out in scope["translated"](Storage(), writing, record):
+            stored = ConsumerRecord("t", out.partition, record.offset, out.timestamp_ms, out.key, out.value)
+            values += [json.loads(back.value) for back in scope["translated"](Storage(), reading, stored)]
+    whole = translate(TICDC, TICDC, records, None, {"enable-tidb-extension": "true"})
+    assert values == whole
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def documents(block: str) -> list[str]:

@@ -1,0 +1,87 @@
+"""Full names of the tables in a DDL statement: what the statement is about, given the name in the message's envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from relay.model import RenamedTable, TableId
+from relay.mysql.ddl import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    CreateTableAs,
+    CreateTableLike,
+    Ddl,
+    DropDatabase,
+    DropTables,
+    OtherChange,
+    OtherStatement,
+    RecoverTable,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TableName,
+    TruncateTable,
+)
+
+
+class Names:
+    """Full names of the tables in a statement whose envelope names `table`; `known` are the tables by database and name."""
+
+    def __init__(self, table: TableId, known: Mapping[str, Mapping[str, object]]) -> None:
+        self._table, self._known = table, known
+        self._folded = (table.database.lower(), table.table.lower())
+
+    def __call__(self, name: TableName) -> TableId:
+        """The full name. TiDB compares names without case, and the envelope has the one that rows will have.
+
+        A table that is known by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
+        """
+        found = name.within(self._table.database)
+        if found.table in self._known.get(found.database, ()):
+            return found
+        return self._table if (found.database.lower(), found.table.lower()) == self._folded else found
+
+    def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
+        """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""
+        old = self._table if statement.table is None else self(statement.table)
+        return old, old if statement.new is None else self(statement.new)
+
+
+def subject_of(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
+    """The table of the event: the envelope's if the statement is about it; else the first target, else a database."""
+    if targets:
+        # Canal's envelope may have the old name of a rename, or `a,` out of a list of tables.
+        return table if table in targets else targets[0]
+    for part in statement.statements:
+        if isinstance(part, (CreateDatabase, DropDatabase, AlterDatabase)):
+            return TableId(part.database or table.database, "")
+    return table
+
+
+def targets_of(statement: Statement, names: Names) -> Iterator[TableId]:
+    """The tables that a part of a statement is about, by their names after it."""
+    match statement:
+        case DropTables(tables) | OtherStatement(_, tables):
+            yield from map(names, tables)
+        case RenameTables(pairs):
+            yield from (names(new) for _, new in pairs)
+        case AlterTable(table, changes):
+            yield from (names(change.new) for change in changes if isinstance(change, RenameTo))
+            if not any(isinstance(change, RenameTo) for change in changes):
+                yield names(table)
+            yield from (names(change.table) for change in changes if isinstance(change, OtherChange) and change.table)
+        case RecoverTable():
+            yield names.recovered(statement)[1]
+        case CreateTable() | CreateTableLike() | CreateTableAs() | TruncateTable():
+            yield names(statement.table)
+
+
+def renamed_by(statement: Statement, names: Names) -> Iterator[RenamedTable]:
+    """The pairs that a part of a statement renames."""
+    if isinstance(statement, RenameTables):
+        yield from (RenamedTable(names(old), names(new)) for old, new in statement.pairs)
+    elif isinstance(statement, AlterTable):
+        old = names(statement.table)
+        yield from (RenamedTable(old, names(change.new)) for change in statement.changes if isinstance(change, RenameTo))

@@ -1,0 +1,72 @@
+"""Options of the codecs: on which side they may stand, and which of them belong together."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from support import CANAL, OPEN, TICDC
+
+from relay import ConfigError, Translator
+from relay.codecs import PROTOCOLS
+from relay.codecs._codec import side_of
+
+DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
+#: The options that mean nothing on the other side; `strict` is one of every protocol.
+ONE_SIDED = {
+    TICDC: {},
+    CANAL: {"max-batch-size": ("2", "target"), "hex-binary": ("true", "source")},
+    CKAFKA: {"value-style": ("mysql", "source"), "ddl-time-unit": ("ms", "target")},
+    OPEN: {},
+    DEBEZIUM: {"cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},
+}
+CASES = [
+    (protocol, name, value, side)
+    for protocol, options in ONE_SIDED.items()
+    for name, (value, side) in (options | {"strict": ("true", "target")}).items()
+]
+
+
+def problems(source: str, target: str, reading: dict[str, str], writing: dict[str, str]) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        Translator(source, target, reading, writing)
+    return [str(problem) for problem in raised.value.problems]
+
+
+def test_every_protocol_is_here() -> None:
+    found = {
+        codec.name: {field.encode_name for field in msgspec.structs.fields(codec.options) if side_of(field.type)}
+        for codec in PROTOCOLS.values()
+    }
+    assert found == {protocol: {"strict", *options} for protocol, options in ONE_SIDED.items()}
+
+
+@pytest.mark.parametrize(("protocol", "name", "value", "side"), CASES)
+def test_an_option_of_one_side_is_refused_on_the_other(protocol: str, name: str, value: str, side: str) -> None:
+    given = {name: value}
+    if side == "target":
+        Translator(CANAL, protocol, None, given)
+        (problem,) = problems(protocol, CANAL, given, {})
+        assert problem.startswith(f"from.option.{name}: is an option of the target side, and would do nothing on the source side")
+    else:
+        Translator(protocol, CANAL, given)
+        (problem,) = problems(CANAL, protocol, {}, given)
+        assert problem.startswith(f"to.option.{name}: is an option of the source side, and would do nothing on the target side")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given"),
+    [
+        (TICDC, {"enable-tidb-extension": "true", "content-compatible": "true", "output-row-key": "true"}),
+        (TICDC, {"output-row-key": "true", "large-message-handle-option": "handle-key-only", "claim-check-raw-value": "true"}),
+        (OPEN, {"max-batch-size": "16", "output-old-value": "false", "only-output-updated-columns": "true"}),
+        (DEBEZIUM, {"debezium-disable-schema": "true", "debezium-include-start-ts": "true", "timezone": "Asia/Shanghai"}),
+    ],
+)
+def test_a_source_takes_what_its_producer_was_set_to(protocol: str, given: dict[str, str]) -> None:
+    assert Translator(protocol, CANAL, given).source.name == protocol
+
+
+def test_the_row_key_needs_the_member_that_holds_it() -> None:
+    (problem,) = problems(TICDC, TICDC, {}, {"output-row-key": "true"})
+    assert problem == "to.option.enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)"
+    assert Translator(TICDC, TICDC, None, {"output-row-key": "true", "enable-tidb-extension": "true"}).target.name == TICDC
