@@ -211,6 +211,8 @@ class RowReaders:
         changes: list[Event] = []
         for index, cells in enumerate(message.data or ()):
             names, old = tuple(cells), None
+            if not names:
+                raise Malformed(self._protocol, f"data[{index}]", "a row without columns")
             if op is _UPDATE:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():

@@ -194,7 +194,7 @@ def _defined_in(ddl: str) -> frozenset[str]:
 # ---------------------------------------------------------------- views
 
 _NAME: Final = r"(?:`(?:[^`]|``)+`|[\w$]+)"
-_VIEW: Final = re.compile(rf"\bVIEW\s+{_NAME}(?:\.{_NAME})?\s*(\([^()]*\))?\s*AS\s+SELECT\s+(.*)", re.IGNORECASE | re.DOTALL)
+_VIEW: Final = re.compile(rf"\bVIEW\s+{_NAME}(?:\.{_NAME})?\s*(?:(\([^()]*\))\s*)?AS\s+SELECT\s+(.*)", re.IGNORECASE | re.DOTALL)
 _ITEM: Final = re.compile(rf"(?:{_NAME}\.)*({_NAME})(?:\s+AS\s+({_NAME}))?\s*(,|\bFROM\b|$)\s*", re.IGNORECASE)
 
 

@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +40,10 @@ def _exact(text: str) -> Decimal:
     """A number with all its digits. Raises ValueError for one that no float can hold."""
     if math.isinf(float(text)):
         raise ValueError("Number out of range")
-    return Decimal(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError("Number out of range") from None
 
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=_exact).decode
@@ -113,7 +116,10 @@ def fitting(kind: type, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if value is None or type(value) is kind:
         return value
     if kind is float and type(value) in {int, Decimal}:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return ABSENT
     if kind is Decimal and type(value) in {int, float}:
         return Decimal(repr(value))
     return ABSENT
@@ -130,7 +136,7 @@ class Layout:
     """
 
     def __init__(self, reader: RowReader, block: bytes, key: tuple[str, ...] | None, *, is_value_guessed: bool) -> None:
-        self.reader, self.block, self.key = reader, block, key
+        self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
         self._kinds = [kind_of(column.type) for column in columns]

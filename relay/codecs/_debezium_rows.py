@@ -97,7 +97,9 @@ class RowReaders:
         layout = _reused(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
-            table.keep(layout, _CACHED_LAYOUTS)
+            # What one row's values look like says nothing of the next one, and must not decide how it is read.
+            if not layout.is_value_guessed:
+                table.keep(layout, _CACHED_LAYOUTS)
         cells = [None if row is None else layout.fitted(row) for row in (old, new)]
         for row, found, part in zip((old, new), cells, (_PARTS.old, _PARTS.new), strict=True):
             if row is not None and found is None:

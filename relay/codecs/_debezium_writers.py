@@ -18,7 +18,17 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs._codec import Lossy
-from relay.codecs._debezium_values import FIRST_TIMESTAMP, bits, days, micros, millis, signed64, time_micros, zoned
+from relay.codecs._debezium_values import (
+    FIRST_TIMESTAMP,
+    ZERO_TIMESTAMP,
+    bits,
+    days,
+    micros,
+    millis,
+    signed64,
+    time_micros,
+    zoned,
+)
 from relay.codecs._json import go_number
 from relay.codecs._members import set_text
 from relay.codecs._rows import Convert, Read, Write
@@ -51,7 +61,7 @@ class ValueWriter:
         self._dates = {nullable: self._dated(days, nullable) for nullable in (True, False)}
         self._millis = {nullable: _datetime(1_000, self._dated(millis, nullable)) for nullable in (True, False)}
         self._micros = {nullable: _datetime(1, self._dated(micros, nullable)) for nullable in (True, False)}
-        self._timestamps = {digits: _timestamp(digits) for digits in (None, 0, 1, 2, 3, 4, 5, 6)}
+        self._timestamps = {digits: _timestamp(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)}
         self._decimal: Write = self._write_decimal
         self.shortcuts = self._all_shortcuts()
 
@@ -194,8 +204,8 @@ def _datetime(unit: int, closely: Write) -> Write:
     return write
 
 
-def _timestamp(digits: int | None) -> Write:
-    """A TIMESTAMP with so many fraction digits."""
+def _timestamp(digits: int | None, lost: list[Lossy]) -> Write:
+    """A TIMESTAMP with so many fraction digits. What is none, and is not zero, gets zero's text all the same."""
     length = 0 if digits is None else _LONGEST - 6 + digits if digits else 19
 
     def write(text: str) -> str:
@@ -205,7 +215,10 @@ def _timestamp(digits: int | None) -> Write:
                     return f"{text[:10]}T{text[11:]}Z"
             except ValueError:
                 pass
-        return zoned(text, digits)
+        found = zoned(text, digits)
+        if found == ZERO_TIMESTAMP and not text.startswith("0000-00-00"):
+            lost.append(_ZERO_DATE)
+        return found
 
     return write
 

@@ -133,6 +133,8 @@ class Decoder:
         old = message.OLD_VALUES if op in {Op.UPDATE, Op.DELETE} else None
         if (old if op is Op.DELETE else new) is None:
             raise Malformed(NAME, "OLD_VALUES" if op is Op.DELETE else "NEW_VALUES", "a row message without its row")
+        if not (new or old):
+            raise Malformed(NAME, "NEW_VALUES", "a row without columns")
         images = Images(op, new, old)
         wire = WireTable(TableId(message.DATABASE or "", message.TABLE or ""), images.names(), None, None)
         known = catalog.table(wire.id, _canal.position(source, record))

@@ -1,0 +1,106 @@
+"""A record is read and written by itself and the DDL before it: not by how other rows looked, nor by records that were refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support import OPEN, record, row_message
+
+from relay import ConsumerRecord, Malformed, NotRepresentable, Translator
+
+DEBEZIUM, TICDC = "ticdc-debezium", "ticdc-canal-json"
+TS = 470615239042793472
+
+
+def drow(after: str, offset: int, commit_ts: int = TS) -> ConsumerRecord:
+    """An INSERT into `d.t` in TiCDC Debezium without schema; `after` is JSON."""
+    source = {"connector": "TiCDC", "name": "default", "ts_ms": 1, "db": "d", "table": "t", "commit_ts": commit_ts}
+    head = json.dumps({"source": source, "ts_ms": 1, "transaction": None, "op": "c", "before": None})[:-1]
+    return ConsumerRecord("topic", 0, offset, 1, b'{"payload":{"id":1}}', f'{{"payload":{head},"after":{after}}}}}'.encode())
+
+
+def dddl(ddl: str) -> ConsumerRecord:
+    """A DDL statement about `d.t`, before all rows."""
+    source = {"connector": "TiCDC", "name": "default", "ts_ms": 1, "db": "d", "table": "t", "commit_ts": TS - 9}
+    payload = {"source": source, "ts_ms": 1, "databaseName": "d", "schemaName": None, "ddl": ddl, "tableChanges": []}
+    return ConsumerRecord("topic", 0, 0, 1, b"{}", json.dumps({"payload": payload}).encode())
+
+
+def after(translator: Translator, *records: ConsumerRecord) -> Any:
+    """What the last record becomes when the translator has seen the others, refused or not."""
+    out: list[Any] = []
+    for one in records:
+        try:
+            out = [json.loads(made.value or b"") for made in translator.translate(one)]
+        except (Malformed, NotRepresentable):
+            out = []
+    return out
+
+
+@pytest.mark.parametrize(
+    ("ddl", "odd", "even"),
+    [
+        ("CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, c DATE)", '{"id":1e0,"c":99999999999}', '{"id":-1,"c":null}'),
+        ("CREATE TABLE t (id INT PRIMARY KEY, c INT)", '{"id":1,"c":"x"}', '{"id":1,"c":null}'),
+        (None, '{"id":1,"c":5.5}', '{"id":1,"c":5}'),
+        (None, '{"id":1,"c":null}', '{"id":1,"c":7}'),
+    ],
+)
+def test_an_odd_row_does_not_change_how_the_next_one_is_read(ddl: str | None, odd: str, even: str) -> None:
+    before = [] if ddl is None else [dddl(ddl)]
+    alone = after(Translator(DEBEZIUM, TICDC), *before, drow(even, 2))
+    assert alone
+    assert after(Translator(DEBEZIUM, TICDC), *before, drow(odd, 1), drow(even, 2)) == alone
+
+
+@pytest.mark.parametrize("target", [OPEN, DEBEZIUM])
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_a_row_without_columns_is_refused_and_leaves_no_trace(target: str, is_strict: bool) -> None:
+    options = {"strict": "true"} if is_strict else {}
+    types = {"id": "int", "v": "text"}
+    good = record(row_message(types, {"id": "1", "v": "x"}, pkNames=["id"], _tidb={"commitTs": TS}), offset=2)
+    empty = record(row_message(types, {}, pkNames=["id"], _tidb={"commitTs": TS}), offset=1)
+    translator = Translator(TICDC, target, None, options)
+    with pytest.raises(Malformed, match="a row without columns"):
+        translator.translate(empty)
+    values = [made.value for made in translator.translate(good)]
+    assert values == [made.value for made in Translator(TICDC, target, None, options).translate(good)]
+    assert b'"v"' in (values[0] or b"")
+
+
+@pytest.mark.parametrize("column", ["c DATE DEFAULT '0000-00-00'", "c DECIMAL(30,20) DEFAULT '0.12345678901234567891'"])
+def test_a_default_that_the_format_cannot_hold_is_no_loss_of_a_row(column: str) -> None:
+    value = "2020-01-01" if "DATE" in column else "1.5"
+    ddl = record({"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "_tidb": {"commitTs": TS - 9},
+                  "sql": f"CREATE TABLE t (id INT PRIMARY KEY, {column})"})  # fmt: skip
+    types = {"id": "int", "c": column.split()[1].partition("(")[0].lower()}
+    row = record(row_message(types, {"id": "1", "c": value}, pkNames=["id"], _tidb={"commitTs": TS}), offset=1)
+    translator = Translator(TICDC, DEBEZIUM, None, {"strict": "true", "enable-tidb-extension": "true"})
+    translator.translate(ddl)
+    assert len(translator.translate(row)) == 1
+
+
+@pytest.mark.parametrize("text", ["1969-12-31 23:59:59", "2020-02-30 00:00:00"])
+def test_a_timestamp_that_is_none_is_counted(text: str) -> None:
+    translator = Translator(TICDC, DEBEZIUM)
+    types = {"id": "int", "c": "timestamp"}
+    translator.translate(record(row_message(types, {"id": "1", "c": text}, pkNames=["id"], _tidb={"commitTs": TS})))
+    assert translator.lossy["zero-date"] == 1  # type: ignore[index]  # a StrEnum is its text
+
+
+@pytest.mark.parametrize("number", ["1e-99999999999999999999", "9" * 400, "-" + "9" * 400])
+@pytest.mark.parametrize("ddl", [None, "DOUBLE", "FLOAT", "DECIMAL(10,2)", "BIGINT"])
+def test_absurd_numbers_are_ordinary_errors_or_values(number: str, ddl: str | None) -> None:
+    translator = Translator(DEBEZIUM, TICDC)
+    if ddl is not None:
+        translator.translate(dddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {ddl})"))
+    for offset in (1, 2):
+        after(translator, drow(f'{{"id":1,"c":{number}}}', offset))
+
+
+def test_a_statement_with_many_blanks_takes_no_time() -> None:
+    ddl = "CREATE VIEW `v`" + " " * 200_000 + "X"
+    statement = {"database": "d", "table": "v", "isDdl": True, "type": "QUERY", "es": 1, "ts": 1, "sql": ddl}
+    assert len(Translator(TICDC, DEBEZIUM).translate(record(statement))) == 1
