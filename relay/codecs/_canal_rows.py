@@ -98,6 +98,7 @@ class RowReader:
         self.plans: dict[object, object] = {}
         self.schema, self.is_guessed = resolved
         #: Whether the message tells parameters of types (`varchar(20)`), so that a target without them loses something.
+        self.says_types = bool(wire.mysql_type)
         self.says_parameters = any(map(has_parameters, wire.types()))
         columns = self.schema.columns
         place = {column.name: at for at, column in enumerate(columns)}

@@ -47,6 +47,7 @@ class Lossy(enum.StrEnum):
     BEFORE_IMAGE = "before-image"
     INVALID_TEXT = "invalid-text"
     COLUMN_TYPE = "column-type"
+    UNTYPED = "untyped"
     START_TS = "start-ts"
     SOURCE_NAME = "source-name"
     EMPTY_ROW = "empty-row"

@@ -137,6 +137,7 @@ class Layout:
 
     def __init__(self, reader: RowReader, block: bytes, key: tuple[str, ...] | None, *, is_value_guessed: bool) -> None:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
+        reader.says_types = b'"tidb_type"' in block
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
         self._kinds = [kind_of(column.type) for column in columns]

@@ -109,6 +109,8 @@ class RowReader:
         self.is_guessed = not schema.complete
         shown = {at for at, column in enumerate(schema.columns) if column.generated is not Generated.VIRTUAL}
         self.is_partial = schema.complete and not shown.issubset(self.places)
+        #: Whether the messages themselves tell the types; whoever compiles this for messages that do not says so.
+        self.says_types = True
         #: What encoders have compiled for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
@@ -174,6 +176,12 @@ class WireImages(KeptImages, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+
+def says_types(change: RowChange) -> bool:
+    """Whether the source's own message tells the types of its columns, and not only the DDL before it."""
+    reader = getattr(change.images, "reader", None)
+    return reader is not None and bool(reader.says_types)
 
 
 def says_parameters(change: RowChange) -> bool:

@@ -31,7 +31,7 @@ from relay.codecs._debezium_wire import Body, Message, Origin
 from relay.codecs._debezium_writers import ValueWriter
 from relay.codecs._json import REFUSED
 from relay.codecs._large_messages import Compression, CompressionOptions, compressed, decompressed
-from relay.codecs._rows import RowWriters, says_parameters
+from relay.codecs._rows import RowWriters, says_parameters, says_types
 from relay.codecs._ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
@@ -222,6 +222,7 @@ class Encoder:
         )
         self._messages = Messages(settings, self._values)
         self._count_lost = source_losses(carries(options), options.cluster_id)
+        self._loses_types = not carries(options).column_types
         self._rows: RowWriters[RowPlan] = RowWriters(NAME, self._values.of, self._messages.plan, self._values.shortcuts)
         self._views = Views()
 
@@ -258,6 +259,8 @@ class Encoder:
         if op is _UPDATE and not self._options.output_old_value and written.before is not None:
             written.before = None
             lossy.append(Lossy.BEFORE_IMAGE)
+        if self._loses_types and says_types(change):
+            lossy.append(Lossy.UNTYPED)
         if plan.loses_parameters and says_parameters(change):
             lossy.append(Lossy.TYPE_PARAMETERS)
         if plan.null_defaults:

@@ -343,7 +343,7 @@ def test_a_key_that_the_row_does_not_show_is_part_of_it(create: ConsumerRecord |
         [{"id": 7, "v": 2}, None],
         [{"id": 7, "v": 3}, None],
     ]
-    assert rows[3].schema is rows[0].schema
+    assert rows[3].schema == rows[0].schema
     assert translator.lossy == ({} if create else {"schema-guessed": 4, "value-guessed": 4})
     for one in (CANAL, TICDC):
         made = sent(DEBEZIUM, one, *([create] if create else []), records[1]).values

@@ -23,7 +23,7 @@ CASES = EdgeCases("TiCDC Debezium", numbered("", 120, width=1))
 EXTENSION = {"enable-tidb-extension": "true"}
 SHANGHAI = {"timezone": "Asia/Shanghai"}
 #: What is counted of nearly every row, and is not what the cases are about.
-_USUAL = frozenset({"type-parameters", "commit-ts", "commit-ts-synthetic"})
+_USUAL = frozenset({"type-parameters", "commit-ts", "commit-ts-synthetic", "untyped"})
 _TYPE = re.compile(r"\w+(\([^()]*\))?( UNSIGNED)?( ZEROFILL)?", re.IGNORECASE)
 _KEY = {"payload": {"id": 1}}
 
