@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from relay.codecs import _json
+from relay.codecs import _json, _ticdc
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import Position, Source, TableId
 from relay.records import ConsumerRecord
@@ -122,7 +122,7 @@ def source_of(protocol: str, body: Body, origin: Origin, record: ConsumerRecord)
     if start_ts is not None and not 0 <= start_ts < _TSO_END:
         raise Malformed(protocol, "payload.source.start_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
     event_time_ns = emitted_at_ns(body, record) if ms is None else ms * 1_000_000
-    return Source("ticdc", event_time_ns, commit_ts, start_ts, origin.cluster_id)
+    return Source(_ticdc.CONNECTOR, event_time_ns, commit_ts, start_ts, origin.cluster_id)
 
 
 def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:

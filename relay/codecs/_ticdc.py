@@ -17,6 +17,8 @@ from relay.model import ColumnType, DdlKind, Event, Op, RowChange, Rows, SchemaC
 from relay.mysql.types import format_type, suffix
 from relay.records import ConsumerRecord
 
+#: `Source.connector` of everything that TiCDC has sent, in whatever format.
+CONNECTOR: Final = "ticdc"
 #: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
 TSO_LOGICAL_BITS: Final = 18
 
@@ -86,6 +88,20 @@ _RESTORED: Final = re.compile(r"[A-Z][A-Z ]* `")
 def is_restored(ddl: str) -> bool:
     """Whether TiDB has rewritten the statement (upper-case keywords, back-quoted names): then backslashes stand for themselves."""
     return _RESTORED.match(ddl) is not None
+
+
+_QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
+
+
+def mysql_text(change: SchemaChange) -> str:
+    """The statement for readers of MySQL's DDL, where a backslash escapes; in TiDB's own spelling it stands for itself.
+
+    So every backslash inside a string literal is doubled, if TiCDC has sent the text in TiDB's spelling.
+    """
+    ddl = change.ddl
+    if "\\" not in ddl or change.source.connector != CONNECTOR or not is_restored(ddl):
+        return ddl
+    return _QUOTED.sub(lambda match: match[0].replace("\\", "\\\\") if match[0][0] == "'" else match[0], ddl)
 
 
 _DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}

@@ -22,6 +22,7 @@ from relay.codecs._canal import Dialect, Message
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters
 from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, source_losses
+from relay.codecs._ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
 from relay.mysql.numbers import java_text
@@ -292,7 +293,7 @@ class Encoder:
             _NULL,
             None,
             None,
-            change.ddl,
+            mysql_text(change),
             _NULL,
             change.table.table,
             change.emitted_at_ns // 1_000_000,

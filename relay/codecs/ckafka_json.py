@@ -29,6 +29,7 @@ from relay.codecs._ckafka_rows import Images, RowReaders, RowWriters
 from relay.codecs._ckafka_values import ValueStyle
 from relay.codecs._ckafka_wire import DdlMessage, RowMessage, mysql_types, parse, read_time, time_text
 from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, source_losses
+from relay.codecs._ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
 from relay.mysql.numbers import java_text
@@ -291,7 +292,7 @@ class Encoder:
         return DdlMessage(
             database=change.table.database,
             es=time,
-            sql=change.ddl,
+            sql=mysql_text(change),
             table=change.table.table,
             ts=time,
             type=_DDL_WORDS.get(word, word),

@@ -35,6 +35,7 @@ from relay.codecs._large_messages import (
     decompressed,
 )
 from relay.codecs._ticdc import (
+    CONNECTOR,
     bare_type_text,
     commit_ts_of,
     full_type_text,
@@ -192,7 +193,7 @@ class Decoder:
 
     def _watermark(self, message: _canal.Message, record: ConsumerRecord) -> Watermark:
         watermark_ts = (message.tidb or {}).get("watermarkTs")
-        source = Source("ticdc", _canal.event_time_ns(message, record), commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"))
+        source = Source(CONNECTOR, _canal.event_time_ns(message, record), commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"))
         return Watermark(source, _canal.emitted_at_ns(message, record))
 
 
@@ -226,16 +227,16 @@ def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
     tidb, es = message.tidb, message.es
     event_time_ns = _canal.event_time_ns(message, record) if es is None else es * 1_000_000
     if tidb is None:
-        return Source("ticdc", event_time_ns)
+        return Source(CONNECTOR, event_time_ns)
     commit_ts = tidb.get("commitTs")
     if commit_ts is not None and not (type(commit_ts) is int and 0 <= commit_ts < _TSO_END):
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
     if len(tidb) == (commit_ts is not None):
-        return Source("ticdc", event_time_ns, commit_ts)
+        return Source(CONNECTOR, event_time_ns, commit_ts)
     extras = {name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}}
     row_key = tidb.get("rowkey")
     return Source(
-        "ticdc", event_time_ns, commit_ts, row_key=_canal.base64_bytes(NAME, "_tidb.rowkey", row_key), extras=extras or None
+        CONNECTOR, event_time_ns, commit_ts, row_key=_canal.base64_bytes(NAME, "_tidb.rowkey", row_key), extras=extras or None
     )
 
 

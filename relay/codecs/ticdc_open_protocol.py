@@ -34,6 +34,7 @@ from relay.codecs._open_rows import Found, RowReaders
 from relay.codecs._open_values import column_code, column_flags, loses_type, write_of
 from relay.codecs._rows import RowWriters, says_parameters
 from relay.codecs._ticdc import (
+    CONNECTOR,
     TSO_LOGICAL_BITS,
     commit_ts_of,
     handle_key_places,
@@ -145,7 +146,7 @@ class Decoder:
             if key.ccl:
                 key, value = self._stored(key, record)
             ts = key.ts
-            source = Source("ticdc", (ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, ts)
+            source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, ts)
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:

@@ -466,3 +466,17 @@ def test_strict_accepts_a_table_that_is_known_from_its_rows_alone() -> None:
     row = row_message(AB, {"id": "1", "a": "1", "b": "x"})
     out = translate(CANAL, TICDC, [record(row)], None, {"strict": "true", "content-compatible": "true"})
     assert len(out) == 1
+
+
+@pytest.mark.parametrize("target", [CANAL, "ckafka-json"])
+def test_backslashes_of_tidbs_ddl_are_escaped_for_readers_of_mysqls(target: str) -> None:
+    """TiDB writes `'back\\slash'` for a member with one backslash; MySQL's text has two."""
+    ddl = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`a\\b` INT,`e` ENUM('a','back\\slash','it''s\\'))"
+    created = {"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "sql": ddl}
+    (sent,) = translate(TICDC, target, [record(created)])
+    assert sent["sql"] == "CREATE TABLE `t` (`id` INT PRIMARY KEY,`a\\b` INT,`e` ENUM('a','back\\\\slash','it''s\\\\'))"
+    (read,) = events(target, [record(sent)])
+    assert isinstance(read, SchemaChange)
+    assert read.after is not None
+    assert read.after.columns[2].type.members == ("a", "back\\slash", "it's\\")
+    assert translate(target, target, [record(sent)])[0]["sql"] == sent["sql"]
