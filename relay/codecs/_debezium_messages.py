@@ -142,7 +142,8 @@ class Messages:
         end = plan.end if is_whole else self._end(plan, before, after, has_start=start_ts is not None)
         if opening is _BOTH:
             text, end = text[1:], end[1:]
-        value = b"%b%d%b%d%b%d%b%b%b" % (self._row_head, times[0], plan.middle, times[1], tail, times[2], opening, text, end)
+        start = b"%b%d%b%d%b%d" % (self._row_head, times[0], plan.middle, times[1], tail, times[2])
+        value = b"".join((start, opening, text, end))
         return Payload(self._row_key(plan, row), value)
 
     def _row_key(self, plan: RowPlan, row: Row) -> bytes:

@@ -9,13 +9,14 @@ values. Both are caches that could be emptied at any time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from relay.catalog import Catalog
+from relay.codecs._codec import Lossy
 from relay.errors import Malformed, NotRepresentable
-from relay.model import ABSENT, Cell, Column, Generated, Op, Row, RowChange, Rows, SchemaChange, TableId, TableSchema, Value
+from relay.model import ABSENT, Cell, Column, Generated, Images, Op, Row, RowChange, Rows, SchemaChange, TableId, TableSchema, Value
 
 #: Wire value to canonical value, canonical value to target value, and both in one. They are not asked about NULL.
 Read = Callable[[Any], Value]
@@ -178,18 +179,6 @@ class WireImages(KeptImages, frozen=True, eq=False, gc=False):
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
 
-def says_types(change: RowChange) -> bool:
-    """Whether the source's own message tells the types of its columns, and not only the DDL before it."""
-    reader = getattr(change.images, "reader", None)
-    return reader is not None and bool(reader.says_types)
-
-
-def says_parameters(change: RowChange) -> bool:
-    """Whether the source's own message tells parameters of types; Canal's `mysqlType` does, typed wires leave them to the DDL."""
-    reader = getattr(change.images, "reader", None)
-    return reader is not None and getattr(reader, "says_parameters", False)
-
-
 class RowWriter:
     """Turns cells in table order into `{column: target value}`. Compiled once per table version.
 
@@ -238,17 +227,35 @@ def _composed(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[R
 
 
 class Written(msgspec.Struct, Generic[Plan], gc=False):
-    """A change in the target's spelling, columns in table order. ABSENT columns are left out; no image is None."""
+    """A change in the target's spelling, columns in table order. ABSENT columns are left out; no image is None.
+
+    `losses`: what is lost of every row like this one.
+    """
 
     plan: Plan
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    losses: tuple[Lossy, ...]
+
+
+class Says(NamedTuple):
+    """What the source's own messages tell of a row's types, beside what the DDL before them told."""
+
+    types: bool
+    parameters: bool
+
+
+def _says(images: Images) -> Says:
+    """What the messages tell; CKafka's rows, which have no reader, tell nothing."""
+    reader: Any = getattr(images, "reader", None)
+    return Says(False, False) if reader is None else Says(reader.says_types, getattr(reader, "says_parameters", False))
 
 
 class RowWriters(Generic[Plan]):
     """An encoder's writers and plans, by table version.
 
     `write_of` gives how a column's canonical value is written (None: as it is), `plan_of` what else the encoder needs of a table.
+    `losses_of` gives what every row of a table loses, given the plan and what the source says.
     `shortcuts` maps pairs of a source's read and this target's write to one function that does both.
     Virtual generated columns are left out: no TiCDC wire has them.
     """
@@ -258,9 +265,10 @@ class RowWriters(Generic[Plan]):
         protocol: str,
         write_of: Callable[[Column], Write | None],
         plan_of: Callable[[TableSchema], Plan],
+        losses_of: Callable[[Plan, Says], tuple[Lossy, ...]],
         shortcuts: Mapping[tuple[Read, Write], Convert] | None = None,
     ) -> None:
-        self._protocol, self._write_of, self._plan_of = protocol, write_of, plan_of
+        self._protocol, self._write_of, self._plan_of, self._losses_of = protocol, write_of, plan_of, losses_of
         self._shortcuts = shortcuts or {}
         self._plans: dict[TableSchema, Plan] = {}
         self._writers: dict[tuple[TableSchema, tuple[int, ...] | None], tuple[RowWriter, tuple[int, ...]]] = {}
@@ -273,13 +281,14 @@ class RowWriters(Generic[Plan]):
             if found is None:
                 found = images.reader.plans[self] = self._plan_for(images.reader)
             if found is not _INDIRECT:
-                plan, writer = found
-                return self._from_wire(plan, writer, images)
+                plan, writer, losses = found
+                return self._from_wire(plan, writer, losses, images)
         before, after = change.before, change.after
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         plan = self.plan(change.schema)
-        return Written(plan, self._row(change.schema, before), self._row(change.schema, after))
+        losses = self._losses_of(plan, _says(images))
+        return Written(plan, self._row(change.schema, before), self._row(change.schema, after), losses)
 
     def plan(self, schema: TableSchema) -> Plan:
         """What `plan_of` gives for a table version, compiled once."""
@@ -290,10 +299,10 @@ class RowWriters(Generic[Plan]):
             found = self._plans[schema] = self._plan_of(schema)
         return found
 
-    def _from_wire(self, plan: Plan, writer: RowWriter, images: WireImages) -> Written[Plan]:
-        old, new = images.old, images.new
+    def _from_wire(self, plan: Plan, writer: RowWriter, losses: tuple[Lossy, ...], images: WireImages) -> Written[Plan]:
+        old, new, values = images.old, images.new, writer.values
         try:
-            return Written(plan, None if old is None else writer.values(old), None if new is None else writer.values(new))
+            return Written(plan, None if old is None else values(old), None if new is None else values(new), losses)
         except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
             _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
             raise NotRepresentable(self._protocol, "", "a value that the target's spelling cannot hold") from error
@@ -322,13 +331,14 @@ class RowWriters(Generic[Plan]):
             found = self._writers[key] = made, shown
         return found
 
-    def _plan_for(self, reader: RowReader) -> tuple[Plan, RowWriter] | object:
+    def _plan_for(self, reader: RowReader) -> tuple[Plan, RowWriter, tuple[Lossy, ...]] | object:
         """The plan and writer for a reader's cells, if they are all shown."""
         columns = [reader.schema.columns[at] for at in reader.places]
         if any(column.generated is Generated.VIRTUAL for column in columns):
             return _INDIRECT
         writes = [self._write_of(column) for column in columns]
-        return self.plan(reader.schema), wire_writer(reader, writes, self._shortcuts)
+        plan = self.plan(reader.schema)
+        return plan, wire_writer(reader, writes, self._shortcuts), self._losses_of(plan, Says(reader.says_types, False))
 
 
 #: Marks a reader whose rows must be written from their canonical values.

@@ -31,7 +31,7 @@ from relay.codecs._debezium_wire import Body, Message, Origin
 from relay.codecs._debezium_writers import ValueWriter
 from relay.codecs._json import REFUSED
 from relay.codecs._large_messages import Compression, CompressionOptions, compressed, decompressed
-from relay.codecs._rows import RowWriters, says_parameters, says_types
+from relay.codecs._rows import RowWriters, Says
 from relay.codecs._ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
@@ -223,8 +223,14 @@ class Encoder:
         self._messages = Messages(settings, self._values)
         self._count_lost = source_losses(carries(options), options.cluster_id)
         self._loses_types = not carries(options).column_types
-        self._rows: RowWriters[RowPlan] = RowWriters(NAME, self._values.of, self._messages.plan, self._values.shortcuts)
+        self._rows: RowWriters[RowPlan] = RowWriters(
+            NAME, self._values.of, self._messages.plan, self._losses, self._values.shortcuts
+        )
         self._views = Views()
+
+    def _losses(self, plan: RowPlan, says: Says) -> tuple[Lossy, ...]:
+        untyped = (Lossy.UNTYPED,) if says.types and self._loses_types else ()
+        return (*untyped, Lossy.TYPE_PARAMETERS) if says.parameters and plan.loses_parameters else untyped
 
     def prepare(self, events: list[Event]) -> list[Event]:
         """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
@@ -259,10 +265,7 @@ class Encoder:
         if op is _UPDATE and not self._options.output_old_value and written.before is not None:
             written.before = None
             lossy.append(Lossy.BEFORE_IMAGE)
-        if self._loses_types and says_types(change):
-            lossy.append(Lossy.UNTYPED)
-        if plan.loses_parameters and says_parameters(change):
-            lossy.append(Lossy.TYPE_PARAMETERS)
+        lossy += written.losses
         if plan.null_defaults:
             _replace_nulls(plan, (written.before, written.after), lossy)
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts

@@ -32,7 +32,7 @@ from relay.codecs._open_ddl import code_of, kinds_of
 from relay.codecs._open_frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
 from relay.codecs._open_rows import Found, RowReaders
 from relay.codecs._open_values import column_code, column_flags, loses_type, write_of
-from relay.codecs._rows import RowWriters, says_parameters
+from relay.codecs._rows import RowWriters, Says
 from relay.codecs._ticdc import (
     CONNECTOR,
     TSO_LOGICAL_BITS,
@@ -249,6 +249,11 @@ def _plan(schema: TableSchema) -> _Plan:
     return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
 
 
+def _losses(plan: _Plan, says: Says) -> tuple[Lossy, ...]:
+    losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: says.parameters}
+    return tuple(what for what, is_lost in losses.items() if is_lost)
+
+
 class _Message(msgspec.Struct, gc=False):
     """One event on its way out."""
 
@@ -264,7 +269,7 @@ class Encoder:
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
-        self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan)
+        self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan, _losses)
 
     def prepare(self, events: list[Event]) -> list[Event]:
         """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
@@ -319,10 +324,7 @@ class Encoder:
         """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
         options, written = self._options, self._rows.write(change)
         plan, before, after = written.plan, written.before, written.after
-        if plan.loses_type:
-            lossy.append(Lossy.COLUMN_TYPE)
-        if says_parameters(change):
-            lossy.append(Lossy.TYPE_PARAMETERS)
+        lossy += written.losses
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         if change.op is _DELETE:
