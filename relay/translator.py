@@ -7,7 +7,8 @@ position, the options and the records before it, and on nothing else: two runs g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,15 +26,46 @@ from relay.routing import Router, WatermarkGate
 SOURCE_HEADER = "relay.source"
 
 
+class Selection(NamedTuple):
+    """Which events are translated: at or after the one commit ts and before the other; watermarks, or none.
+
+    An event without a commit ts counts by its event time. So two translators whose bounds meet give each event once.
+    """
+
+    since_commit_ts: int = 0
+    before_commit_ts: int | None = None
+    watermarks: bool = True
+
+    def of(self, events: list[Event], lossy: list[Lossy]) -> list[Event]:
+        """The events that are translated; a watermark that is left out is counted."""
+        kept = []
+        for event in events:
+            commit_ts = _commit_ts(event)
+            if commit_ts < self.since_commit_ts or (self.before_commit_ts is not None and commit_ts >= self.before_commit_ts):
+                continue
+            if isinstance(event, Watermark) and not self.watermarks:
+                lossy.append(Lossy.WATERMARK)
+            else:
+                kept.append(event)
+        return kept
+
+
+class State(NamedTuple):
+    """What a translator remembers between records."""
+
+    catalog: Catalog
+    gate: WatermarkGate | None
+
+
 class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by name. `topic` is the
     target topic, where `{topic}` stands for the source's; `partitions` is the number of target partitions, None to keep the
-    partition of the source.
+    partition of the source. `selection` says which events are translated; what is left out still teaches the catalogue.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what makes a route
         self,
         source: str,
         target: str,
@@ -42,6 +74,7 @@ class Translator:
         *,
         topic: str = "{topic}",
         partitions: int | None = None,
+        selection: Selection | None = None,
     ) -> None:
         problems: list[Problem] = []
         parsed = []
@@ -62,6 +95,7 @@ class Translator:
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
+        self._selection = selection
         self._provided: dict[str, bytes] = {}
         #: The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets.
         self.storages = {
@@ -81,6 +115,8 @@ class Translator:
         lossy: list[Lossy] = []
         decode = self._decode_with_provided if self._provided else self._decoder.decode
         events, catalog = decode(record, self.catalog, lossy)
+        if self._selection is not None:
+            events = self._selection.of(events, lossy)
         events, gate = self._encoder.prepare(events), self._gate
         if gate is not None:
             events, gate = gate.after(events, record)
@@ -111,6 +147,31 @@ class Translator:
         for what in lossy:
             self._lossy[what] += 1
         return events
+
+    def learn(self, record: ConsumerRecord) -> None:
+        """Take from a record what it says about tables, and nothing else; for records that a schema history has kept.
+
+        Raises DecodeError, Need.
+        """
+        decode = self._decode_with_provided if self._provided else self._decoder.decode
+        _, self.catalog = decode(record, self.catalog, [])
+
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Name all source partitions (topic, number), so that no watermark passes before each of them has reached it.
+
+        It matters only where rows are spread anew; without it only the partitions that were seen count.
+        """
+        if self._gate is not None:
+            self._gate = WatermarkGate(dict.fromkeys(partitions) | self._gate.reached, self._gate.passed)
+
+    @property
+    def state(self) -> State:
+        """All that a record may leave behind for later ones. A value: `restore` goes back to it as often as needed."""
+        return State(self.catalog, self._gate)
+
+    def restore(self, state: State) -> None:
+        """Go back to where `state` was taken, to translate the records after it again."""
+        self.catalog, self._gate = state
 
     def provide(self, need: Need, data: bytes) -> None:
         """Give what a call asked for by raising `need`; it is for the next call only, and for those that raise further needs."""
@@ -144,6 +205,12 @@ class Translator:
             self._lossy[what] += 1
 
 
+def _commit_ts(event: Event) -> int:
+    """The event's commit ts, or the one that its time stands for: TiDB's timestamps hold milliseconds above 18 bits."""
+    source = event.source
+    return source.event_time_ns // 1_000_000 << 18 if source.commit_ts is None else source.commit_ts
+
+
 _KINDS: dict[Op | type[Event], str] = {
     Op.INSERT: "insert",
     Op.UPDATE: "update",
@@ -161,4 +228,4 @@ def kind_of(event: Event) -> str:
     return _KINDS[event.op if isinstance(event, RowChange) else type(event)]
 
 
-__all__ = ["PROTOCOLS", "SOURCE_HEADER", "Translator", "kind_of"]
+__all__ = ["PROTOCOLS", "SOURCE_HEADER", "Selection", "State", "Translator", "kind_of"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from relay.cli.run import check
@@ -56,14 +56,26 @@ def problems(tmp_path: Path, text: str) -> list[str]:
 def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, Any]]:
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from keys(field.annotation, name)
+            yield from keys(field.annotation, f"{table}.{name}".lstrip("."))
         else:
             yield table, field.alias or name, field.default
+
+
+TABLES = {table for table, _, _ in keys(Config)}
+
+
+def tables(found: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables of a TOML document by their dotted names, without the tables inside them."""
+    inner = {name: value for name, value in found.items() if isinstance(value, dict) and f"{path}.{name}".lstrip(".") in TABLES}
+    yield path, {name: value for name, value in found.items() if name not in inner}
+    for name, value in inner.items():
+        yield from tables(value, f"{path}.{name}".lstrip("."))
 
 
 def test_the_example_shows_every_key_with_its_true_default() -> None:
     text = EXAMPLE.read_text()
     required, shown = tomllib.loads(text), tomllib.loads(COMMENTED_KEY.sub("", text))
+    required, shown = dict(tables(required)), dict(tables(shown))
     known = {(table, key): default for table, key, default in keys(Config)}
     assert {(table, key) for table in shown for key in shown[table]} == set(known)
     for (table, key), default in known.items():
@@ -71,7 +83,7 @@ def test_the_example_shows_every_key_with_its_true_default() -> None:
             assert key in required[table], f"{table}.{key} must be set, so the example must not comment it out"
         else:
             assert key not in required.get(table, {}), f"{table}.{key} has a default, so the example must comment it out"
-            assert shown[table][key] == default
+            assert shown[table][key] == (default.get_secret_value() if isinstance(default, SecretStr) else default)
 
 
 def test_every_key_of_the_example_is_explained() -> None:
@@ -127,7 +139,7 @@ def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
     assert problems(tmp_path, MINIMAL) == [
         "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
-        "source.groupid: there is no such key (did you mean group_id?)",
+        "source.groupid: there is no such key (did you mean group_id or group_instance_id?)",
     ]
 
 
@@ -151,7 +163,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     assert found == [
         "source.bootstrap_servers: must not be empty",
         "source.topics: is missing (config.example.toml shows it)",
-        "source.start: input should be 'earliest' or 'latest', not 'newest'",
+        "source.start: input should be 'earliest', 'latest', 'offsets', 'timestamp' or 'commit-ts', not 'newest'",
         "source.fetch_max_bytes: input should be greater than 0, not -1",
         "source.topcs: there is no such key (did you mean topics?)",
         "target: is missing (config.example.toml shows it)",
@@ -225,7 +237,7 @@ def test_storages_are_checked_and_their_secrets_not_told(tmp_path: Path) -> None
 
 
 def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("relay.config.storage_problems", lambda _: [])  # the packages for s3 may not be installed
+    monkeypatch.setattr("relay.config.checks.storage_problems", lambda _: [])  # the packages for s3 may not be installed
     path = tmp_path / "relay.toml"
     options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?access-key=hidden"}\n'
     path.write_text(MINIMAL.replace("[source]", options + "[source]"))
@@ -233,3 +245,93 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     printed = capsys.readouterr().out
     assert "claim-check-storage-uri=s3://bucket/x)" in printed
     assert "hidden" not in printed
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            '[delivery]\nshards = 2\nshard = 2\nmode = "exactly-once"',
+            "delivery: value error, shard 2 does not exist: shards are counted from 0 to 1",
+        ),
+        ("[delivery]\nshards = 2", 'delivery.mode: shards and transactional_id are for exactly-once (set mode = "exactly-once")'),
+        ('[errors]\ndecode = "dead-letter"', "errors: value error, decode: dead-letter needs dead_letter_topic"),
+        (
+            '[errors]\ndead_letter_topic = "orders"',
+            "errors.dead_letter_topic: orders is also in source.topics (name another topic)",
+        ),
+        (
+            '[schema]\nhistory_topic = "orders.canal"',
+            "schema.history_topic: orders.canal is also in target.topic (name another topic)",
+        ),
+        ('[schema]\nhistory_topic = "a b"', "schema.history_topic: 'a b' is no topic name (Kafka allows up to 249 letters"),
+        ('[schema]\nhistory_topic = ""\nwait = true', "schema.wait: needs a schema history (set history_topic in [schema])"),
+        ('[source.security]\nca_file = "ca.pem"', "source.security: value error, ca_file and certificate_file are for TLS"),
+        (
+            '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"',
+            "source.security: value error, mechanism PLAIN needs username and password or password_file",
+        ),
+        (
+            '[source.security]\nprotocol = "SASL_SSL"\nmechanism = "OAUTHBEARER"',
+            "source.security: value error, mechanism OAUTHBEARER needs one of token_file and token_endpoint",
+        ),
+        (
+            '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"\npassword = "s3cret"\npassword_file = "f"',
+            "source.security: value error, password and password_file are both given: keep one",
+        ),
+        (
+            '[target.security]\nprotocol = "SSL"',
+            "target.security: the target is the source's cluster, so [source.security] holds",
+        ),
+        ("[http]\nport = 70000", "http.port: input should be less than or equal to 65535, not 70000"),
+        ("[http]\nprot = 1", "http.prot: there is no such key (did you mean port"),
+        ("[source.security]\npasword_file = 'x'", "source.security.pasword_file: there is no such key (did you mean password_file"),
+    ],
+)
+def test_a_table_that_contradicts_itself(tmp_path: Path, text: str, wanted: str) -> None:
+    found = problems(tmp_path, MINIMAL + text)
+    assert len(found) == 1
+    assert found[0].startswith(wanted)
+    assert "s3cret" not in found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('start = "offsets"', 'source: value error, start = "offsets" needs start_offsets'),
+        ('start_offsets = { "orders/0" = 1 }', 'source: value error, start_offsets needs start = "offsets"'),
+        (
+            'start = "offsets"\nstart_offsets = { "orders" = 1 }',
+            'source: value error, start_offsets: "orders" is not the partition of a source topic, written "topic/0"',
+        ),
+        (
+            'start = "timestamp"\nstart_timestamp = 2026-01-31T12:00:00',
+            "source.start_timestamp: value error, must have a time zone",
+        ),
+        ('start = "timestamp"\nstart_timestamp = "soon"', "source.start_timestamp: value error, "),
+    ],
+)
+def test_a_start_that_is_not_complete(tmp_path: Path, text: str, wanted: str) -> None:
+    found = problems(tmp_path, MINIMAL.replace('group_id = "g"', f'group_id = "g"\n{text}'))
+    assert len(found) == 1
+    assert found[0].startswith(wanted)
+
+
+@pytest.mark.parametrize("text", ["2026-01-31T12:00:00+08:00", '"2026-01-31T04:00:00Z"'])
+def test_a_start_in_time_has_a_zone(tmp_path: Path, text: str) -> None:
+    start = f'group_id = "g"\nstart = "timestamp"\nstart_timestamp = {text}'
+    assert load(tmp_path, MINIMAL.replace('group_id = "g"', start)).source.start_timestamp_ms == 1_769_832_000_000
+
+
+def test_own_topics_and_ids_follow_the_group(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL + '[delivery]\nmode = "exactly-once"\nshards = 3\nshard = 2')
+    assert config.history_topic == "relay.schema-history.g"
+    assert config.transactional_id == "g-2"
+    assert config.is_one_cluster
+
+
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
+    security = '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"\npassword = "s3cret"'
+    config = load(tmp_path, MINIMAL + security)
+    assert config.source.security.password.get_secret_value() == "s3cret"
+    assert "s3cret" not in repr(config) + str(config.model_dump())

@@ -9,109 +9,25 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import tomllib
+import warnings
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from relay.config.checks import config_problems, route_problems, same_brokers
+from relay.config.tables import Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target, Watermarks
 from relay.errors import ConfigError, Problem
-from relay.storage import storage_problems
-from relay.translator import Translator
+from relay.translator import Selection, Translator
+
+# The table is called [schema], and a method of pydantic's models, long given up, is called so, too.
+warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
 
 ENV_PREFIX = "RELAY_"
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
-def _split(given: object) -> object:
-    """Read a list from one text, as it comes from the environment: `a, b`."""
-    return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
-
-
-def _option_texts(given: object) -> object:
-    """Codec options as texts, whatever TOML type they were written in: each codec reads its own."""
-    if not isinstance(given, dict):
-        return given
-    return {str(name).replace("_", "-"): _option_text(value) for name, value in given.items()}
-
-
-def _option_text(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
-Text = Annotated[str, Field(min_length=1)]
-Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
-TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
-
-
-class Start(StrEnum):
-    """Where a group without committed offsets begins."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
-class Compression(StrEnum):
-    """Compression of the batches that relay writes."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
-
-
-class Route(_Table):
-    """From which protocol to which, and the options of both."""
-
-    from_: Text = Field(alias="from")
-    to: Text
-    from_options: Options = {}
-    to_options: Options = {}
-
-
-class Source(_Table):
-    """What is read, and how."""
-
-    bootstrap_servers: Text
-    topics: TopicNames
-    group_id: Text
-    start: Start = Start.EARLIEST
-    fetch_max_bytes: PositiveInt = 2_097_152
-    max_partition_fetch_bytes: PositiveInt = 262_144
-    # Long polls of partitions without records delay the busy ones of the same broker.
-    fetch_max_wait_ms: PositiveInt = 50
-    session_timeout_ms: PositiveInt = 30_000
-    rebalance_timeout_ms: PositiveInt = 60_000
-
-
-class Target(_Table):
-    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0 keeps the source's partition."""
-
-    topic: Text
-    bootstrap_servers: str = ""
-    partitions: NonNegativeInt = 0
-    compression: Compression = Compression.ZSTD
-    max_batch_bytes: PositiveInt = 900_000
-
-
-class Delivery(_Table):
-    """When offsets are committed and how long relay waits for what."""
-
-    commit_interval_seconds: PositiveFloat = 1.0
-    delivery_timeout_seconds: PositiveFloat = 60.0
-    drain_timeout_seconds: PositiveFloat = 20.0
 
 
 class Config(BaseSettings):
@@ -129,6 +45,9 @@ class Config(BaseSettings):
     source: Source
     target: Target
     delivery: Delivery = Delivery()
+    errors: Errors = Errors()
+    schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
+    http: Http = Http()
 
     @classmethod
     def settings_customise_sources(
@@ -148,6 +67,26 @@ class Config(BaseSettings):
         return self.target.bootstrap_servers or self.source.bootstrap_servers
 
     @property
+    def is_one_cluster(self) -> bool:
+        """Whether one transaction can hold both the target's records and the source's offsets."""
+        return not self.target.bootstrap_servers or same_brokers(self.source.bootstrap_servers, self.target.bootstrap_servers)
+
+    @property
+    def target_security(self) -> Security:
+        """TLS and SASL of the target: the source's, if both are one cluster."""
+        return self.target.security if self.target.bootstrap_servers else self.source.security
+
+    @property
+    def history_topic(self) -> str:
+        """The topic that keeps the table definitions; empty for none."""
+        return self.schema.history_topic.replace("{group_id}", self.source.group_id)
+
+    @property
+    def transactional_id(self) -> str:
+        """What fences an older instance of this shard."""
+        return f"{self.delivery.transactional_id or self.source.group_id}-{self.delivery.shard}"
+
+    @property
     def target_topics(self) -> dict[str, str]:
         """Source topic → target topic."""
         return {topic: self.target.topic.replace("{topic}", topic) for topic in self.source.topics}
@@ -160,8 +99,16 @@ class Config(BaseSettings):
     def translator(self) -> Translator:
         """Make the route's translator, with an empty catalogue."""
         route = self.route
-        topic, partitions = self.target.topic, self.target_partitions
-        return Translator(route.from_, route.to, route.from_options, route.to_options, topic=topic, partitions=partitions)
+        selection = Selection(self.source.start_commit_ts, watermarks=self.target.watermarks is Watermarks.KEEP)
+        return Translator(
+            route.from_,
+            route.to,
+            route.from_options,
+            route.to_options,
+            topic=self.target.topic,
+            partitions=self.target_partitions,
+            selection=None if selection == Selection() else selection,
+        )
 
 
 def load_config(path: Path) -> Config:
@@ -175,9 +122,9 @@ def load_config(path: Path) -> Config:
         problems.append(Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>"))
     except ValidationError as error:
         problems += [_problem(details) for details in error.errors(include_url=False, include_context=False)]
-    problems += _route_problems(config, data)
+    problems += route_problems(config.route if config else _route_alone(data))
     if config is not None:
-        problems += _topic_problems(config)
+        problems += config_problems(config)
     if problems or config is None:
         raise ConfigError(problems)
     return config
@@ -223,8 +170,10 @@ def _problem(details: ErrorDetails) -> Problem:
 def _keys(table: tuple[str, ...]) -> list[str]:
     if not table:
         return list(Config.model_fields)
-    field = Config.model_fields.get(table[0])
-    model = field.annotation if field else None
+    model: Any = Config
+    for part in table:
+        field = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
+        model = field.annotation if field else None
     if isinstance(model, type) and issubclass(model, BaseModel):
         return [field.alias or name for name, field in model.model_fields.items()]
     return []
@@ -235,56 +184,8 @@ def _near(word: str, known: list[str]) -> str:
     return "did you mean " + " or ".join(near) + "?" if near else "known here: " + ", ".join(sorted(known))
 
 
-def _route_problems(config: Config | None, data: Mapping[str, Any]) -> list[Problem]:
-    """Check codec names and options, also when other tables are wrong, so that nobody has to run twice to see all."""
-    route = config.route if config else _route_alone(data)
-    if route is None:
-        return []
-    try:
-        problems = storage_problems(Translator(route.from_, route.to, route.from_options, route.to_options).storages)
-    except ConfigError as error:
-        problems = error.problems
-    return [problem._replace(path=_route_path(problem.path)) for problem in problems]
-
-
 def _route_alone(data: Mapping[str, Any]) -> Route | None:
     try:
         return Route.model_validate(data.get("route"))
     except ValidationError:
         return None
-
-
-def _route_path(path: str) -> str:
-    """Translate the core's path (`from.option.x`) to the key in the file (`route.from_options.x`)."""
-    side, _, rest = path.partition(".option")
-    return f"route.{side}_options{rest}" if rest else f"route.{side}"
-
-
-def _topic_problems(config: Config) -> list[Problem]:
-    problems = []
-    template = config.target.topic
-    rest = template.replace("{topic}", "")
-    if "{" in rest or "}" in rest:
-        problems.append(Problem("target.topic", f"{template!r} holds an unknown placeholder", "the only one is {topic}"))
-        return problems
-    for source, target in config.target_topics.items():
-        for path, name in (("source.topics", source), ("target.topic", target)):
-            if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
-                hint = "Kafka allows up to 249 letters, digits, dots, underscores and hyphens"
-                problems.append(Problem(path, f"{name!r} is no topic name", hint))
-    looping = sorted(set(config.target_topics.values()) & set(config.source.topics))
-    if looping and _same_brokers(config):
-        hint = "name another topic, for example {topic}." + config.route.to
-        message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
-        problems.append(Problem("target.topic", message, hint))
-    return problems
-
-
-def _same_brokers(config: Config) -> bool:
-    """Tell whether both sides name a common broker; two names of one broker cannot be told apart here."""
-    source, target = (set(_split_servers(text)) for text in (config.source.bootstrap_servers, config.target_servers))
-    return bool(source & target)
-
-
-def _split_servers(text: str) -> list[str]:
-    return [server.strip().lower() for server in text.split(",")]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import re
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 import annotated_types
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from relay.cli.formats import losses, options_of
@@ -90,16 +90,27 @@ def configuration_part() -> str:
     """A table of keys for each table of the configuration; the words come from config.example.toml."""
     words = _example_words()
     parts = []
-    for name, field in Config.model_fields.items():
-        model = field.annotation
-        assert isinstance(model, type)
-        assert issubclass(model, BaseModel)
+    for name, model in _tables(Config):
         rows = [
             (f"`{key.alias or attribute}`", _type(key), _default(key), words[name, key.alias or attribute])
             for attribute, key in model.model_fields.items()
+            if not _is_table(key.annotation)
         ]
         parts.append(f"### [{name}]\n\n{table(('key', 'type', 'default', 'meaning'), rows)}")
     return "\n".join(parts)
+
+
+def _is_table(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _tables(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """All tables by their dotted names, an inner one behind the one that holds it."""
+    for name, field in model.model_fields.items():
+        if _is_table(field.annotation):
+            inner = typing.cast("type[BaseModel]", field.annotation)
+            yield path + name, inner
+            yield from _tables(inner, f"{path}{name}.")
 
 
 def _example_words() -> dict[tuple[str, str], str]:
@@ -118,24 +129,35 @@ def _example_words() -> dict[tuple[str, str], str]:
     return found
 
 
+_TYPE_NAMES: dict[object, str] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    SecretStr: "secret",
+}
+
+
 def _type(field: FieldInfo) -> str:
     annotation = field.annotation
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return ", ".join(f"`{choice.value}`" for choice in annotation)
     origin = typing.get_origin(annotation)
-    name = {dict: "table of options", tuple: "list of text"}.get(origin) if origin is not None else None
-    name = name or {str: "text", int: "integer", float: "number"}[typing.cast("type", annotation)]
-    if any(isinstance(item, annotated_types.Gt) for item in field.metadata):
-        name += " > 0"
-    if any(isinstance(item, annotated_types.Ge) for item in field.metadata):
-        name += " ≥ 0"
+    if origin is dict:
+        return "table of options" if typing.get_args(annotation)[1] is str else "table of integers"
+    name = "list of text" if origin is tuple else _TYPE_NAMES[annotation]
+    for item in field.metadata:
+        name += f" > {item.gt}" if isinstance(item, annotated_types.Gt) else ""
+        name += f" ≥ {item.ge}" if isinstance(item, annotated_types.Ge) else ""
     return name
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "must be set"
-    default = field.default
+    default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
     text = str(default) if isinstance(default, int | float) else "{}" if default == {} else f'"{default}"'
     return f"`{text}`"
 

@@ -1,0 +1,106 @@
+"""What must hold between the keys of a configuration, and what only the codecs and Kafka's own rules can tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from relay.config.tables import Mode, Route, Security
+from relay.errors import ConfigError, Problem
+from relay.storage import storage_problems
+from relay.translator import Translator
+
+if TYPE_CHECKING:
+    from relay.config.loading import Config
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def config_problems(config: Config) -> list[Problem]:
+    """Check what lies between the tables."""
+    return [*_topic_problems(config), *_own_topic_problems(config), *_mode_problems(config), *_target_problems(config)]
+
+
+def route_problems(route: Route | None) -> list[Problem]:
+    """Check codec names and options, also when other tables are wrong, so that nobody has to run twice to see all."""
+    if route is None:
+        return []
+    try:
+        problems = storage_problems(Translator(route.from_, route.to, route.from_options, route.to_options).storages)
+    except ConfigError as error:
+        problems = error.problems
+    return [problem._replace(path=_route_path(problem.path)) for problem in problems]
+
+
+def _route_path(path: str) -> str:
+    """Translate the core's path (`from.option.x`) to the key in the file (`route.from_options.x`)."""
+    side, _, rest = path.partition(".option")
+    return f"route.{side}_options{rest}" if rest else f"route.{side}"
+
+
+def _topic_problems(config: Config) -> list[Problem]:
+    problems = []
+    template = config.target.topic
+    rest = template.replace("{topic}", "")
+    if "{" in rest or "}" in rest:
+        problems.append(Problem("target.topic", f"{template!r} holds an unknown placeholder", "the only one is {topic}"))
+        return problems
+    for source, target in config.target_topics.items():
+        for path, name in (("source.topics", source), ("target.topic", target)):
+            problems += _name_problems(path, name)
+    looping = sorted(set(config.target_topics.values()) & set(config.source.topics))
+    if looping and same_brokers(config.source.bootstrap_servers, config.target_servers):
+        hint = "name another topic, for example {topic}." + config.route.to
+        message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
+        problems.append(Problem("target.topic", message, hint))
+    return problems
+
+
+def same_brokers(one: str, other: str) -> bool:
+    """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
+    return bool(set(_split_servers(one)) & set(_split_servers(other)))
+
+
+def _split_servers(text: str) -> list[str]:
+    return [server.strip().lower() for server in text.split(",")]
+
+
+def _name_problems(path: str, name: str) -> Iterator[Problem]:
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        hint = "Kafka allows up to 249 letters, digits, dots, underscores and hyphens"
+        yield Problem(path, f"{name!r} is no topic name", hint)
+
+
+def _own_topic_problems(config: Config) -> Iterator[Problem]:
+    """Check the topics that relay keeps beside the target: each must be its own."""
+    taken = {**dict.fromkeys(config.source.topics, "source.topics"), **dict.fromkeys(config.target_topics.values(), "target.topic")}
+    own = {"errors.dead_letter_topic": config.errors.dead_letter_topic, "schema.history_topic": config.history_topic}
+    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
+        own["delivery.progress_topic"] = config.delivery.progress_topic
+    for path, name in own.items():
+        if name:
+            yield from _name_problems(path, name)
+            if name in taken:
+                yield Problem(path, f"{name} is also in {taken[name]}", "name another topic")
+            taken[name] = path
+
+
+def _mode_problems(config: Config) -> Iterator[Problem]:
+    delivery = config.delivery
+    if delivery.mode is not Mode.EXACTLY_ONCE and (delivery.shards > 1 or delivery.transactional_id):
+        yield Problem("delivery.mode", "shards and transactional_id are for exactly-once", 'set mode = "exactly-once"')
+    if delivery.mode is Mode.EXACTLY_ONCE and config.source.group_instance_id:
+        hint = "leave it out: the shard is the instance"
+        yield Problem("source.group_instance_id", "exactly-once does not join the group, its shards have fixed partitions", hint)
+    if config.schema.wait and not config.history_topic:
+        yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
+
+
+def _target_problems(config: Config) -> Iterator[Problem]:
+    target = config.target
+    if not target.bootstrap_servers and target.security != Security():
+        hint = "leave [target.security] out, or set bootstrap_servers in [target]"
+        yield Problem("target.security", "the target is the source's cluster, so [source.security] holds", hint)
+    if not target.create_topics and (target.create_settings or target.create_replication_factor != -1):
+        yield Problem("target.create_topics", "is off, so nothing is created with these settings", "set create_topics = true")

@@ -1,0 +1,306 @@
+"""The tables of the configuration: keys, types and defaults. A new key is one line here and one in config.example.toml."""
+
+from __future__ import annotations
+
+import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    model_validator,
+)
+from pydantic_settings import NoDecode
+
+
+def _split(given: object) -> object:
+    """Read a list from one text, as it comes from the environment: `a, b`."""
+    return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
+
+
+def _option_texts(given: object) -> object:
+    """Codec options as texts, whatever TOML type they were written in: each codec reads its own."""
+    if not isinstance(given, dict):
+        return given
+    return {str(name).replace("_", "-"): _option_text(value) for name, value in given.items()}
+
+
+def _option_text(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _moment(given: object) -> object:
+    """A point in time with its zone, as TOML's or as text; kept as text, empty for none."""
+    moment = datetime.datetime.fromisoformat(given) if isinstance(given, str) and given else given
+    if isinstance(moment, datetime.datetime):
+        if moment.tzinfo is None:
+            raise ValueError("must have a time zone, such as 2026-01-31T12:00:00Z")
+        return moment.isoformat()
+    return given
+
+
+def _texts(given: object) -> object:
+    """Topic settings as texts, whatever TOML type they were written in."""
+    return {str(name): _option_text(value) for name, value in given.items()} if isinstance(given, dict) else given
+
+
+Text = Annotated[str, Field(min_length=1)]
+Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
+TopicSettings = Annotated[dict[str, str], BeforeValidator(_texts)]
+TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
+Moment = Annotated[str, BeforeValidator(_moment)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class Start(StrEnum):
+    """Where a partition without a committed offset begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSETS = "offsets"
+    TIMESTAMP = "timestamp"
+    COMMIT_TS = "commit-ts"
+
+
+class Compression(StrEnum):
+    """Compression of the batches that relay writes."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Mode(StrEnum):
+    """What a target topic holds after a crash: repeats (`at-least-once`), or each record once (`exactly-once`)."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+class Policy(StrEnum):
+    """What happens to a record that cannot be translated or written."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+class SecurityProtocol(StrEnum):
+    """How brokers are spoken to."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+class Mechanism(StrEnum):
+    """How relay proves who it is."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+
+
+class Watermarks(StrEnum):
+    """What happens to watermarks when rows are spread over the partitions anew."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+
+
+class Route(_Table):
+    """From which protocol to which, and the options of both."""
+
+    from_: Text = Field(alias="from")
+    to: Text
+    from_options: Options = {}
+    to_options: Options = {}
+
+
+class Security(_Table):
+    """TLS and SASL of one cluster. A secret comes as it is, best from the environment, or in a file of its own."""
+
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    key_password: SecretStr = SecretStr("")
+    key_password_file: str = ""
+    mechanism: Mechanism = Mechanism.PLAIN
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: str = ""
+    token_file: str = ""
+    token_endpoint: str = ""
+    client_id: str = ""
+    client_secret: SecretStr = SecretStr("")
+    client_secret_file: str = ""
+    scope: str = ""
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether relay has to say who it is."""
+        return self.protocol in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Self:
+        """Find keys that contradict each other or are missing. The messages hold no values."""
+        for secret in ("key_password", "password", "client_secret"):
+            if getattr(self, secret).get_secret_value() and getattr(self, f"{secret}_file"):
+                raise ValueError(f"{secret} and {secret}_file are both given: keep one")
+        if self.certificate_file and not self.key_file:
+            raise ValueError("certificate_file needs key_file")
+        if (self.ca_file or self.certificate_file) and not self.uses_tls:
+            raise ValueError(f"ca_file and certificate_file are for TLS: set protocol to SSL or SASL_SSL, not {self.protocol}")
+        if self.uses_sasl:
+            self._check_sasl()
+        elif self.username or self.token_file or self.token_endpoint:
+            raise ValueError(f"credentials are for SASL: set protocol to SASL_SSL or SASL_PLAINTEXT, not {self.protocol}")
+        return self
+
+    def _check_sasl(self) -> None:
+        if self.mechanism is not Mechanism.OAUTHBEARER:
+            if not (self.username and (self.password.get_secret_value() or self.password_file)):
+                raise ValueError(f"mechanism {self.mechanism} needs username and password or password_file")
+        elif bool(self.token_file) == bool(self.token_endpoint):
+            raise ValueError("mechanism OAUTHBEARER needs one of token_file and token_endpoint")
+        elif self.token_endpoint and not (self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)):
+            raise ValueError("token_endpoint needs client_id and client_secret or client_secret_file")
+
+
+class Source(_Table):
+    """What is read, and how."""
+
+    bootstrap_servers: Text
+    topics: TopicNames
+    group_id: Text
+    group_instance_id: str = ""
+    start: Start = Start.EARLIEST
+    start_offsets: dict[str, NonNegativeInt] = {}
+    start_timestamp: Moment = ""
+    start_commit_ts: NonNegativeInt = 0
+    fetch_max_bytes: PositiveInt = 2_097_152
+    max_partition_fetch_bytes: PositiveInt = 262_144
+    # Long polls of partitions without records delay the busy ones of the same broker.
+    fetch_max_wait_ms: PositiveInt = 50
+    session_timeout_ms: PositiveInt = 30_000
+    rebalance_timeout_ms: PositiveInt = 60_000
+    security: Security = Security()
+
+    @model_validator(mode="after")
+    def _start_is_given(self) -> Self:
+        keys: dict[Start, tuple[str, Any]] = {
+            Start.OFFSETS: ("start_offsets", self.start_offsets),
+            Start.TIMESTAMP: ("start_timestamp", self.start_timestamp),
+            Start.COMMIT_TS: ("start_commit_ts", self.start_commit_ts),
+        }
+        for start, (key, given) in keys.items():
+            if self.start is start and not given:
+                raise ValueError(f'start = "{start}" needs {key}')
+            if given and self.start is not start:
+                raise ValueError(f'{key} needs start = "{start}"')
+        known = set(self.topics)
+        for name in self.start_offsets:
+            topic, slash, partition = name.rpartition("/")
+            if not slash or not partition.isdecimal() or topic not in known:
+                raise ValueError(f'start_offsets: "{name}" is not the partition of a source topic, written "topic/0"')
+        return self
+
+    @property
+    def start_timestamp_ms(self) -> int | None:
+        """The time to begin at, in milliseconds since 1970."""
+        if not self.start_timestamp:
+            return None
+        return (datetime.datetime.fromisoformat(self.start_timestamp) - _EPOCH) // datetime.timedelta(milliseconds=1)
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Target(_Table):
+    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0 keeps the source's partition."""
+
+    topic: Text
+    bootstrap_servers: str = ""
+    partitions: NonNegativeInt = 0
+    watermarks: Watermarks = Watermarks.KEEP
+    compression: Compression = Compression.ZSTD
+    max_batch_bytes: PositiveInt = 900_000
+    create_topics: bool = False
+    create_replication_factor: int = Field(default=-1, ge=-1)
+    create_settings: TopicSettings = {}
+    security: Security = Security()
+
+
+class Delivery(_Table):
+    """What is promised, when offsets are committed, and how long relay waits for what."""
+
+    mode: Mode = Mode.AT_LEAST_ONCE
+    commit_interval_seconds: PositiveFloat = 1.0
+    transaction_interval_seconds: PositiveFloat = 0.1
+    transactional_id: str = ""
+    progress_topic: str = "relay.progress"
+    shards: PositiveInt = 1
+    shard: NonNegativeInt = 0
+    delivery_timeout_seconds: PositiveFloat = 60.0
+    drain_timeout_seconds: PositiveFloat = 20.0
+    stall_timeout_seconds: PositiveFloat = 300.0
+
+    @model_validator(mode="after")
+    def _shard_exists(self) -> Self:
+        if self.shard >= self.shards:
+            raise ValueError(f"shard {self.shard} does not exist: shards are counted from 0 to {self.shards - 1}")
+        return self
+
+
+class Errors(_Table):
+    """What happens to records that cannot be relayed, by the class of the error."""
+
+    decode: Policy = Policy.STOP
+    encode: Policy = Policy.STOP
+    too_large: Policy = Policy.STOP
+    claim_check: Policy = Policy.STOP
+    dead_letter_topic: str = ""
+
+    @model_validator(mode="after")
+    def _has_a_topic(self) -> Self:
+        named = [name for name in ("decode", "encode", "too_large", "claim_check") if getattr(self, name) is Policy.DEAD_LETTER]
+        if named and not self.dead_letter_topic:
+            raise ValueError(f"{', '.join(named)}: dead-letter needs dead_letter_topic")
+        return self
+
+
+class SchemaHistory(_Table):
+    """How table definitions are kept beyond a restart, and whether rows wait for them."""
+
+    history_topic: str = "relay.schema-history.{group_id}"
+    wait: bool = False
+
+
+class Http(_Table):
+    """Where health, metrics and status are served; port 0 serves nothing."""
+
+    host: Text = "127.0.0.1"
+    port: Port = 0
