@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: setup demo test check bench clean
+.PHONY: setup demo test image-test check bench clean
 
 setup: $(VENV)/.ready  ## an environment with everything for development
 
@@ -22,6 +22,9 @@ demo: setup  ## a real Kafka, real TiCDC messages, translated; ends by itself
 
 test: setup check  ## every test, real Kafka included
 	$(RUN)/pytest
+
+image-test: setup  ## the image really built and run, without Docker; says what is missing (root, buildah, debootstrap)
+	RELAY_IMAGE_TEST=$${RELAY_IMAGE_TEST:-try} $(RUN)/pytest tests/image
 
 check: setup  ## lint, types, import contracts
 	$(RUN)/ruff check

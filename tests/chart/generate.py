@@ -1,0 +1,75 @@
+"""The table of values in helm/README.md, read from values.yaml. `python -m chart.generate` in `tests` writes it anew.
+
+A text begins with `# --` above its key and may go on in more lines of comment. A key with a text is a row, whatever lies below it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+import yaml
+from chart.rendering import CHART
+from docs.generate import table
+
+README = CHART / "README.md"
+_BEGIN, _END = "<!-- values -->\n", "<!-- end -->\n"
+_KEY = re.compile(r"( *)([A-Za-z]+):")
+_COMMENT = re.compile(r" *# ?(-- )?(.*)")
+
+
+class Value(NamedTuple):
+    """A documented value: its path, its default and its text."""
+
+    path: tuple[str, ...]
+    default: Any
+    text: str
+
+
+def documented() -> list[Value]:
+    """The values with a text, in the order of the file."""
+    content = (CHART / "values.yaml").read_text(encoding="utf-8")
+    defaults = yaml.safe_load(content)
+    found: list[Value] = []
+    path: tuple[str, ...] = ()
+    text = ""
+    for line in content.splitlines():
+        comment, key = _COMMENT.fullmatch(line), _KEY.match(line)
+        if comment:
+            text = comment[2] if comment[1] else f"{text} {comment[2]}" if text else ""
+        elif key:
+            path = (*path[: len(key[1]) // 2], key[2])
+            if text:
+                found.append(Value(path, _at(defaults, path), text))
+            text = ""
+    return found
+
+
+def _at(values: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        values = values[name]
+    return values
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, str) and "\n" in value:
+        return "an example"
+    return f"`{json.dumps(value)}`"
+
+
+def with_table(page: str) -> str:
+    """The page with the table made anew."""
+    rows = [(f"`{'.'.join(value.path)}`", _default(value.default), value.text) for value in documented()]
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}{table(('value', 'default', 'meaning'), rows)}{_END}{after}"
+
+
+def main() -> None:
+    """Write the table into the page."""
+    README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The alerts: understood by Prometheus, about metrics that relay has, and each with a section of what to do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from board_support import make_board
+from chart.rendering import CHART, NAME, NAMESPACE, ROOT, example
+
+from relay.service.metrics import registry_of
+
+ALERTS = CHART / "files/alerts.yaml"
+PAGE = ROOT / "docs/kubernetes.md"
+_METRIC = re.compile(r"\brelay_[a-z_]+")
+_LABEL_USED = re.compile(r"\$labels\.([a-z]+)")
+_TARGET_LABELS = {"job", "instance", "pod", "namespace"}
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus")
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def promtool(*arguments: str | Path) -> None:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_prometheus_understands_them(tmp_path: Path) -> None:
+    promtool("check", "rules", ALERTS)
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump(example("monitoring").objects["PrometheusRule"]["spec"]), encoding="utf-8")
+    promtool("check", "rules", path)
+
+
+@needs_promtool
+def test_they_fire_when_they_should() -> None:
+    promtool("test", "rules", ROOT / "tests/chart/alerts_test.yaml")
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_each_is_about_metrics_of_relay(rule: dict[str, Any]) -> None:
+    samples = {sample.name: set(sample.labels) for family in registry_of(make_board()).collect() for sample in family.samples}
+    used = set(_METRIC.findall(rule["expr"]))
+    assert used <= set(samples)
+    assert used or "up{" in rule["expr"]
+    labels = set.union(_TARGET_LABELS, *(samples[name] for name in used))
+    assert set(_LABEL_USED.findall(str(rule["annotations"]))) <= labels
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_each_says_what_to_do(rule: dict[str, Any]) -> None:
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    page, anchor = rule["annotations"]["runbook_url"].split("#")
+    assert ROOT / page == PAGE
+    assert anchor == rule["alert"].lower()
+    assert f"### {rule['alert']}\n" in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_release_watches_itself() -> None:
+    groups = example("monitoring").objects["PrometheusRule"]["spec"]["groups"]
+    selectors = [found for rule in groups[0]["rules"] for found in re.findall(r"\{([^}]*)\}", rule["expr"])]
+    assert len(selectors) == 8
+    assert {selector for selector in selectors if not selector.startswith(f'namespace="{NAMESPACE}",job="{NAME}"')} == set()
+    # Prometheus Operator names the job after the service.
+    assert example("monitoring").objects["Service"]["metadata"]["name"] == NAME
+    assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in groups[0]["rules"]} == {
+        "https://wiki.example.com/relay/kubernetes"
+    }
