@@ -1,0 +1,264 @@
+"""Health, metrics, status and the page, asked over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from board_support import LIMIT, Clock, make_board, running_board
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from relay.errors import AddressUnavailable
+from relay.service.http import PATHS, HttpServer, content_security_policy
+from relay.service.status import Board
+
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+PAGE = files("relay.service").joinpath("status_page.html").read_text(encoding="utf-8")
+
+
+class Site:
+    """A server and a client of it."""
+
+    def __init__(self, client: aiohttp.ClientSession, server: HttpServer) -> None:
+        self._client, self.server = client, server
+        self.url = f"http://127.0.0.1:{server.port}"
+
+    async def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
+        async with self._client.request(method, self.url + path, headers=headers) as answer:
+            return answer.status, await answer.text(), answer.headers
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def board(clock: Clock) -> Board:
+    return running_board(clock)
+
+
+@pytest.fixture
+async def site(board: Board) -> AsyncIterator[Site]:
+    async with HttpServer("127.0.0.1", 0, board, heartbeat_limit_seconds=LIMIT) as server, aiohttp.ClientSession() as client:
+        yield Site(client, server)
+
+
+async def test_livez_goes_by_the_heartbeat_alone(site: Site, board: Board, clock: Clock) -> None:
+    board.check("source", ok=False, detail="no broker answers")
+    status, text, _ = await site.get("/livez")
+    assert (status, json.loads(text)["alive"]) == (200, True)
+    clock.passes(LIMIT + 1)
+    status, text, _ = await site.get("/livez")
+    assert status == 503
+    assert json.loads(text) == {
+        "alive": False,
+        "state": "running",
+        "heartbeat_age_seconds": LIMIT + 1,
+        "heartbeat_limit_seconds": LIMIT,
+    }
+    # A loop that hangs is not ready for less, but it is seen.
+    assert '"loop": "failing: the last turn was 121 s ago"' in (await site.get("/readyz"))[1]
+    board.beat()
+    assert (await site.get("/livez"))[0] == 200
+
+
+@pytest.mark.parametrize(("state", "expected"), [("starting", 503), ("running", 200), ("draining", 503), ("stopped", 503)])
+async def test_readyz_by_state(state: str, expected: int) -> None:
+    board = make_board()
+    board.entered(state)
+    async with HttpServer("127.0.0.1", 0, board) as server, aiohttp.ClientSession() as client:
+        status, text, _ = await Site(client, server).get("/readyz")
+    assert (status, json.loads(text)["state"]) == (expected, state)
+
+
+async def test_readyz_has_a_line_for_each_check_and_stays_ready_when_degraded(site: Site, board: Board) -> None:
+    board.check("target", ok=False, detail="no broker answers")
+    status, text, _ = await site.get("/readyz")
+    lines = [line.strip(" ,") for line in text.splitlines()]
+    assert status == 200
+    assert {'"configuration": "ok"', '"target": "failing: no broker answers"', '"degraded": true'} <= set(lines)
+
+
+async def test_metrics_in_both_formats(site: Site) -> None:
+    status, text, headers = await site.get("/metrics")
+    assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+    plain = {family.name for family in parse_text(text)}
+    accept = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+    status, text, headers = await site.get("/metrics", Accept=accept)
+    assert (status, headers["Content-Type"].split(";")[0]) == (200, "application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+    assert {family.name for family in parse_openmetrics(text)} == plain  # type: ignore[no-untyped-call]
+    assert {"relay_events", "relay_consumer_lag_records", "process_resident_memory_bytes"} <= plain
+    assert (await site.get("/metrics", Accept="application/openmetrics-text; version=x"))[0] == 200
+
+
+async def test_status_is_json_of_the_board_now(site: Site, board: Board) -> None:
+    board.consumed("orders", 7, 70)
+    board.failed("translate", "decode.malformed", "orders/0 at 4711", "data[0].price: is no decimal")
+    status, text, headers = await site.get("/status")
+    body = json.loads(text)
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert body["route"]["topics"] == {"orders": "orders.canal-json"}
+    assert body["topics"]["consumed"]["orders"] == {"records": 7, "bytes": 70}
+    assert body["last_errors"][0]["place"] == "orders/0 at 4711"
+    assert body["lag"]["records"] == 50
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_every_path_answers_head_like_get_and_nothing_is_kept(site: Site, path: str) -> None:
+    status, text, headers = await site.get(path)
+    head_status, head_text, head_headers = await site.get(path, "HEAD")
+    assert (status, head_status, head_text) == (200, 200, "")
+    assert text
+    assert head_headers["Content-Type"] == headers["Content-Type"]
+    assert (headers["Cache-Control"], headers["X-Content-Type-Options"], headers["Server"]) == ("no-store", "nosniff", "relay")
+
+
+@pytest.mark.parametrize("path", ["/health", "/livez/", "/status.json", "/%3Cscript%3E", "/../etc/passwd"])
+async def test_unknown_paths_get_the_list_of_paths(site: Site, path: str) -> None:
+    status, text, headers = await site.get(path)
+    assert (status, headers["Content-Type"]) == (404, "application/json")
+    assert set(json.loads(text)["paths"]) == set(PATHS)
+    assert "script" not in text
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_nothing_can_be_changed(site: Site, method: str) -> None:
+    status, _, headers = await site.get("/status", method)
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+async def test_a_port_in_use_is_a_clear_error(site: Site, board: Board) -> None:
+    with pytest.raises(AddressUnavailable, match=f"127.0.0.1:{site.server.port}: another program.* uses the port") as caught:
+        async with HttpServer("127.0.0.1", site.server.port, board):
+            pass
+    assert (caught.value.code, caught.value.exit_status) == ("service.address-unavailable", 3)
+    # The one that was there goes on.
+    assert (await site.get("/livez"))[0] == 200
+
+
+@pytest.mark.parametrize(("host", "words"), [("192.0.2.1", "does not have the address"), ("no.such.host.invalid", "not known")])
+async def test_an_address_of_another_machine_is_a_clear_error(board: Board, host: str, words: str) -> None:
+    with pytest.raises(AddressUnavailable, match=words):
+        async with HttpServer(host, 0, board):
+            pass
+
+
+async def test_the_port_is_free_again_afterwards(board: Board) -> None:
+    async with HttpServer("127.0.0.1", 0, board) as server:
+        port = server.port
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            pass
+    async with HttpServer("127.0.0.1", port, board) as server:
+        assert server.port == port
+
+
+async def test_a_stop_waits_for_no_idle_client(board: Board) -> None:
+    # The client is left last, so its connection is open when the server ends.
+    async with asyncio.timeout(5), aiohttp.ClientSession() as client, HttpServer("127.0.0.1", 0, board) as server:
+        assert (await Site(client, server).get("/livez"))[0] == 200
+
+
+async def test_nothing_is_logged_for_requests(
+    site: Site, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    await site.get("/livez")
+    await site.get("/nothing")
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+    writer.write(b"\x16\x03\x01 no HTTP at all\r\n\r\n")
+    await writer.drain()
+    await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    await writer.wait_closed()
+    assert (*capfd.readouterr(), caplog.text) == ("", "", "")
+
+
+async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, board: Board) -> None:
+    class Broken:
+        @property
+        def events(self) -> Any:
+            raise RuntimeError("secret value of a row")
+
+        lossy = events
+
+    board.translator = Broken()
+    for path in ("/status", "/metrics"):
+        status, text, _ = await site.get(path)
+        assert (status, json.loads(text)) == (500, {"error": "a defect of relay", "kind": "RuntimeError"})
+    assert (await site.get("/livez"))[0] == 200
+
+
+async def test_the_page_may_run_its_own_script_and_nothing_else(site: Site) -> None:
+    status, text, headers = await site.get("/")
+    assert (status, headers["Content-Type"], text) == (200, "text/html; charset=utf-8", PAGE)
+    policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == policy["frame-ancestors"] == "'none'"
+    assert policy["connect-src"] == "'self'"
+    for kind in ("script-src", "style-src"):
+        assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", policy[kind])
+    assert content_security_policy(b"<script>a</script>") != content_security_policy(b"<script>b</script>")
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    assert not re.search(r"(?:src|href)=\"(?!status|metrics|readyz|livez|data:,)", PAGE)
+    assert re.findall(r"https?://[^\"]*", PAGE) == ["http://www.w3.org/2000/svg"]
+    assert "@import" not in PAGE
+    assert "url(" not in PAGE
+
+
+def test_the_page_never_makes_markup_of_text() -> None:
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\bon[a-z]+=|style=", PAGE)
+
+
+def test_the_page_asks_for_what_the_status_has() -> None:
+    """A member that is renamed on one side only would show as nothing."""
+    from relay.service.report import status
+
+    body = status(running_board(Clock()), LIMIT)
+    used = set(re.findall(r"\bs\.([a-z_]+)", PAGE))
+    assert used
+    assert used <= set(body)
+    for part in ("lag", "rates", "history"):
+        assert set(re.findall(rf"\b(?:s\.)?{part}\.([a-z_]+)", PAGE)) <= set(body[part])
+    assert set(re.findall(r"\bp\.([a-z_]+)", PAGE)) <= set(body["partitions"][0])
+    assert set(re.findall(r"\broute\.([a-z_]+)", PAGE)) <= set(body["route"])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
+    clock = Clock()
+    board = make_board(clock, {HOSTILE: f"{HOSTILE}.out"})
+    board.entered("running")
+    board.failed("translate", "decode.malformed", HOSTILE, HOSTILE)
+    board.check("source", ok=False, detail=HOSTILE)
+    board.dead_letter(HOSTILE)
+    async with HttpServer("127.0.0.1", 0, board) as server:
+        flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=1500", f"--user-data-dir={tmp_path}")
+        assert CHROMIUM is not None
+        browser = await asyncio.create_subprocess_exec(
+            CHROMIUM,
+            *flags,
+            "--dump-dom",
+            f"http://127.0.0.1:{server.port}/",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(60):
+            shown = (await browser.communicate())[0].decode()
+    assert "<title>No partitions · relay</title>" in shown
+    assert shown.count("<script>") == 1
+    assert "<img" not in shown
+    assert shown.count(html.escape(HOSTILE, quote=False)) >= 4
