@@ -1,0 +1,55 @@
+"""`relay check`: what a configuration does and, with `--connect`, whether the brokers let it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+
+from relay.codecs._large_messages import shown_uri
+from relay.config import Config, load_config
+from relay.errors import ServiceError
+from relay.service.clients import cluster_settings
+from relay.service.probe import State, probe
+
+NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
+
+
+def check(config_path: Path, *, connect: bool = False) -> int:
+    """Say what a configuration does and, with `connect`, what its brokers say; gives the exit status.
+
+    Raises ConfigError with every problem; files with certificates and secrets are read only with `connect`.
+    """
+    config = load_config(config_path)
+    settings = cluster_settings(config) if connect else None
+    sys.stdout.write(f"configuration is valid\n{summary(config)}\n")
+    if settings is None:
+        return 0
+    findings = asyncio.run(probe(config, settings))
+    counts = Counter(finding.state for finding in findings)
+    total = ", ".join(f"{counts[state]} {state}" for state in State)
+    sys.stdout.write("\n" + "".join(f"{finding}\n" for finding in findings) + f"\n{total}; {NOT_TESTED}\n")
+    return ServiceError.exit_status if counts[State.FAILED] else 0
+
+
+def summary(config: Config) -> str:
+    """Describe the route in a few lines."""
+    route, source, target = config.route, config.source, config.target
+    pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
+    spread = (
+        f"spread over {target.partitions} partitions by primary key" if target.partitions else "in the partition of their source"
+    )
+    return "\n".join(
+        [
+            f"from    {route.from_}{_options(route.from_options)} at {source.bootstrap_servers}, group {source.group_id}",
+            f"to      {route.to}{_options(route.to_options)} at {config.target_servers}, {spread}",
+            "topics",
+            *pairs,
+        ]
+    )
+
+
+def _options(options: dict[str, str]) -> str:
+    shown = {name: shown_uri(value) if name.endswith("-uri") else value for name, value in options.items()}
+    return " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")" if options else ""

@@ -1,0 +1,112 @@
+"""`relay check`, as a program: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, USER, Secured
+
+from relay.demo.kafka import free_ports
+from relay.service.permissions import Operation
+
+CONFIG = """
+[route]
+from = "ticdc-canal-json"
+to = "canal-json"
+[source]
+bootstrap_servers = "{servers}"
+topics = ["{source}"]
+group_id = "g-{source}"
+[target]
+topic = "{target}"
+[schema]
+history_topic = ""
+"""
+SECURITY = """
+[source.security]
+protocol = "SASL_SSL"
+ca_file = "{ca}"
+mechanism = "SCRAM-SHA-512"
+username = "{user}"
+password_file = "{password_file}"
+"""
+
+
+def check(folder: Path, text: str, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    """Exit status, standard output and errors."""
+    path = folder / "relay.toml"
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "relay", "check", "--config", str(path), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | variables,
+    )
+    assert not any(secret in done.stdout + done.stderr for secret in SECRETS)
+    return done.returncode, done.stdout, done.stderr
+
+
+def secured_config(secured: Secured, folder: Path, source: str, target: str, password: str = PASSWORD) -> str:
+    (folder / "password").write_text(password + "\n")
+    security = SECURITY.format(ca=secured.folder / "ca.pem", user=USER, password_file=folder / "password")
+    return CONFIG.format(servers=secured.address("SASL_SSL"), source=source, target=target) + security
+
+
+def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
+    text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
+    security = SECURITY.format(ca="/nowhere.pem", user=USER, password_file="/nowhere")
+    status, out, errors = check(tmp_path, text + security)
+    assert (status, errors) == (0, "")
+    assert out.splitlines()[0] == "configuration is valid"
+    assert "orders → orders.canal" in out
+
+
+def test_files_that_cannot_be_read_are_the_configurations_fault(tmp_path: Path) -> None:
+    text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
+    security = SECURITY.format(ca="/nowhere.pem", user=USER, password_file="/nowhere")
+    status, out, errors = check(tmp_path, text + security, "--connect")
+    assert (status, out) == (2, "")
+    assert "source.security.ca_file: /nowhere.pem cannot be read: No such file or directory" in errors
+    assert "source.security.password_file: /nowhere cannot be read: No such file or directory" in errors
+
+
+def test_no_broker_is_status_3(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    text = CONFIG.format(servers=f"127.0.0.1:{port}", source="orders", target="orders.canal")
+    status, out, errors = check(tmp_path, text, "--connect")
+    assert (status, errors) == (3, "")
+    assert f"FAILED    source and target 127.0.0.1:{port}: nothing listens there (connection refused); check the port" in out
+    assert "0 ok, 0 note, 1 FAILED, 0 untested; nothing was written" in out
+
+
+@pytest.mark.kafka
+async def test_a_route_that_can_run_is_status_0(secured: Secured, tmp_path: Path) -> None:
+    source, target = await secured.topic(), await secured.topic()
+    await secured.grant(TOPIC, source, Operation.READ)
+    await secured.grant(TOPIC, target, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+    await secured.grant(GROUP, f"g-{source}", Operation.READ)
+    status, out, errors = check(tmp_path, secured_config(secured, tmp_path, source, target), "--connect")
+    assert (status, errors) == (0, ""), out
+    assert f"ok        source topic {source}: 1 partition, READ allowed\n" in out
+    assert "5 ok, 0 note, 0 FAILED, 0 untested; nothing was written" in out
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("way", ["file", "variable"])
+def test_a_wrong_password_is_said_and_not_shown(secured: Secured, tmp_path: Path, way: str) -> None:
+    text = secured_config(secured, tmp_path, "a", "b", "wrong-battery")
+    variables: dict[str, Any] = {}
+    if way == "variable":
+        text = "".join(line for line in text.splitlines(keepends=True) if "password_file" not in line)
+        variables = {"RELAY_SOURCE__SECURITY__PASSWORD": "wrong-battery", "RELAY_TRACEBACK": "1"}
+    status, out, errors = check(tmp_path, text, "--connect", **variables)
+    assert (status, errors) == (3, "")
+    assert f"it refuses user {USER} with SCRAM-SHA-512" in out
+    assert "check username and password in [source.security]" in out

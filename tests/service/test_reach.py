@@ -1,0 +1,171 @@
+"""Why a broker cannot be reached: every mistake on a real broker is told from the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.conn import AIOKafkaConnection
+from secured_support import PASSWORD, SECRETS, USER, Secured, security_of, token
+from servers_support import talking
+
+from relay.config import Security
+from relay.demo.kafka import free_ports
+from relay.service import reach as reaching
+from relay.service.clients import client_settings
+from relay.service.probe import diagnosis
+from relay.service.reach import Access, Address, Unreachable, reach, split_servers
+
+pytestmark = pytest.mark.kafka
+
+
+async def unreachable(servers: str, security: Security) -> Unreachable:
+    """Why the only address cannot be used."""
+    (address,) = split_servers(servers)
+    assert isinstance(address, Address)
+    with pytest.raises(Unreachable) as raised:
+        async with asyncio.timeout(30):
+            await reach(address, Access(security, client_settings(security), "source.security"))
+    assert not any(secret in str(raised.value) for secret in SECRETS)
+    return raised.value
+
+
+def tls(secured: Secured, **settings: str) -> Security:
+    return security_of(**({"protocol": "SSL", "ca_file": str(secured.folder / "ca.pem")} | settings))
+
+
+def test_addresses_are_read_as_the_client_reads_them() -> None:
+    assert split_servers("one:9093, two ,[::1]:9094,[::1],three:x,four:70000,:1,") == [
+        Address("one", 9093),
+        Address("two", 9092),
+        Address("::1", 9094),
+        Address("::1", 9092),
+        "three:x",
+        "four:70000",
+        ":1",
+        "",
+    ]
+    assert str(Address("::1", 9094)) == "[::1]:9094"
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+async def test_an_unknown_host(protocol: str) -> None:
+    problem = await unreachable("kafka.invalid:9092", security_of(protocol=protocol))
+    assert problem.what.startswith("the host kafka.invalid is unknown here")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_no_broker(host: str) -> None:
+    (port,) = free_ports(1)
+    problem = await unreachable(f"{host}:{port}", Security())
+    assert problem.what == "nothing listens there (connection refused)"
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\x01\0\0", b"", None])
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+async def test_what_is_no_kafka(monkeypatch: pytest.MonkeyPatch, answer: bytes | None, protocol: str) -> None:
+    monkeypatch.setattr(reaching, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(reaching, "STEP_SECONDS", 1.0)
+    async with talking(answer) as address:
+        problem = await unreachable(address, security_of(protocol=protocol))
+    assert problem.what == "something listens there, but does not answer as a Kafka broker"
+
+
+async def test_plain_text_and_tls_are_told_apart(secured: Secured) -> None:
+    problem = await unreachable(secured.address("PLAINTEXT"), tls(secured))
+    assert problem.what == "it speaks plain text, and protocol is SSL"
+    assert 'protocol = "PLAINTEXT" in [source.security]' in problem.hint
+    problem = await unreachable(secured.address("SASL_PLAIN"), secured.security(mechanism="PLAIN"))
+    assert 'protocol = "SASL_PLAINTEXT"' in problem.hint
+    for listener in ("MUTUAL", "SASL_SSL"):
+        problem = await unreachable(secured.address(listener), Security())
+        assert problem.what == "it speaks TLS, and protocol is PLAINTEXT"
+        assert 'protocol = "SSL"' in problem.hint
+
+
+async def test_an_untrusted_certificate(secured: Secured) -> None:
+    problem = await unreachable(secured.address("SASL_SSL"), tls(secured, ca_file=str(secured.folder / "other_ca.pem")))
+    assert problem.what.startswith("its certificate is not trusted by the certificates in ca_file")
+    problem = await unreachable(secured.address("SASL_SSL"), security_of(protocol="SSL"))
+    assert problem.what.startswith("its certificate is not trusted by the system's certificates")
+    assert "set ca_file in [source.security]" in problem.hint
+
+
+async def test_an_expired_certificate(secured: Secured) -> None:
+    assert (await unreachable(secured.address("EXPIRED"), tls(secured))).what == "its certificate has expired"
+
+
+async def test_a_certificate_for_another_name_says_for_which(secured: Secured) -> None:
+    problem = await unreachable(secured.address("OTHER_NAME"), tls(secured))
+    assert problem.what == "its certificate is not for 127.0.0.1, but for kafka.example.com"
+
+
+async def test_a_client_certificate_that_is_missing_or_not_trusted(secured: Secured) -> None:
+    problem = await unreachable(secured.address("MUTUAL"), tls(secured))
+    assert problem.what.startswith("it asks for a client certificate, and relay has none")
+    foreign = str(secured.folder / "foreign_client.pem")
+    problem = await unreachable(secured.address("MUTUAL"), tls(secured, certificate_file=foreign, key_file=foreign))
+    assert problem.what.startswith("it refuses relay's certificate (sslv3 alert certificate unknown)")
+
+
+async def test_the_alert_is_found_when_the_connection_breaks_before_it(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that closes at once may take its alert with it; a second, silent handshake gets it."""
+
+    async def broken(connection: Any) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(AIOKafkaConnection, "connect", broken)
+    problem = await unreachable(secured.address("MUTUAL"), tls(secured))
+    assert problem.what.startswith("it asks for a client certificate, and relay has none")
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_a_wrong_password(secured: Secured, mechanism: str) -> None:
+    for changed in ({"password": "wrong-battery"}, {"username": "nobody"}):
+        given = secured.security(mechanism=mechanism, **changed)
+        problem = await unreachable(secured.address("SASL_SSL"), given)
+        assert problem.what.startswith(f"it refuses user {given.username} with {mechanism}: Authentication failed")
+        assert problem.hint.startswith("check username and password in [source.security]")
+
+
+async def test_a_mechanism_that_is_not_offered(secured: Secured) -> None:
+    given = security_of(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username=USER, password=PASSWORD)
+    problem = await unreachable(secured.address("SASL_PLAIN"), given)
+    assert problem.what == "it does not offer the mechanism SCRAM-SHA-512; it offers PLAIN"
+
+
+async def test_sasl_where_there_is_none_and_none_where_there_is(secured: Secured) -> None:
+    given = security_of(protocol="SASL_PLAINTEXT", username=USER, password=PASSWORD)
+    problem = await unreachable(secured.address("PLAINTEXT"), given)
+    assert problem.what == "it asks for no SASL, and protocol is SASL_PLAINTEXT"
+    problem = await unreachable(secured.address("SASL_SSL"), tls(secured))
+    assert problem.what == "it asks for SASL (OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and protocol is SSL"
+    assert 'set protocol = "SASL_SSL"' in problem.hint
+    problem = await unreachable(secured.address("SASL_PLAIN"), Security())
+    assert problem.what == "it asks for SASL (PLAIN), and protocol is PLAINTEXT"
+
+
+async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: Any) -> None:
+    path = tmp_path / "token"
+    path.write_text(token(seconds=-60))
+    given = secured.security(mechanism="OAUTHBEARER", username=None, password=None, token_file=str(path))
+    problem = await unreachable(secured.address("SASL_SSL"), given)
+    assert problem.what == "it refuses the token: the broker refuses the token: invalid_token"
+    settings = client_settings(given)
+    path.unlink()
+    (address,) = split_servers(secured.address("SASL_SSL"))
+    assert isinstance(address, Address)
+    with pytest.raises(Unreachable, match=r"there is no token to log in with: the token file .* cannot be read"):
+        await reach(address, Access(given, settings, "source.security"))
+
+
+async def test_why_a_client_could_not_bootstrap(secured: Secured) -> None:
+    (port,) = free_ports(1)
+    given = secured.security(password="wrong-battery")
+    access = Access(given, client_settings(given), "target.security")
+    said = await diagnosis(f"127.0.0.1:{port},{secured.address('SASL_SSL')}", access)
+    assert f"127.0.0.1:{port}: nothing listens there" in said
+    assert "check username and password in [target.security]" in said
+    good = secured.security()
+    assert await diagnosis(secured.address("SASL_SSL"), Access(good, client_settings(good), "target.security")) == ""
