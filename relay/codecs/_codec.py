@@ -87,6 +87,17 @@ class Before(enum.StrEnum):
     NONE = "none"
 
 
+class Keys(enum.StrEnum):
+    """What the Kafka key of a row's message stands for: what a compacted topic keeps the last record of.
+
+    `MESSAGE`: a key belongs to its message and is data; messages of one transaction may have the same.
+    """
+
+    NONE = "none (null keys)"
+    MESSAGE = "the message"
+    ROW = "the row"
+
+
 class Carries(msgspec.Struct, frozen=True, kw_only=True):
     """What a wire, with given options, can say. Booleans are printed as yes or no.
 
@@ -220,7 +231,7 @@ class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
     `finds` is the most that its decoder can find in a message, `carries` what its encoder writes with given options.
-    `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`: what a row's Kafka key stands for.
     """
 
     name: str
@@ -231,6 +242,7 @@ class Codec(msgspec.Struct, frozen=True):
     decoder: Callable[[Any], Decoder]
     encoder: Callable[[Any], Encoder]
     ddl_everywhere: bool = False
+    keys: Keys = Keys.NONE
 
 
 Side = Literal["source", "target"]

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, learn
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload, source_losses
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Keys, Lossy, Payload, source_losses
 from relay.codecs._large_messages import (
     Compression,
     LargeMessageOptions,
@@ -394,4 +394,5 @@ CODEC: Final = Codec(
     decoder=Decoder,
     encoder=Encoder,
     ddl_everywhere=True,
+    keys=Keys.MESSAGE,
 )

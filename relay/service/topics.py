@@ -1,90 +1,99 @@
-"""What must be true of the topics before the relay starts, and the limits of the target topics."""
+"""The topics before the relay starts: what is missing is created, what cannot hold the route is refused, what is odd is told."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+import msgspec
 
 from relay.config import Config
-from relay.errors import BrokerUnavailable, TopicUnusable
+from relay.errors import TopicUnusable
+from relay.service.logs import Log
+from relay.service.topic_admin import Cluster, Found, Seen
+from relay.service.topic_checks import Wanted, limit_of, missing, not_created, problems, wanted_topics, warnings
 
-DEFAULT_LIMIT_BYTES = 1_048_588
-REQUEST_SECONDS = 30.0
 
+class Topics(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a route's topics, all of which exist and can hold it.
 
-async def check_topics(config: Config) -> dict[str, int]:
-    """Check that all topics exist and that the targets have enough partitions; give each target topic's `max.message.bytes`.
-
-    Raises TopicUnusable with everything that is wrong, BrokerUnavailable.
+    `limits`: `max.message.bytes` of every topic that relay writes, its own included. `source_partitions`, `target_partitions`: the
+    number of partitions of every topic that is read, and of every one that is written; two clusters may have the same names.
+    `created`: topics that relay has just created. `warnings`: sentences for the operator.
     """
-    targets = config.target_topics
-    source = await _Cluster.asked(config.source.bootstrap_servers, config.source.topics, limits=False)
-    target = await _Cluster.asked(config.target_servers, targets.values(), limits=True)
-    problems = source.problems + target.problems
-    for name, target_name in targets.items():
-        if name not in source.partitions or target_name not in target.partitions:
-            continue
-        needed = config.target_partitions or source.partitions[name]
-        found = target.partitions[target_name]
-        if found < needed:
-            why = "`partitions` in [target] says" if config.target_partitions else f"{name} has"
-            problems.append(
-                f"topic {target_name} has {found} partitions, and {why} {needed}: add partitions to {target_name}, "
-                f"or set `partitions` in [target] to {found}"
-            )
-    if problems:
-        raise TopicUnusable("; ".join(problems))
-    return target.limits
+
+    limits: Mapping[str, int]
+    source_partitions: Mapping[str, int]
+    target_partitions: Mapping[str, int]
+    created: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def tell(self, log: Log) -> None:
+        """Log what was created, and the warnings."""
+        if self.created:
+            log.info("topics.created", topics=list(self.created))
+        for warning in self.warnings:
+            log.warning("topics.warning", message=warning)
 
 
-class _Cluster:
-    """What one cluster says about some topics."""
+async def check_topics(config: Config) -> Topics:
+    """Check all topics of the route, and create those that are missing and may be created: last, if nothing else is wrong.
 
-    def __init__(self) -> None:
-        self.partitions: dict[str, int] = {}
-        self.limits: dict[str, int] = {}
-        self.problems: list[str] = []
+    Raises TopicUnusable with everything that is wrong, BrokerUnavailable, ConfigError for files of [….security].
+    """
+    source_cluster = Cluster(config.source.bootstrap_servers, config.source.security)
+    table = "target.security" if config.target.bootstrap_servers else "source.security"
+    target_cluster = Cluster(config.target_servers, config.target_security, table)
+    source = await source_cluster.look(config.source.topics)
+    wanted = wanted_topics(config, source.found)
+    target = await target_cluster.look(each.name for each in wanted)
+    wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_cluster.servers)]
+    if wrong:
+        raise TopicUnusable("; ".join(wrong))
+    absent = [each for each in wanted if each.name not in target.found]
+    if absent:
+        refused = await target_cluster.create([each.spec for each in absent])
+        wrong = [not_created(each, refused[each.name], target_cluster.servers) for each in absent if each.name in refused]
+        # Whoever created it: only a look tells what the broker has made of it.
+        target = await target_cluster.look(each.name for each in wanted)
+        wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
+        if wrong:
+            raise TopicUnusable("; ".join(wrong))
+    return Topics(
+        limits={name: limit_of(found) for name, found in target.found.items()},
+        source_partitions={name: found.partitions for name, found in source.found.items()},
+        target_partitions={name: found.partitions for name, found in target.found.items()},
+        created=tuple(each.name for each in absent),
+        warnings=tuple(text for each in wanted for text in warnings(each, target.found[each.name], source.found, config)),
+    )
 
-    @classmethod
-    async def asked(cls, servers: str, topics: Iterable[str], *, limits: bool) -> _Cluster:
-        names = sorted(set(topics))
-        answer = cls()
-        admin = AIOKafkaAdminClient(bootstrap_servers=servers, client_id="relay")
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await admin.start()
-                for topic in await admin.describe_topics(names):
-                    answer._add_topic(topic, servers)
-                if limits and answer.partitions:
-                    await answer._add_limits(admin)
-        except (KafkaError, TimeoutError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise BrokerUnavailable(
-                f"no broker answers at {servers}: {reason}; check the addresses and that the brokers are up"
-            ) from error
-        finally:
-            await admin.close()
-        return answer
 
-    def _add_topic(self, topic: dict[str, Any], servers: str) -> None:
-        name, code = topic["topic"], topic["error_code"]
-        if code == 0:
-            self.partitions[name] = len(topic["partitions"])
-        elif code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
-            self.problems.append(f"topic {name} does not exist at {servers}: create it, relay creates no topics")
+def _source_problems(source: Seen, config: Config) -> Iterator[str]:
+    servers = config.source.bootstrap_servers
+    for name in dict.fromkeys(config.source.topics):
+        if name in source.unusable:
+            yield _unusable(name, servers, source)
+        elif name not in source.found:
+            yield f"topic {name} does not exist at {servers}: create it, relay creates no source topics"
+
+
+def _problems(wanted: Sequence[Wanted], target: Seen, config: Config, servers: str) -> Iterator[str]:
+    """Everything that is wrong before anything is created."""
+    for each in wanted:
+        if each.name in target.unusable:
+            yield _unusable(each.name, servers, target)
+        elif each.name in target.found:
+            yield from _found_problems(each, target, config)
+        elif not each.may_create:
+            yield missing(each, servers)
         else:
-            self.problems.append(f"topic {name} at {servers} cannot be used: {for_code(code).__name__}")
+            # What would be wrong with it is better said before it is there.
+            yield from problems(each, Found(each.partitions, each.settings), config)
 
-    async def _add_limits(self, admin: AIOKafkaAdminClient) -> None:
-        """Read `max.message.bytes`; who may not read it gets the broker's usual value."""
-        self.limits = dict.fromkeys(self.partitions, DEFAULT_LIMIT_BYTES)
-        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in self.partitions]
-        for response in await admin.describe_configs(resources):
-            for code, _, _, name, entries, *_ in response.resources:
-                if code == 0:
-                    self.limits[name] = next(int(entry[1]) for entry in entries if entry[0] == "max.message.bytes")
+
+def _found_problems(wanted: Wanted, target: Seen, config: Config) -> Iterator[str]:
+    if wanted.name in target.found:
+        yield from problems(wanted, target.found[wanted.name], config)
+
+
+def _unusable(name: str, servers: str, seen: Seen) -> str:
+    return f"topic {name} at {servers} cannot be used: {seen.unusable[name]}"
