@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from relay.cli.arguments import STANDARD, InputFormat, OnError
+from relay.cli.dead_letters import app as dead_letters
 from relay.cli.exits import finish
 
 # ruff: noqa: PLC0415  # imports inside the commands: see above
@@ -190,12 +191,47 @@ def _run(context: typer.Context, config: _Config) -> None:
     raise finish(lambda: run(config), show_traceback=context.obj)
 
 
-@app.command("check", epilog="Example: relay check --config relay.toml")
-def _check(context: typer.Context, config: _Config) -> None:
-    """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked."""
-    from relay.cli.run import check
+@app.command("check", epilog="Example: relay check --config relay.toml --connect")
+def _check(
+    context: typer.Context,
+    *,
+    config: _Config,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written.")
+    ] = False,
+) -> None:
+    """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked without --connect.
 
-    raise finish(lambda: check(config), show_traceback=context.obj)
+    With --connect: one line a check, ok, FAILED or untested, with the reason and what to do. Exit status 3 if one FAILED.
+    """
+    from relay.cli.check import check
+
+    raise finish(lambda: check(config, connect=connect), show_traceback=context.obj)
+
+
+app.add_typer(dead_letters, name="dead-letters")
+
+
+@app.command("explain", epilog="Example: relay explain --config relay.toml --topic orders --partition 3 --offset 4711")
+def _explain(
+    context: typer.Context,
+    config: _Config,
+    *,
+    partition: Annotated[int, typer.Option(min=0, metavar="N", help="Partition of the source record.")],
+    offset: Annotated[int, typer.Option(min=0, metavar="N", help="Offset of the source record.")],
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Source topic; needed where the configuration has several.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as a JSON object.")] = False,
+) -> None:
+    """Show the way of one source record: its events, what is written for it, what is lost, or the error and what follows from it.
+
+    Table definitions come from the schema history, as of the record's position. Nothing is written or committed, and no group is
+    joined, so a relay at work is not disturbed.
+    """
+    from relay.cli.explain import explain
+
+    raise finish(lambda: explain(config, topic, partition, offset, as_json=as_json), show_traceback=context.obj)
 
 
 @app.command("demo")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 200
 
 #: What is lost when the source carries it and the target does not, in words.
-_LOST = {
+LOST_WORDS = {
     "delete_image": "the columns of a deleted row other than its key",
     "primary_key": "which columns are the primary key",
     "column_types": "the types of columns",
@@ -46,7 +46,7 @@ _LOST = {
     "physical_partition": "the table id of a partition (`ptn`)",
     "transaction_marks": "BEGIN and END of transactions",
 }
-_BEFORE_LOST = "the old row of an update"
+BEFORE_LOST_WORDS = "the old row of an update"
 #: The old row can be put together from the changed columns and the new row, so only NONE is a loss.
 _HAS_BEFORE = frozenset({Before.FULL, Before.CHANGED})
 
@@ -111,9 +111,9 @@ def losses(source: Carries, target: Carries) -> list[Loss]:
     """Name what the source says and the target has no place for."""
     lost = []
     if source.before in _HAS_BEFORE and target.before not in _HAS_BEFORE:
-        lost.append(Loss("before", _BEFORE_LOST))
+        lost.append(Loss("before", BEFORE_LOST_WORDS))
     given, taken = msgspec.structs.asdict(source), msgspec.structs.asdict(target)
-    return lost + [Loss(name, words) for name, words in _LOST.items() if given[name] and not taken[name]]
+    return lost + [Loss(name, words) for name, words in LOST_WORDS.items() if given[name] and not taken[name]]
 
 
 def _large_row_losses(options: Options) -> list[Loss]:

@@ -60,18 +60,22 @@ def _translator(source: str, options: Sequence[str]) -> Translator:
 
 
 def _text_printer() -> Callable[[Event, ConsumerRecord], None]:
-    """Give the way to print events: with styles on a terminal, plain otherwise."""
+    print_lines = line_printer()
+    return lambda event, record: print_lines([*event_lines(event, record), []])
+
+
+def line_printer() -> Callable[[Sequence[Line]], None]:
+    """Give the way to print lines: with styles on a terminal, plain otherwise."""
     if not sys.stdout.isatty():
-        return lambda event, record: sys.stdout.writelines([_plain(line) + "\n" for line in event_lines(event, record)] + ["\n"])
+        return lambda lines: sys.stdout.writelines(_plain(line) + "\n" for line in lines)
     from rich.console import Console  # noqa: PLC0415  # only a terminal needs it
     from rich.text import Text  # noqa: PLC0415
 
     console = Console(highlight=False)
 
-    def styled(event: Event, record: ConsumerRecord) -> None:
-        for line in event_lines(event, record):
+    def styled(lines: Sequence[Line]) -> None:
+        for line in lines:
             console.print(Text.assemble(*line), soft_wrap=True)
-        console.print()
 
     return styled
 
@@ -81,10 +85,10 @@ def _plain(line: Line) -> str:
 
 
 def _print_json(event: Event, record: ConsumerRecord) -> None:
-    typer.echo(orjson.dumps(event_object(event, record), default=_exact))
+    typer.echo(orjson.dumps(event_object(event, record), default=exact))
 
 
-def _exact(value: object) -> object:
+def exact(value: object) -> object:
     """JSON for what JSON has no word for, without losing a digit or a byte."""
     if isinstance(value, Decimal):
         return {"decimal": format(value, "f")}
@@ -94,7 +98,7 @@ def _exact(value: object) -> object:
 
 
 def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
-    """Give the event as a JSON object; values that JSON cannot hold exactly are left to `_exact`."""
+    """Give the event as a JSON object; values that JSON cannot hold exactly are left to `exact`."""
     found: dict[str, Any] = {
         "kind": kind_of(event),
         "position": {"topic": record.topic, "partition": record.partition, "offset": record.offset},

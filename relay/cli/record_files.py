@@ -7,18 +7,17 @@ and never written. Input may also be plain message values, one a line; the first
 
 from __future__ import annotations
 
-import binascii
 import os
 import select
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Annotated, BinaryIO
+from typing import BinaryIO
 
 import msgspec
-import orjson
 
 from relay.cli.arguments import InputFormat
 from relay.errors import Malformed, ServiceError
+from relay.record_lines import DECODE_ERRORS, format_record, parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
 
 #: Topic of records whose input does not name one.
@@ -26,27 +25,6 @@ DEFAULT_TOPIC = "stdin"
 _FORMAT_NAME = "record file"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FLUSH_BYTES = 1 << 18
-_BASE64_HINT = 'bytes that are no UTF-8 are written as {"base64": "…"}'
-
-
-class _Base64(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    base64: bytes
-
-
-_Bytes = str | _Base64 | None
-_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_Timestamp = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
-
-
-class _Line(msgspec.Struct, gc=False):
-    partition: _Partition
-    value: _Bytes
-    key: _Bytes = None
-    topic: str = DEFAULT_TOPIC
-    offset: _Offset | None = None
-    timestamp: _Timestamp = 0
-    headers: list[tuple[str, _Bytes]] | None = None
 
 
 class _Probe(msgspec.Struct, gc=False):
@@ -56,10 +34,7 @@ class _Probe(msgspec.Struct, gc=False):
     partition: msgspec.Raw
 
 
-_LINE_DECODER = msgspec.json.Decoder(_Line)
 _PROBE_DECODER = msgspec.json.Decoder(_Probe)
-# Neither UnicodeDecodeError nor RecursionError is a msgspec error, though msgspec lets both out.
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class RecordReader:
@@ -98,13 +73,9 @@ class RecordReader:
 
     def _record(self, line: bytes) -> ConsumerRecord:
         try:
-            read = _LINE_DECODER.decode(line)
-        except _DECODE_ERRORS as error:
-            raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", _reason(error, line)) from error
-        offset = self._next_offset(read.topic, read.partition) if read.offset is None else read.offset
-        headers = tuple([(name, _to_bytes(value)) for name, value in read.headers]) if read.headers else ()
-        key, value = _to_bytes(read.key), _to_bytes(read.value)
-        return ConsumerRecord(read.topic, read.partition, offset, read.timestamp, key, value, headers)
+            return parse_record(line, DEFAULT_TOPIC, self._next_offset)
+        except ValueError as error:
+            raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
 
     def _next_offset(self, topic: str, partition: int) -> int:
         self._counted[topic, partition] += 1
@@ -114,56 +85,9 @@ class RecordReader:
 def _detect(line: bytes) -> InputFormat:
     try:
         _PROBE_DECODER.decode(line)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return InputFormat.VALUES
     return InputFormat.RECORDS
-
-
-def _to_bytes(part: _Bytes) -> bytes | None:
-    if isinstance(part, str):
-        return part.encode()
-    return None if part is None else part.base64
-
-
-def _reason(error: Exception, line: bytes) -> str:
-    """Say what is wrong with a line, without its values."""
-    if isinstance(error, msgspec.ValidationError):
-        text = str(error)
-        return f"{text} ({_BASE64_HINT})" if "base64" in text else text
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    try:
-        # msgspec calls a lone surrogate "truncated"; orjson names it, and says where.
-        orjson.loads(line)
-    except orjson.JSONDecodeError as exact:
-        reason = f"not valid JSON: {exact.msg} at byte {exact.pos + 1}"
-        return f"{reason} ({_BASE64_HINT})" if "surrogate" in exact.msg or "UTF-8" in exact.msg else reason
-    return f"not valid JSON: {error}"
-
-
-def _from_bytes(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": binascii.b2a_base64(data, newline=False).decode("ascii")}
-
-
-def format_record(record: ConsumerRecord | ProducerRecord, offset: int) -> bytes:
-    """Give the record's line, with its line feed."""
-    return orjson.dumps(
-        {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": offset,
-            "timestamp": record.timestamp_ms,
-            "headers": [[name, _from_bytes(value)] for name, value in record.headers],
-            "key": _from_bytes(record.key),
-            "value": _from_bytes(record.value),
-        },
-        option=orjson.OPT_APPEND_NEWLINE,
-    )
 
 
 class RecordWriter:

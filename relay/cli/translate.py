@@ -14,7 +14,7 @@ from relay.cli.arguments import STANDARD, Input, InputFormat, OnError, key_value
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
-from relay.records import ConsumerRecord, Header
+from relay.records import ConsumerRecord
 from relay.storage import Storage, storage_problems
 from relay.translator import Translator
 
@@ -158,7 +158,10 @@ class _Run:
     def _go_on(self, record: ConsumerRecord, error: CodecError | ClaimCheckMissing) -> None:
         self._failed += 1
         if self._dead_letters is not None:
-            self._dead_letters.write_original(record, error_headers(error))
+            # The service's format, for the few runs that need it.
+            from relay.service.dead_letters import error_headers, tables_of  # noqa: PLC0415
+
+            self._dead_letters.write_original(record, error_headers(record, error, tables_of(self._translator, record)))
         if self._failed <= _REPORTED:
             say_error(describe(error))
         elif self._failed == _REPORTED + 1:
@@ -182,14 +185,6 @@ def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
     """One line, most frequent first; none if there is nothing to count."""
     ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
     return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
-
-
-def error_headers(error: CodecError | ClaimCheckMissing) -> tuple[Header, ...]:
-    """Give the headers that a dead letter has more than the record: why it could not be translated."""
-    codec = (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
-    names = "relay.error.protocol", "relay.error.path", "relay.error.detail"
-    texts = {"relay.error.code": error.code} | dict(zip(names, codec, strict=True))
-    return tuple((name, text.encode()) for name, text in texts.items())
 
 
 class _Silent:

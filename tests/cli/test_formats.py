@@ -10,7 +10,7 @@ import pytest
 from typer.testing import Result
 
 from relay.cli.arguments import InputFormat
-from relay.cli.formats import _LOST, _type_name
+from relay.cli.formats import LOST_WORDS, _type_name
 from relay.codecs._codec import Carries
 
 Run = Callable[..., Result]
@@ -96,7 +96,7 @@ def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> 
 
 
 def test_every_field_of_carries_has_words() -> None:
-    assert {*_LOST, "before"} == set(Carries.__struct_fields__)
+    assert {*LOST_WORDS, "before"} == set(Carries.__struct_fields__)
 
 
 def test_type_names() -> None:

@@ -83,6 +83,7 @@ def test_dead_letters_are_the_original_records_with_reasons(relay: Run, lines: L
     assert letter == {"topic": "t", "partition": 0, "offset": 11, "timestamp": 5, "key": "k", "value": "bad"}
     assert headers == [
         ["h", None],
+        ["relay.source", "t/0/11"],
         ["relay.error.code", "decode.malformed"],
         ["relay.error.protocol", "made-up"],
         ["relay.error.path", "word[0]"],

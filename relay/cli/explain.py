@@ -1,0 +1,285 @@
+"""`relay explain`: the way of one source record, from its bytes to the records of the target, or to the error and its policy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+import typer
+
+from relay.cli.event_text import Line, event_lines, printable, wall_time
+from relay.cli.formats import BEFORE_LOST_WORDS, LOST_WORDS
+from relay.cli.inspect import event_object, exact, line_printer
+from relay.cli.letters import bytes_text, header_lines
+from relay.codecs._codec import Lossy
+from relay.config import Config, Policy, load_config
+from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
+from relay.model import Event
+from relay.record_lines import format_record
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.dead_letters import Place, error_class, policy_for
+from relay.service.offline import Learned, learned_translator
+from relay.service.replay import oversize_of
+from relay.service.state import record_too_large
+from relay.service.topic_reading import Brokers, Lookup, look_up, quiet_client
+from relay.storage import Storage
+
+#: Kinds of loss that are a field of `Carries`: `relay formats` has the words.
+_FIELDS: Mapping[Lossy, str] = {
+    Lossy.COMMIT_TS: "commit_ts",
+    Lossy.START_TS: "start_ts",
+    Lossy.WATERMARK: "watermark",
+    Lossy.GTID: "gtid",
+    Lossy.ROW_KEY: "row_key",
+    Lossy.SNAPSHOT: "snapshot",
+    Lossy.SOURCE_NAME: "source_name",
+    Lossy.TRANSACTION_MARK: "transaction_marks",
+    Lossy.TYPE_PARAMETERS: "type_parameters",
+    Lossy.COLUMN_TYPE: "column_types",
+    Lossy.UNTYPED: "column_types",
+    Lossy.DELETE_IMAGE: "delete_image",
+    Lossy.PRIMARY_KEY: "primary_key",
+    Lossy.DECIMAL_DIGITS: "exact_decimals",
+    Lossy.ZERO_DATE: "every_date",
+    Lossy.YEAR_BELOW_100: "every_date",
+    Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
+    Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
+    Lossy.BINLOG_POSITION: "binlog_position",
+}
+_WORDS: Mapping[Lossy, str] = {kind: LOST_WORDS[field] for kind, field in _FIELDS.items()} | {
+    Lossy.BEFORE_IMAGE: BEFORE_LOST_WORDS,
+    Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
+    Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
+    Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
+    Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
+    Lossy.DDL_NOT_UNDERSTOOD: "the statement is passed on, and nothing was learned from it",
+    Lossy.EMPTY_ROW: "a row message without a row",
+    Lossy.ENUM_INDEX: "an ENUM or SET number without a label",
+    Lossy.EPOCH_OR_ZERO_DATE: "1970-01-01, which may stand for a zero date",
+    Lossy.EXTRAS: "members of the message that the target has no place for",
+    Lossy.HEARTBEAT: "heartbeats",
+    Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
+    Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
+    Lossy.STATEMENT: "a statement that is no DDL",
+    Lossy.TOMBSTONE: "a record without a value, which says nothing",
+    Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
+}
+_POLICIES: Mapping[Policy, str] = {
+    Policy.STOP: "relay stops before this record",
+    Policy.SKIP: "relay passes over this record and counts it",
+    Policy.DEAD_LETTER: "relay writes this record to {topic} and goes on",
+}
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """What could not be carried: the counter's name, how often, and words for it."""
+
+    what: Lossy
+    count: int
+    words: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known of one record. `unchecked`: why it is not known whether the target takes the output."""
+
+    record: ConsumerRecord
+    learned: Learned
+    events: Sequence[Event]
+    output: Sequence[ProducerRecord] = ()
+    losses: Sequence[Loss] = ()
+    error: RelayError | None = None
+    unchecked: str = ""
+
+
+def explain(config_path: Path, topic: str | None, partition: int, offset: int, *, as_json: bool) -> None:
+    """Print the way of a record. Raises ConfigError if there is no such record, ServiceError."""
+    config = load_config(config_path)
+    place = Place(_topic(config, topic), partition, offset)
+    with quiet_client():
+        explanation = asyncio.run(_explained(config, place))
+    if as_json:
+        typer.echo(orjson.dumps(_object(explanation, config), default=exact))
+    else:
+        line_printer()(_lines(explanation, config))
+
+
+def _topic(config: Config, given: str | None) -> str:
+    topics = config.source.topics
+    if given is None and len(topics) == 1:
+        return topics[0]
+    if given not in topics:
+        problem = "is missing" if given is None else f"{given!r} is no source topic of this configuration"
+        raise ConfigError([Problem("--topic", problem, "its source topics are: " + ", ".join(topics))])
+    return given
+
+
+async def _explained(config: Config, place: Place) -> Explanation:
+    record = _record_of(await look_up(Brokers.of_source(config), *place), place)
+    learned = await learned_translator(config, place)
+    translator, storage = learned.translator, Storage()
+    before = translator.state
+    produced: Sequence[ProducerRecord] = ()
+    error: RelayError | None = None
+    try:
+        produced = storage.translate(translator, record)
+    except RelayError as raised:
+        error = raised
+    losses = [Loss(kind, count, _WORDS[kind]) for kind, count in translator.lossy.most_common()]
+    translator.restore(before)
+    try:
+        events = storage.inspect(translator, record)
+    except RelayError as raised:
+        error, events = error or raised, []
+    unchecked = ""
+    try:
+        oversize = await oversize_of(config, produced)
+        error = record_too_large(record, oversize) if oversize else error
+    except ServiceError as raised:
+        unchecked = str(raised)
+    return Explanation(
+        record=record, learned=learned, events=events, output=produced, losses=losses, error=error, unchecked=unchecked
+    )
+
+
+def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
+    """The record at a place. Raises ConfigError that says what is there instead."""
+    if place.partition >= found.partitions:
+        raise ConfigError([Problem("--partition", f"{place.topic} has the partitions 0 to {found.partitions - 1}")])
+    if found.record is not None and found.record.offset == place.offset:
+        return found.record
+    where = f"{place.topic}/{place.partition}"
+    held = f"it holds the offsets {found.first} to {found.end - 1}" if found.first < found.end else "it is empty"
+    if place.offset < found.first:
+        problem = f"{where} does not hold {place.offset} any more: {held}"
+    elif place.offset >= found.end:
+        problem = f"{where} does not hold {place.offset} yet: {held}"
+    else:
+        following = "there is none behind it" if found.record is None else f"the next one is {found.record.offset}"
+        problem = f"{where} has no record at {place.offset} (a transaction's mark, or aborted, or compacted): {following}"
+    raise ConfigError([Problem("--offset", problem)])
+
+
+def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
+    record, error = explanation.record, explanation.error
+    found: dict[str, Any] = {
+        "record": orjson.Fragment(format_record(record, record.offset)),
+        "key_bytes": None if record.key is None else len(record.key),
+        "value_bytes": None if record.value is None else len(record.value),
+        "definitions": {"records": explanation.learned.records, "unreadable": explanation.learned.failed},
+        "events": _event_objects(explanation),
+        "output": [_output_object(out) for out in explanation.output],
+        "lost": [msgspec.to_builtins(loss) for loss in explanation.losses],
+        "error": None,
+    }
+    if error is not None:
+        protocol, path, reason = (
+            (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
+        )
+        policy = policy_for(error, config.errors)
+        found["error"] = {
+            "code": error.code,
+            "protocol": protocol,
+            "path": path,
+            "reason": reason,
+            "class": error_class(error),
+            "policy": str(policy),
+        }
+    return found
+
+
+def _event_objects(explanation: Explanation) -> list[object]:
+    """The events as `relay inspect --json` prints them; an image that cannot be read leaves its event out, `error` says why."""
+    found: list[object] = []
+    for event in explanation.events:
+        try:
+            found.append(orjson.Fragment(orjson.dumps(event_object(event, explanation.record), default=exact)))
+        except CodecError:
+            continue
+    return found
+
+
+def _output_object(out: ProducerRecord) -> dict[str, Any]:
+    members: dict[str, Any] = orjson.loads(format_record(out, 0))
+    del members["offset"]  # the broker gives it
+    return members
+
+
+def _lines(explanation: Explanation, config: Config) -> list[Line]:
+    lines = [*_source_lines(explanation, config), *_event_lines(explanation)]
+    error = explanation.error
+    if explanation.output or error is None:
+        lines += _output_lines(explanation)
+    if explanation.losses:
+        lines += [[], [("lost", "bold yellow")]]
+        lines += [[(f"  {loss.what}  {loss.count}", ""), (f"  {loss.words}", "dim")] for loss in explanation.losses]
+    return lines if error is None else lines + _error_lines(error, config)
+
+
+def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
+    record, learned = explanation.record, explanation.learned
+    history = f"from {learned.records} records of {config.history_topic}" if config.history_topic else "no schema history is kept"
+    if learned.failed:
+        history += f", {learned.failed} of them cannot be read"
+    rows = {
+        "time": wall_time(record.timestamp_ms * 1_000_000),
+        "size": f"key {_size(record.key)}, value {_size(record.value)}",
+        "tables": history,
+    }
+    return [
+        [("source", "bold"), (f"  {printable(str(Place.of(record)))}", "bold")],
+        *([(f"  {name:10}", "dim"), (printable(text), "")] for name, text in rows.items()),
+        *header_lines(record.headers),
+    ]
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} bytes"
+
+
+def _event_lines(explanation: Explanation) -> list[Line]:
+    lines: list[Line] = []
+    for event in explanation.events:
+        lines.append([])
+        try:
+            lines += event_lines(event, explanation.record)
+        except CodecError as error:
+            lines.append([(f"an event that cannot be shown: {printable(str(error))}", "red")])
+    if not lines and explanation.error is None:
+        lines = [[], [("no events", "dim")]]
+    return lines
+
+
+def _output_lines(explanation: Explanation) -> list[Line]:
+    if not explanation.output:
+        return [[], [("no output", "bold"), ("  nothing is written for this record", "dim")]]
+    lines: list[Line] = []
+    for out in explanation.output:
+        lines += [
+            [],
+            [("output", "bold green"), (f"  {printable(out.topic)}/{out.partition}", "bold")],
+            [(f"  {'key':10}", "dim"), (bytes_text(out.key), "")],
+            [(f"  {'value':10}", "dim"), (bytes_text(out.value), "")],
+            *header_lines(out.headers),
+        ]
+        lines += [[(f"  {'object':10}", "dim"), (f"{printable(blob.name)}, {len(blob.data)} bytes", "")] for blob in out.blobs]
+    if explanation.unchecked:
+        lines.append([(f"  whether the target takes it is not known: {printable(explanation.unchecked)}", "yellow")])
+    return lines
+
+
+def _error_lines(error: RelayError, config: Config) -> list[Line]:
+    rows = {"code": error.code}
+    if isinstance(error, CodecError):
+        rows |= {"protocol": error.protocol, "path": error.path or "the whole message", "reason": error.reason}
+    else:
+        rows["reason"] = str(error)
+    name = error_class(error)
+    policy = policy_for(error, config.errors)
+    setting = "no policy is for this" if name is None else f'{name} = "{policy}" in [errors]'
+    rows["policy"] = f"{setting}: {_POLICIES[policy].format(topic=config.errors.dead_letter_topic)}"
+    return [[], [("error", "bold red")], *([(f"  {key:10}", "dim"), (printable(text), "")] for key, text in rows.items())]

@@ -1,0 +1,81 @@
+"""A route on the broker of the tests, as a configuration file, and its topics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from support import captured
+from typer.testing import Result
+
+from relay.records import ConsumerRecord
+from relay.service.history import history_record
+
+#: DDL and rows of some tables, and watermarks.
+DML = "ticdc/canal-json.tidb-extension/09_dml"
+
+
+class Route:
+    """Source, target, dead letters and schema history; `run` calls the command line beside the tests' event loop."""
+
+    def __init__(self, kafka: Any, relay: Callable[..., Result], path: Path, topics: list[str]) -> None:
+        self.kafka, self._relay, self.config = kafka, relay, path
+        self.source, self.target, self.dead, self.history = topics
+
+    @classmethod
+    async def made(cls, kafka: Any, relay: Callable[..., Result], folder: Path, partitions: int = 1, **limits: str) -> Route:
+        """Create the topics and write the configuration."""
+        source, dead, history = [
+            await kafka.topic(partitions),
+            await kafka.topic(partitions),
+            await kafka.topic(cleanup_policy="compact"),
+        ]
+        route = cls(kafka, relay, folder / "relay.toml", [source, await kafka.topic(partitions, **limits), dead, history])
+        route.configure()
+        return route
+
+    def configure(
+        self,
+        to_options: str = "{}",
+        dead: str | None = None,
+        policy: str = "dead-letter",
+        to: str = "canal-json",
+        partitions: int = 0,
+    ) -> None:
+        """Write the configuration anew."""
+        self.config.write_text(
+            f'[route]\nfrom = "ticdc-canal-json"\nto = "{to}"\nto_options = {to_options}\n'
+            f'[source]\nbootstrap_servers = "{self.kafka.bootstrap_servers}"\ntopics = ["{self.source}"]\n'
+            f'group_id = "g-{uuid.uuid4().hex[:8]}"\n[target]\ntopic = "{self.target}"\npartitions = {partitions}\n'
+            f'[errors]\ndecode = "{policy}"\nencode = "{policy}"\ndead_letter_topic = "{self.dead if dead is None else dead}"\n'
+            f'[schema]\nhistory_topic = "{self.history}"\n',
+            encoding="utf-8",
+        )
+
+    def records(self, path: str = DML) -> list[ConsumerRecord]:
+        """Captured records as if they stood in the source topic."""
+        return [msgspec.structs.replace(each, topic=self.source, offset=offset) for offset, each in enumerate(captured(path))]
+
+    async def remember(self, records: Iterable[ConsumerRecord]) -> None:
+        """Write records into the schema history, as the relay does with those that change the catalogue."""
+        kept = [history_record(record, self.history) for record in records]
+        await self.kafka.produce(
+            self.history, [ConsumerRecord(out.topic, 0, 0, out.timestamp_ms, out.key, out.value) for out in kept]
+        )
+
+    async def run(self, *arguments: str | Path) -> Result:
+        """Call `relay` with these arguments and the configuration."""
+        return await asyncio.to_thread(self._relay, *arguments, "--config", self.config)
+
+
+def is_ddl(record: ConsumerRecord) -> bool:
+    return bool(json.loads(record.value or b"{}").get("isDdl"))
+
+
+def is_row(record: ConsumerRecord) -> bool:
+    return json.loads(record.value or b"{}").get("type") in {"INSERT", "UPDATE", "DELETE"}

@@ -1,0 +1,309 @@
+"""The format of dead letters, and which policy an error has. What reads and writes topics is tested with the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import CANAL, OPEN, TICDC, captured, record
+
+from relay import ConsumerRecord, ProducerRecord, Translator
+from relay.config import Policy
+from relay.config.tables import Errors
+from relay.errors import (
+    BrokerUnavailable,
+    ClaimCheckMissing,
+    DeliveryFailed,
+    EncodeError,
+    Malformed,
+    MessageTooLarge,
+    NotRepresentable,
+    RecordTooLarge,
+    RelayError,
+    StorageUnavailable,
+    UnsupportedMessage,
+)
+from relay.model import TableId
+from relay.record_lines import format_record, parse_record
+from relay.service.dead_letters import (
+    DeadLetter,
+    Filter,
+    Letters,
+    Place,
+    by_original,
+    dead_letter,
+    dead_letter_partition,
+    error_headers,
+    marker,
+    policy_for,
+    read_letter,
+    read_marker,
+    tables_of,
+)
+
+MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
+GOLDEN = Path(__file__).with_name("dead_letters.golden.jsonl")
+TABLES = (TableId("shop", "orders"), TableId("a,b", 'c".`d'))
+
+
+def as_read(letter: ProducerRecord, offset: int = 0) -> ConsumerRecord:
+    """What a consumer gets of a record that was written."""
+    return ConsumerRecord(letter.topic, letter.partition, offset, letter.timestamp_ms, letter.key, letter.value, letter.headers)
+
+
+def letter_of(original: ConsumerRecord, offset: int = 0, error: RelayError = MALFORMED, tables: Any = ()) -> DeadLetter:
+    found = read_letter(as_read(dead_letter(original, error, "dead", tables), offset))
+    assert found is not None
+    return found
+
+
+def original(offset: int = 7, partition: int = 0, timestamp_ms: int = 5, topic: str = "orders") -> ConsumerRecord:
+    return ConsumerRecord(topic, partition, offset, timestamp_ms, b"k", b"v")
+
+
+CLASSES: list[tuple[RelayError, str | None]] = [
+    (MALFORMED, "decode"),
+    (UnsupportedMessage("p", "", "no"), "decode"),
+    (NotRepresentable("p", "", "no"), "encode"),
+    (EncodeError("p", "", "no"), "encode"),
+    (MessageTooLarge("p", "", "no"), "too_large"),
+    (RecordTooLarge("no"), "too_large"),
+    (ClaimCheckMissing("no"), "claim_check"),
+    (StorageUnavailable("no"), None),
+    (BrokerUnavailable("no"), None),
+    (DeliveryFailed("no"), None),
+    (RelayError("no"), None),
+]
+
+
+@pytest.mark.parametrize(("error", "name"), CLASSES, ids=lambda value: type(value).__name__)
+def test_an_error_follows_the_policy_of_its_class_alone(error: RelayError, name: str | None) -> None:
+    names = "decode", "encode", "too_large", "claim_check"
+    for policy in Policy:
+        own = Errors(**{each: policy if each == name else Policy.STOP for each in names}, dead_letter_topic="dead")
+        others = Errors(**{each: Policy.STOP if each == name else policy for each in names}, dead_letter_topic="dead")
+        assert policy_for(error, own) is (Policy.STOP if name is None else policy)
+        assert policy_for(error, others) is Policy.STOP
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"k", b"v"), (None, None), (b"", b""), (b"\xff\x00", None), (None, b"\xc3")])
+def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value: bytes | None) -> None:
+    headers = (("h", b"1"), ("h", None), ("ä", b"\xff"))
+    given_record = ConsumerRecord("orders", 3, 4711, 1_700_000_000_123, key, value, headers)
+    letter = dead_letter(given_record, MALFORMED, "dead", TABLES, partitions=2)
+    assert (letter.topic, letter.partition, letter.timestamp_ms, letter.key, letter.value) == (
+        "dead", 1, 1_700_000_000_123, key, value,
+    )  # fmt: skip
+    assert letter.headers == (
+        *headers,
+        ("relay.source", b"orders/3/4711"),
+        ("relay.error.code", b"decode.malformed"),
+        ("relay.error.protocol", b"canal-json"),
+        ("relay.error.path", b"data[0].c1"),
+        ("relay.error.detail", b"is no number"),
+        ("relay.error.tables", b'[["shop","orders"],["a,b","c\\".`d"]]'),
+    )
+    found = read_letter(as_read(letter, 9))
+    assert found == DeadLetter(
+        Place("dead", 1, 9), given_record, "decode.malformed", "canal-json", "data[0].c1", "is no number", TABLES
+    )
+    assert found.source == Place("orders", 3, 4711)
+
+
+def test_an_error_of_no_codec_has_its_text_as_detail() -> None:
+    found = letter_of(original(), error=ClaimCheckMissing("there is no object s3://x/y"))
+    assert (found.code, found.protocol, found.path, found.detail) == (
+        "service.claim-check-missing", "", "", "there is no object s3://x/y",
+    )  # fmt: skip
+
+
+def test_the_last_block_of_headers_is_the_letters_own() -> None:
+    """A dead letter that was fed to the relay again keeps its old headers, as headers of the original."""
+    first = as_read(dead_letter(original(), MALFORMED, "dead", TABLES), 1)
+    again = read_letter(as_read(dead_letter(first, NotRepresentable("maxwell-json", "", "no word"), "dead2"), 2))
+    assert again is not None
+    assert (again.code, again.tables, again.original) == ("encode.not-representable", (), first)
+    before = read_letter(again.original)
+    assert before is not None
+    assert (before.code, before.tables, before.original) == ("decode.malformed", TABLES, original())
+
+
+def test_headers_that_were_added_to_a_letter_belong_to_the_original() -> None:
+    letter = as_read(dead_letter(original(), MALFORMED, "dead"))
+    copied = ConsumerRecord(*Place.of(letter), 0, None, None, (*letter.headers, ("copied.by", b"mirror")))
+    found = read_letter(copied)
+    assert found is not None
+    assert (found.original.headers, found.detail) == ((("copied.by", b"mirror"),), "is no number")
+
+
+@pytest.mark.parametrize("length", [100, 5_000, 1_000_000])
+def test_what_is_added_to_a_record_is_bounded(length: int) -> None:
+    """Names in garbage can be of any length, and of any characters."""
+    error = Malformed("p" * length, "ä" * length, "\ud800" * length)
+    headers = error_headers(original(), error, [TableId("d" * length, f"\ud800{n}") for n in range(1_000)])
+    assert sum(len(name) + len(value or b"") for name, value in headers) < 11_000
+    found = read_letter(ConsumerRecord("dead", 0, 0, 0, None, None, headers))
+    assert found is not None
+    assert found.path.startswith("ä" * 100)
+    assert all(table.database == "d" * length for table in found.tables)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_letters_of_a_partition_stay_together(partitions: int) -> None:
+    assert {dead_letter_partition(number, partitions) for number in range(12)} == set(range(partitions))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("relay.source", b"t/0/1/0"),),
+        (("relay.source", b"t/0/1"), ("other", b""), ("relay.error.code", b"x")),
+        (("relay.source", None), ("relay.error.code", b"x")),
+        (("relay.source", b"t/0"), ("relay.error.code", b"x")),
+        (("relay.source", b"t/0/x"), ("relay.error.code", b"x")),
+        (("relay.source", b"t/-1/1"), ("relay.error.code", b"x")),
+        (("relay.source", b"t/0/" + b"9" * 5_000), ("relay.error.code", b"x")),
+        (("relay.source", "t/0/²".encode()), ("relay.error.code", b"x")),
+        (("relay.error.code", b"x"),),
+    ],
+)
+def test_other_records_are_no_letters(headers: Any) -> None:
+    assert read_letter(ConsumerRecord("dead", 0, 0, 0, None, b"v", headers)) is None
+
+
+_HEADERS = st.lists(
+    st.tuples(
+        st.sampled_from(["relay.source", "relay.error.code", "relay.error.tables", "relay.error.path", "relay.replayed", "h"]),
+        st.none() | st.binary(max_size=12) | st.sampled_from([b"t/0/1", b'[["a","b"]]', b"[[1]]", b"["]),
+    ),
+    max_size=8,
+).map(tuple)
+
+
+@given(_HEADERS)
+def test_any_headers_are_read_without_an_error_and_are_kept(headers: Any) -> None:
+    found = ConsumerRecord("dead", 0, 0, 0, None, None, headers)
+    letters = Letters(lambda _: True)
+    letters.add(found)
+    letter = letter_of(found)
+    assert letter.original == found
+    assert len(letters.found()) + letters.others <= 1
+
+
+def test_the_format_on_disk_is_the_golden_one() -> None:
+    """What is in topics today must be read tomorrow: a letter, a letter of a letter, and a marker."""
+    lines = GOLDEN.read_bytes().splitlines(keepends=True)
+    first, second, mark = (parse_record(line) for line in lines)
+    letter = dead_letter(
+        ConsumerRecord("orders", 3, 4711, 1_700_000_000_123, None, b'{"a":1', (("h", None),)), MALFORMED, "dead", TABLES
+    )
+    again = dead_letter(first, RecordTooLarge("becomes 2000 bytes"), "dead")
+    assert [
+        format_record(letter, 0),
+        format_record(again, 1),
+        format_record(marker(Place.of(first), 1_700_000_100_000), 2),
+    ] == lines
+    letters = Letters(lambda _: True)
+    for each in (first, second, mark):
+        letters.add(each)
+    assert [(each.code, each.replayed_ms) for each in letters.found()] == [
+        ("decode.malformed", 1_700_000_100_000),
+        ("service.record-too-large", None),
+    ]
+
+
+def test_a_marker_tells_which_letter_was_replayed() -> None:
+    place = Place("dead", 2, 5)
+    found = marker(place, 99)
+    assert (found.topic, found.partition, found.key, found.value) == ("dead", 2, None, None)
+    assert read_marker(as_read(found, 8)) == place
+    assert read_letter(as_read(found, 8)) is None
+
+
+def test_a_letter_of_a_marker_is_a_letter() -> None:
+    """A marker that was relayed by mistake is an original like any other."""
+    mark = as_read(marker(Place("dead", 0, 0), 99), 1)
+    letter = as_read(dead_letter(mark, MALFORMED, "dead"), 2)
+    assert read_marker(letter) is None
+    assert read_letter(letter) is not None
+
+
+def test_letters_are_gathered_with_what_was_replayed() -> None:
+    letters = Letters(lambda place: place.offset == 1)
+    for offset in range(3):
+        letters.add(as_read(dead_letter(original(offset, timestamp_ms=100 - offset), MALFORMED, "dead"), offset))
+    letters.add(as_read(marker(Place("dead", 0, 2), 1_000), 3))
+    letters.add(ConsumerRecord("dead", 0, 4, 0, None, b"something else"))
+    found = letters.found()
+    assert [letter.place.offset for letter in found] == [2, 1, 0], "by time, oldest first"
+    assert [letter.replayed_ms for letter in found] == [1_000, None, None]
+    assert [letter.original.value for letter in found] == [None, b"v", None], "what is not asked for is not kept"
+    assert letters.others == 1
+
+
+def test_letters_of_one_original_come_together_in_the_order_of_the_source() -> None:
+    given_letters = [letter_of(original(offset), place) for place, offset in enumerate((9, 2, 9, 4))]
+    found = [[letter.place.offset for letter in same] for same in by_original(given_letters)]
+    assert found == [[1], [3], [0, 2]]
+
+
+CHOSEN = letter_of(original(7, 3, 1_000), tables=TABLES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_meant"),
+    [
+        ({}, True),
+        ({"codes": ("decode",)}, True),
+        ({"codes": ("decode.malformed",)}, True),
+        ({"codes": ("encode", "decode")}, True),
+        ({"codes": ("dec",)}, False),
+        ({"codes": ("decode.malformed.more",)}, False),
+        ({"tables": ("shop.orders",)}, True),
+        ({"tables": ("shop.*",)}, True),
+        ({"tables": ("*.order?",)}, True),
+        ({"tables": ("SHOP.*",)}, False),
+        ({"tables": ("shop.o",)}, False),
+        ({"since_ms": 1_000}, True),
+        ({"since_ms": 1_001}, False),
+        ({"until_ms": 1_001}, True),
+        ({"until_ms": 1_000}, False),
+        ({"topic": "orders", "partition": 3, "offset": 7}, True),
+        ({"topic": "order"}, False),
+        ({"partition": 0}, False),
+        ({"offset": 8}, False),
+    ],
+)
+def test_a_filter_takes_what_fits_all_of_it(fields: dict[str, Any], is_meant: bool) -> None:
+    assert Filter(**fields).of([CHOSEN]) == ([CHOSEN] if is_meant else [])
+
+
+def test_a_table_filter_leaves_out_letters_whose_tables_are_not_known() -> None:
+    assert Filter(tables=("*",)).of([letter_of(original())]) == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path"),
+    [(TICDC, "ticdc/canal-json.tidb-extension/09_dml"), (OPEN, "ticdc/open-protocol/09_dml")],
+)
+def test_the_tables_of_a_record_are_found_and_the_translator_stays_as_it_is(protocol: str, path: str) -> None:
+    translator = Translator(protocol, CANAL)
+    tables = []
+    for each in captured(path):
+        state = translator.state
+        tables.append(tables_of(translator, each))
+        assert translator.state is state or translator.state == state
+    assert (translator.events, translator.lossy) == ({}, {})
+    assert translator.state.catalog.histories == {}
+    assert {table for some in tables for table in some} >= {TableId("dml_db", "accounts")}
+    assert () in tables, "watermarks are about no table"
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"{", b"null", b"[]", b'{"database": 1}'])
+@pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN, "ticdc-debezium", "ckafka-json"])
+def test_garbage_is_about_no_table(protocol: str, value: bytes) -> None:
+    assert tables_of(Translator(protocol, CANAL), record(value)) == ()
