@@ -12,11 +12,15 @@
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
     └─ ServiceError             the surroundings
         ├─ BrokerUnavailable        no broker answers, or not in time
+        ├─ TokenUnavailable         there is no token to log in to the brokers with
         ├─ TopicUnusable            a topic is missing or cannot hold the route
         ├─ RecordsGone              records to read were deleted before relay had read them
         ├─ RecordTooLarge           a translated record exceeds the target topic's limit
         ├─ ClaimCheckMissing        an object that a message refers to is not in the claim-check storage
         ├─ StorageUnavailable       the claim-check storage does not answer, or refuses
+        ├─ WatermarksUnknowable     rows are spread anew, and this instance does not see all source partitions
+        ├─ InstanceFenced           a newer instance has taken over this one's shard
+        ├─ AddressUnavailable       the address of [http] cannot be served at
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
 Configuration and codec errors are the user's input (exit status 2); service errors are the surroundings (exit status 3).
@@ -126,6 +130,12 @@ class BrokerUnavailable(ServiceError):
     code = "service.broker-unavailable"
 
 
+class TokenUnavailable(ServiceError):
+    """There is no token for SASL OAUTHBEARER: its file cannot be read, or its endpoint does not give one."""
+
+    code = "service.token-unavailable"
+
+
 class TopicUnusable(ServiceError):
     """A topic does not exist or cannot hold what the route writes."""
 
@@ -154,6 +164,24 @@ class StorageUnavailable(ServiceError):
     """The claim-check storage does not answer, or refuses to read or write."""
 
     code = "service.storage-unavailable"
+
+
+class WatermarksUnknowable(ServiceError):
+    """Rows are spread over the partitions anew and this instance does not see all of the source: no watermark would be right."""
+
+    code = "service.watermarks-unknowable"
+
+
+class InstanceFenced(ServiceError):
+    """Another instance with the same transactional id has started: this one may write no more."""
+
+    code = "service.fenced"
+
+
+class AddressUnavailable(ServiceError):
+    """The address of [http] cannot be served at: another program has it, or it may not be taken."""
+
+    code = "service.address-unavailable"
 
 
 class DeliveryFailed(ServiceError):

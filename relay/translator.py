@@ -96,6 +96,8 @@ class Translator:
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
         self._selection = selection
+        carried = source_codec.finds.watermark and target_codec.carries(encode_options).watermark
+        self._passes_watermarks = carried and (selection is None or selection.watermarks)
         self._provided: dict[str, bytes] = {}
         #: The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets.
         self.storages = {
@@ -163,6 +165,11 @@ class Translator:
         """
         if self._gate is not None:
             self._gate = WatermarkGate(dict.fromkeys(partitions) | self._gate.reached, self._gate.passed)
+
+    @property
+    def needs_all_partitions(self) -> bool:
+        """Whether watermarks are right only if this translator sees every partition of the source: rows are spread anew."""
+        return self._gate is not None and self._passes_watermarks
 
     @property
     def state(self) -> State:

@@ -77,10 +77,16 @@ class Kafka:
         (found,) = await self._admin.describe_topics([topic])
         return [TopicPartition(topic, number) for number in range(len(found["partitions"]))]
 
-    async def read(self, topic: str, at_least: int = 0) -> list[ConsumerRecord]:
-        """Read a topic from its beginning to its end, once it holds at least so many records; ordered by partition and offset."""
+    async def read(self, topic: str, at_least: int = 0, *, committed: bool = False) -> list[ConsumerRecord]:
+        """Read a topic from its beginning to its end, once it holds at least so many records; ordered by partition and offset.
+
+        `committed`: only what transactions have committed; their markers count as records of the topic, too.
+        """
         partitions = await self.partitions(topic)
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, auto_offset_reset="earliest")
+        isolation = "read_committed" if committed else "read_uncommitted"
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap_servers, auto_offset_reset="earliest", isolation_level=isolation
+        )
         async with consumer:
             await self.until(lambda: self._holds(consumer, partitions, at_least))
             consumer.assign(partitions)
@@ -138,6 +144,15 @@ def broker() -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
+@pytest.fixture(scope="session")
+def secured() -> Iterator[Any]:
+    """Start Apache Kafka with TLS, SASL and ACLs (`secured_support.Secured`)."""
+    from secured_support import running
+
+    with running() as found:
+        yield found
+
+
 @contextlib.asynccontextmanager
 async def _kafka_at(bootstrap_servers: str) -> AsyncIterator[Kafka]:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
@@ -174,7 +189,7 @@ def make_config(broker: str) -> Callable[..., Config]:
         }
         for name, value in settings.items():
             table, _, key = name.partition("_")
-            tables[table][key] = value
+            tables.setdefault(table, {})[key] = value
         return Config(**tables)  # type: ignore[arg-type]  # pydantic reads the tables
 
     return make

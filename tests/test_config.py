@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
-from relay.cli.run import check
+from relay.cli.check import check
 from relay.config import Config, load_config
 from relay.errors import ConfigError
 

@@ -77,6 +77,11 @@ class Config(BaseSettings):
         return self.target.security if self.target.bootstrap_servers else self.source.security
 
     @property
+    def target_security_path(self) -> str:
+        """The table that this comes from, for messages."""
+        return "target.security" if self.target.bootstrap_servers else "source.security"
+
+    @property
     def history_topic(self) -> str:
         """The topic that keeps the table definitions; empty for none."""
         return self.schema.history_topic.replace("{group_id}", self.source.group_id)

@@ -6,17 +6,25 @@ import asyncio
 import contextlib
 import signal
 import traceback
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
-from relay.config import Config
+from relay.config import Config, Mode
 from relay.errors import RelayError
-from relay.service.kafka import KafkaSink, KafkaSource
+from relay.service.history import NO_SCHEMAS, Schemas
+from relay.service.http import HttpServer
+from relay.service.intake import Intake
+from relay.service.kafka_sink import KafkaSink, TransactionalSink
+from relay.service.kafka_source import KafkaSource, ShardSource
 from relay.service.logs import ClientLogs, Log
 from relay.service.loop import Relay
 from relay.service.objects import Objects, Translates
+from relay.service.progress import ProgressTopic
+from relay.service.report import heartbeat_limit
 from relay.service.state import Counts, RecordRefused, Timing
-from relay.service.topics import check_topics
+from relay.service.status import About, Board
+from relay.service.topics import Topics, check_topics
 from relay.service.tuning import tune
+from relay.service.watchdog import Watchdog
 
 DEFECT = 1
 
@@ -36,26 +44,33 @@ async def _run_until_signal(config: Config, log: Log, translator: Translates | N
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    return await run_until(stop, config, log, translator)
+    board = Board(About.of(config))
+    with Watchdog(board, config.delivery.stall_timeout_seconds, log):
+        return await run_until(stop, config, log, translator, board)
 
 
-async def run_until(stop: asyncio.Event, config: Config, log: Log, translator: Translates | None = None) -> int:
+async def run_until(
+    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None = None, board: Board | None = None
+) -> int:
     """Run the relay until `stop` is set; logs what happens and gives the exit status."""
+    board = board or Board(About.of(config))
     log.info(
         "relay.starting",
         source=config.source.bootstrap_servers,
         target=config.target_servers,
         topics=list(config.source.topics),
         group=config.source.group_id,
+        mode=str(config.delivery.mode),
         translation=f"{config.route.from_} to {config.route.to}",
     )
     try:
         with _client_logs(log):
-            counts = await serve(stop, config, log, translator)
+            async with _http(config, board, log):
+                counts = await serve(stop, config, log, translator, board)
     except RecordRefused as refused:
-        return _record_refused(refused, log)
+        return _record_refused(refused, log, board)
     except RelayError as error:
-        return _failed(error, log)
+        return _failed(error, log, board)
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
@@ -63,8 +78,9 @@ async def run_until(stop: asyncio.Event, config: Config, log: Log, translator: T
     return 0
 
 
-async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Translates | None = None) -> Counts:
+async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, board: Board) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
+    board.check("configuration", ok=True)
     checking, stopping = asyncio.create_task(check_topics(config)), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({checking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -74,35 +90,73 @@ async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Trans
         stopping.cancel()
         checking.cancel()
         await asyncio.wait({checking, stopping})
-    limits = checking.result()
-    made = config.translator()
-    relay = Relay(
-        KafkaSource(config),
-        lambda: KafkaSink(config, limits),
-        translator or made,
+    topics = checking.result()
+    topics.tell(log)
+    async with _assembled(config, topics, log, board, translator or config.translator()) as relay:
+        running = asyncio.create_task(relay.run())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                log.info("relay.stopping")
+                relay.request_stop()
+            await running
+        finally:
+            stopping.cancel()
+            if not running.done():
+                running.cancel()
+                await asyncio.wait({running})
+        return relay.counts
+
+
+@contextlib.asynccontextmanager
+async def _assembled(config: Config, topics: Topics, log: Log, board: Board, translator: Translates) -> AsyncIterator[Relay]:
+    """Put the loop together for a route whose topics are known."""
+    is_exact = config.delivery.mode is Mode.EXACTLY_ONCE
+    board.translator = translator
+    progress = ProgressTopic(config) if is_exact and not config.is_one_cluster else None
+    intake = Intake(
+        translator,
+        Objects(log, writes="to" in config.translator().storages),
         log,
-        Timing(
-            commit_interval=config.delivery.commit_interval_seconds,
-            drain=config.delivery.drain_timeout_seconds,
-            # The group waits this long for us; the rest is for the commit and for joining again.
-            revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
-        ),
-        Objects(log, writes="to" in made.storages),
+        board,
+        errors=config.errors,
+        history_topic=config.history_topic,
+        dead_letter_partitions=topics.target_partitions.get(config.errors.dead_letter_topic, 1),
     )
-    running = asyncio.create_task(relay.run())
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not running.done():
-            log.info("relay.stopping")
-            relay.request_stop()
-        await running
-    finally:
-        stopping.cancel()
-        if not running.done():
-            running.cancel()
-            await asyncio.wait({running})
-    return relay.counts
+    source, sink = (ShardSource, TransactionalSink) if is_exact else (KafkaSource, KafkaSink)
+    yield Relay(
+        lambda: source(config, progress.read if progress else None, log),
+        lambda: sink(config, topics.limits),
+        intake,
+        log,
+        board,
+        timing=_timing(config),
+        schemas=Schemas(config, translator, log, board) if config.history_topic else NO_SCHEMAS,
+    )
+    if progress:
+        await progress.stop()
+
+
+def _timing(config: Config) -> Timing:
+    return Timing(
+        commit_interval=config.delivery.commit_interval_seconds,
+        transaction_interval=config.delivery.transaction_interval_seconds,
+        drain=config.delivery.drain_timeout_seconds,
+        # The group waits this long for us; the rest is for the commit and for joining again.
+        revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _http(config: Config, board: Board, log: Log) -> AsyncIterator[None]:
+    """Serve health, metrics and status, if they are wanted."""
+    if not config.http.port:
+        yield
+        return
+    limit = heartbeat_limit(config.delivery)
+    async with HttpServer(config.http.host, config.http.port, board, heartbeat_limit_seconds=limit, log=log):
+        yield
 
 
 @contextlib.contextmanager
@@ -115,11 +169,12 @@ def _client_logs(log: Log) -> Iterator[None]:
         handler.detach()
 
 
-def _record_refused(refused: RecordRefused, log: Log) -> int:
+def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:
     """Say which record it is; its position is what an operator needs, and its content is never logged."""
     error = refused.error
     place = f"{refused.topic}/{refused.partition}"
     if isinstance(error, RelayError):
+        board.failed("translate", error.code, f"{place}/{refused.offset}", str(error))
         log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=str(error))
         return error.exit_status
     log.error("record.refused", partition=place, offset=refused.offset, code="defect", message=type(error).__name__)
@@ -127,7 +182,8 @@ def _record_refused(refused: RecordRefused, log: Log) -> int:
     return DEFECT
 
 
-def _failed(error: RelayError, log: Log) -> int:
+def _failed(error: RelayError, log: Log, board: Board) -> int:
+    board.failed("produce", error.code, "", str(error))
     log.error("relay.failed", code=error.code, message=str(error))
     return error.exit_status
 

@@ -5,8 +5,10 @@ Start-up, assignment, errors, shutdown; nothing per record. The clients' own war
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TextIO
@@ -23,6 +25,8 @@ class Log:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
+        self._written: dict[tuple[str, str], float] = {}
+        self._left_out: Counter[tuple[str, str]] = Counter()
 
     def info(self, event: str, **fields: Field) -> None:
         """Something that belongs to normal work."""
@@ -36,11 +40,22 @@ class Log:
         """Something that needs somebody."""
         self._write("error", event, fields)
 
+    def seldom(self, event: str, kind: str, **fields: Field) -> None:
+        """A warning that may come for every record: one of a kind every ten seconds, `repeated` counts those left out since."""
+        now, key = time.monotonic(), (event, kind)
+        if now - self._written.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            self._left_out[key] += 1
+            return
+        self._written[key] = now
+        self.warning(event, **fields, repeated=self._left_out.pop(key, 0))
+
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = orjson.dumps({"time": now, "level": level, "event": event, **fields}, default=str)
-        self._stream.write(line.decode() + "\n")
-        self._stream.flush()
+        # A full disk, or a reader that has gone, must not stop the records.
+        with contextlib.suppress(OSError):
+            self._stream.write(line.decode() + "\n")
+            self._stream.flush()
 
 
 class ClientLogs(logging.Handler):

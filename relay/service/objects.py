@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from relay.codecs._codec import Lossy
 from relay.errors import ClaimCheckMissing, StorageUnavailable
+from relay.model import Event
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.logs import Log
 from relay.storage import Storage
+from relay.translator import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -29,6 +33,47 @@ class Translates(Protocol):
 
     def provide(self, need: Need, data: bytes, /) -> None:
         """Give what the next call needs."""
+        ...
+
+    def learn(self, record: ConsumerRecord, /) -> None:
+        """Take from a record what it says about tables, and nothing else."""
+        ...
+
+    def inspect(self, record: ConsumerRecord, /) -> list[Event]:
+        """Decode one record."""
+        ...
+
+    @property
+    def catalog(self) -> object:
+        """The table definitions: another object after a record that changed them."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """All that a record may leave behind for later ones."""
+        ...
+
+    def restore(self, state: State, /) -> None:
+        """Go back to where `state` was taken."""
+        ...
+
+    @property
+    def needs_all_partitions(self) -> bool:
+        """Whether its watermarks are right only if it sees every partition of the source."""
+        ...
+
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
+        """Learn which partitions the source has."""
+        ...
+
+    @property
+    def events(self) -> Counter[str]:
+        """Translated events by kind."""
+        ...
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
         ...
 
 

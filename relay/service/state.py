@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from asyncio import Future
+from collections import Counter
 from dataclasses import dataclass, field
 
 from relay.errors import RecordTooLarge
 from relay.records import ConsumerRecord
 from relay.service.transport import Batch, Oversize, Partition
+from relay.translator import State
 
 
 class RecordRefused(Exception):
@@ -31,6 +33,7 @@ class Timing:
     """How often and how long, in seconds. `rounds`: how many may be under way at once."""
 
     commit_interval: float = 1.0
+    transaction_interval: float = 0.1
     drain: float = 20.0
     revoke: float = 40.0
     rounds: int = 2
@@ -38,22 +41,35 @@ class Timing:
 
 @dataclass
 class Owned:
-    """A partition that is ours: `committed` ≤ `durable` ≤ `next`, the offset to read next."""
+    """A partition that is ours.
+
+    `start` ≤ `acknowledged` ≤ `next`: where reading began, below which the target has acknowledged everything, and the offset to
+    read next. `committed` ≤ `acknowledged` is what a restart goes on from; None if nothing was committed yet.
+    """
 
     next: int
-    durable: int
+    acknowledged: int
+    start: int
     committed: int | None
 
 
 @dataclass
 class Round:
-    """What came of one poll: batches being filled, batches under way, offsets that are durable once all are acknowledged."""
+    """What came of one poll: batches being filled, batches under way, offsets that are reached once all are acknowledged.
+
+    `before`: what the translator remembered before it. `written`, `sizes`: records and bytes by topic. `refused`: the record at
+    which it ends, and relay with it.
+    """
 
     generation: int
-    pause_at: float
+    before: State
+    pause_at: float = 0.0
     batches: dict[tuple[str, int], Batch] = field(default_factory=dict)
     pending: list[Future[object]] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)
+    written: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    sent_at: float = 0.0
     refused: RecordRefused | None = None
 
 
@@ -64,3 +80,4 @@ class Counts:
     read: int = 0
     written: int = 0
     sinks: int = 0
+    sources: int = 0

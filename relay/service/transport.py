@@ -73,12 +73,27 @@ class Source(Protocol):
         """Connect and ask for partitions."""
         ...
 
-    async def open(self, partitions: Sequence[Partition]) -> dict[Partition, Position]:
-        """Find out where newly assigned partitions begin, and let their records through from there."""
+    async def open(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
+        """Find out where newly assigned partitions begin, and let their records through from there.
+
+        `at_least`: offsets that were certainly committed; an older answer of the brokers is stale and asked for again.
+        """
         ...
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Give what is ready, or nothing after a short wait. Raises PollFailed."""
+        ...
+
+    def end(self, partition: Partition) -> int | None:
+        """Where the partition ended when the brokers last answered; None if they have not said. Asks nobody."""
+        ...
+
+    def partitions(self) -> Sequence[Partition]:
+        """All partitions of the topics, whoever they belong to, as far as known. Asks nobody."""
+        ...
+
+    async def waiting(self) -> bool:
+        """Ask the brokers whether any partition of ours holds records that have not been polled."""
         ...
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -101,9 +116,31 @@ class Batch(Protocol):
         """Add a record; False if the batch is full. An empty batch takes any record."""
         ...
 
+    def __len__(self) -> int:
+        """How many records it holds."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its bytes before compression."""
+        ...
+
 
 class Sink(Protocol):
-    """Writes batches, each in the order of `send` within its partition."""
+    """Writes batches, each in the order of `send` within its partition.
+
+    A transactional one shows nothing to readers before `commit`, which commits the source's offsets with the batches or neither;
+    the others leave the offsets to the source.
+    """
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether `commit` is to be called."""
+        ...
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit what was sent, all of it acknowledged, together with these offsets. Raises Undelivered, InstanceFenced."""
+        ...
 
     async def start(self) -> None:
         """Connect. Raises Undelivered."""

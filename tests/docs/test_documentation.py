@@ -198,7 +198,7 @@ def test_every_counter_is_documented() -> None:
 def test_every_command_is_in_the_readme() -> None:
     from relay.cli.commands import app
 
-    names = {command.name for command in app.registered_commands}
+    names = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
     assert {name.removeprefix("relay ") for name in _rows("README.md", "On the command line")} == names
 
 

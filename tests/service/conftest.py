@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import AsyncIterator, Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from service.memory import PlainTranslator
 
 from relay.config import Config
+from relay.demo.kafka import Cluster
 from relay.errors import Malformed
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
 from relay.service.logs import Log
+from relay.service.status import About, Board
 from relay.translator import SOURCE_HEADER
 
 
-class Echo:
+class Echo(PlainTranslator):
     """Writes every record as it is, marked with where it comes from, and refuses the value `poison`."""
 
     def __init__(self, topic: str) -> None:
+        super().__init__()
         self.topic = topic
         self.grow: dict[bytes, int] = {}
 
@@ -54,9 +60,9 @@ class Running:
     """A relay in a task; `stop` gives its exit status."""
 
     def __init__(self, config: Config, translator: Any) -> None:
-        self.config, self.log = config, ListLog()
+        self.config, self.log, self.board = config, ListLog(), Board(About.of(config))
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(run_until(self._stop, config, self.log, translator))
+        self._task = asyncio.create_task(run_until(self._stop, config, self.log, translator, self.board))
 
     async def ended(self) -> int:
         """Wait until it ends by itself."""
@@ -91,3 +97,13 @@ async def run_relay() -> AsyncIterator[Callable[..., Running]]:
     for each in running:
         with contextlib.suppress(Exception):
             await each.stop()
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    """Give a broker that the test may kill."""
+    with (
+        tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True) as home,
+        Cluster(Path(home) / "kafka") as cluster,
+    ):
+        yield cluster

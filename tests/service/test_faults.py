@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from relay.demo.kafka import Cluster
 from relay.records import ConsumerRecord
-from relay.service.kafka import KafkaSink, KafkaSource
+from relay.service.kafka_sink import KafkaSink
+from relay.service.kafka_source import KafkaSource
+from relay.service.topics import Topics, check_topics
 from relay.service.transport import Undelivered
 from relay.translator import SOURCE_HEADER
 
@@ -70,8 +71,8 @@ async def test_a_batch_that_the_broker_refuses(
 ) -> None:
     """The topic's limit was lowered after the start: our own check lets the record through, the broker refuses its batch."""
 
-    async def limits_of_yesterday(config: Any) -> dict[str, int]:
-        return {config.target.topic: 1_000_000}
+    async def limits_of_yesterday(config: Any) -> Topics:
+        return msgspec.structs.replace(await check_topics(config), limits={config.target.topic: 1_000_000})
 
     monkeypatch.setattr("relay.service.app.check_topics", limits_of_yesterday)
     source, target = await kafka.topic(2), await kafka.topic(2, max_message_bytes="2000")
@@ -94,8 +95,8 @@ async def test_a_poll_that_raises_after_it_has_drained(
     failures = 3
 
     class Raising(KafkaSource):
-        def __init__(self, config: Any) -> None:
-            super().__init__(config)
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
             original = self._consumer.getmany
 
             async def getmany(**settings: Any) -> Any:
@@ -118,16 +119,6 @@ async def test_a_poll_that_raises_after_it_has_drained(
     check_nothing_lost(found, 2_000)
     assert len(found) == 2_000
     assert len(relay.log.named("poll.failed")) == 3
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[Cluster]:
-    """Give a broker that the test may kill."""
-    with (
-        tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True) as home,
-        Cluster(Path(home) / "kafka") as cluster,
-    ):
-        yield cluster
 
 
 async def test_a_broker_that_comes_back_and_one_that_does_not(

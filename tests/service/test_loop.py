@@ -7,197 +7,15 @@ whose record is not in the target.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from service.memory import A, B, Bench, MemoryBatch, until
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
-from relay.needs import Need
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.loop import GIVE_UP_POLLS, Relay
-from relay.service.state import RecordRefused, Timing
-from relay.service.transport import Oversize, Owner, OwnershipLost, Partition, PollFailed, Position, Undelivered
-
-A, B = Partition("in", 0), Partition("in", 1)
-
-
-class MemorySource:
-    """Hands out `take` records of each partition a poll. `failures`: what coming polls raise after having moved on."""
-
-    def __init__(self, length: int, *partitions: Partition, take: int = 3) -> None:
-        self.length, self.take, self.partitions = length, take, partitions
-        self.position: dict[Partition, int] = {}
-        self.committed: dict[Partition, int] = {}
-        self.failures: list[Exception | None] = []
-        self.commit_failures: list[Exception] = []
-        self.stopped = False
-        self.hang = False
-        self.owner: Owner | None = None
-
-    async def start(self, owner: Owner) -> None:
-        self.owner = owner
-        owner.assigned(self.partitions)
-
-    async def open(self, partitions: Sequence[Partition]) -> dict[Partition, Position]:
-        for partition in partitions:
-            self.position[partition] = self.committed.get(partition, 0)
-        return {partition: Position(self.position[partition], partition in self.committed) for partition in partitions}
-
-    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        if self.hang:
-            await asyncio.Event().wait()
-        await asyncio.sleep(0.001)
-        polled = {}
-        for partition in list(self.position):
-            start = self.position[partition]
-            end = self.position[partition] = min(self.length, start + self.take)
-            if end > start:
-                polled[partition] = [ConsumerRecord(*partition, offset, 0, None, b"%d" % offset) for offset in range(start, end)]
-        failure = self.failures.pop(0) if self.failures else None
-        if failure:
-            raise failure
-        return polled
-
-    def seek(self, offsets: Mapping[Partition, int]) -> None:
-        self.position |= offsets
-
-    async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        await asyncio.sleep(0)
-        if self.commit_failures:
-            raise self.commit_failures.pop(0)
-        for partition, offset in offsets.items():
-            assert offset >= self.committed.get(partition, 0), "offsets only grow"
-        self.committed |= offsets
-
-    async def stop(self) -> None:
-        self.stopped = True
-
-
-class MemoryBatch(list[ProducerRecord]):
-    def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]
-        if len(self) == 2:
-            return False
-        super().append(record)
-        return True
-
-
-class Target:
-    """What all sinks of a test write to. `refuse` decides the fate of a batch; `gate` holds acknowledgements back."""
-
-    def __init__(self) -> None:
-        self.records: list[ProducerRecord] = []
-        self.refuse: Callable[[MemoryBatch], Undelivered | None] = lambda _: None
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.sinks: list[MemorySink] = []
-        self.down = 0
-
-    def sink(self) -> MemorySink:
-        self.sinks.append(MemorySink(self))
-        return self.sinks[-1]
-
-    def values(self, partition: Partition) -> list[int]:
-        """Source offsets in order of first appearance."""
-        return list(dict.fromkeys(int(r.value or b"") for r in self.records if r.partition == partition.partition))
-
-
-class MemorySink:
-    """As aiokafka's idempotent producer: after one refused batch, all later ones are refused."""
-
-    worn = False
-
-    def __init__(self, target: Target) -> None:
-        self.target, self.state = target, "new"
-        self.broken: Undelivered | None = None
-        self.gone = asyncio.Event()
-
-    async def start(self) -> None:
-        if self.target.down:
-            self.target.down -= 1
-            raise Undelivered("down", retriable=True)
-        self.state = "started"
-
-    def batch(self) -> MemoryBatch:
-        return MemoryBatch()
-
-    async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
-        assert {record.partition for record in batch} == {partition.partition}
-        return asyncio.ensure_future(self._write(batch))
-
-    async def _write(self, batch: MemoryBatch) -> object:
-        self.broken = self.broken or self.target.refuse(batch)
-        if self.broken is None:
-            self.target.records += batch
-        opened, gone = asyncio.ensure_future(self.target.gate.wait()), asyncio.ensure_future(self.gone.wait())
-        await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
-        opened.cancel()
-        gone.cancel()
-        return self.broken
-
-    async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
-        done, _ = await asyncio.wait(pending) if pending else (set(), set())
-        for future in done:
-            if isinstance(outcome := future.result(), Undelivered):
-                raise outcome
-
-    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        return next((Oversize("out", 99, 9) for record in records if record.value == b"too large"), None)
-
-    async def stop(self) -> None:
-        self.state = "stopped"
-
-    async def abandon(self) -> None:
-        self.state = "abandoned"
-        self.broken = self.broken or Undelivered("abandoned", retriable=True)
-        self.gone.set()
-
-
-class Copy:
-    """Translates by copying; `refuse` names offsets that raise."""
-
-    def __init__(self) -> None:
-        self.refuse: dict[int, Exception] = {}
-        self.become: dict[int, bytes] = {}
-
-    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
-        if record.offset in self.refuse:
-            raise self.refuse[record.offset]
-        return [ProducerRecord("out", record.partition, 0, None, self.become.get(record.offset, record.value))]
-
-    def provide(self, need: Need, data: bytes, /) -> None:
-        raise NotImplementedError
-
-
-class Bench:
-    """A relay between memory and memory."""
-
-    def __init__(self, log: Any, *partitions: Partition, length: int = 20, rounds: int = 2) -> None:
-        self.source, self.target, self.copy, self.log = MemorySource(length, *partitions), Target(), Copy(), log
-        timing = Timing(commit_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
-        self.relay = Relay(self.source, self.target.sink, self.copy, log, timing)
-
-    async def run_to_the_end(self) -> None:
-        """Run until everything is committed, then stop."""
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-            running = group.create_task(self.relay.run())
-            everything = dict.fromkeys(self.source.partitions, self.source.length)
-            await until(lambda: self.source.committed == everything or running.done())
-            self.relay.request_stop()
-
-    def check(self) -> None:
-        for partition in self.source.partitions:
-            values = self.target.values(partition)
-            assert values == list(range(len(values)))
-            assert self.source.committed.get(partition, 0) <= len(values)
-
-    def check_complete(self) -> None:
-        self.check()
-        assert all(len(self.target.values(partition)) == self.source.length for partition in self.source.partitions)
-        assert self.source.committed == dict.fromkeys(self.source.partitions, self.source.length)
-        assert self.source.stopped
-        assert self.target.sinks[-1].state == "stopped"
-        assert [sink.state for sink in self.target.sinks[:-1]] == ["abandoned"] * (len(self.target.sinks) - 1)
+from relay.service.loop import GIVE_UP_POLLS
+from relay.service.state import RecordRefused
+from relay.service.transport import Owner, OwnershipLost, Partition, PollFailed, Undelivered
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
@@ -344,7 +162,7 @@ async def with_rebalance(bench: Bench, at_records: int) -> None:
         await bench.source.owner.revoked()
         bench.source.position.clear()
         await asyncio.sleep(0.01)
-        bench.source.owner.assigned(bench.source.partitions)
+        bench.source.owner.assigned(bench.source.every)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(rebalance())
@@ -357,7 +175,7 @@ async def test_lost_partitions_are_read_again(bench: Bench) -> None:
         running = group.create_task(bench.run_to_the_end())
         await until(lambda: bool(bench.log.named("partitions.lost")) or running.done())
         assert bench.source.owner is not None
-        bench.source.owner.assigned(bench.source.partitions)
+        bench.source.owner.assigned(bench.source.every)
     bench.check_complete()
 
 
@@ -391,12 +209,6 @@ async def test_an_unreachable_target_at_the_start(bench: Bench) -> None:
         await bench.relay.run()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  (nothing tells)
-            await asyncio.sleep(0.001)
-
-
 async def test_batches_on_their_way_are_given_up_when_a_handover_ends_unfinished(bench: Bench) -> None:
     """Else they would arrive behind what the partitions' next owner writes."""
     bench.target.gate.clear()
@@ -409,8 +221,8 @@ async def test_batches_on_their_way_are_given_up_when_a_handover_ends_unfinished
     bench.target.gate.set()
     await until(lambda: len(bench.target.sinks) == 2)
     assert len(bench.target.records) == written
-    bench.relay.assigned(bench.source.partitions)
-    await until(lambda: bench.source.committed == dict.fromkeys(bench.source.partitions, bench.source.length))
+    bench.relay.assigned(bench.source.every)
+    await until(lambda: bench.source.committed == dict.fromkeys(bench.source.every, bench.source.length))
     bench.relay.request_stop()
     await running
     bench.check_complete()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from service.test_loop import A, B, Bench, until
+from service.memory import A, B, Bench, PlainTranslator, until
 from support import DATA, TICDC, captured
 
 from relay import Translator
@@ -18,16 +18,16 @@ from relay.errors import ClaimCheckMissing, Malformed, StorageUnavailable
 from relay.needs import ClaimCheck, Need
 from relay.records import Blob, ConsumerRecord, ProducerRecord
 from relay.service import objects
-from relay.service.loop import Relay
 from relay.service.objects import Objects
-from relay.service.state import RecordRefused, Timing
+from relay.service.state import RecordRefused
 from relay.storage import Storage
 
 
-class Checks:
+class Checks(PlainTranslator):
     """Translates by copying; the records `with_object` stand for an object, those `with_blob` leave one."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.with_object: set[int] = set()
         self.with_blob: set[int] = set()
         self.broken: set[int] = set()
@@ -74,11 +74,8 @@ class SlowStorage(Storage):
 
 class CheckBench(Bench):
     def __init__(self, log: Any, rounds: int) -> None:
-        super().__init__(log, A, B, rounds=rounds)
-        self.target.sinks.clear()
         self.checks, self.storage = Checks(), SlowStorage()
-        timing = Timing(commit_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
-        self.relay = Relay(self.source, self.target.sink, self.checks, log, timing, Objects(log, self.storage))
+        super().__init__(log, A, B, rounds=rounds, copy=self.checks, objects=Objects(log, self.storage))
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
@@ -190,7 +187,7 @@ async def test_a_rebalance_during_a_fetch_drops_the_record(bench: CheckBench) ->
         committed = dict(bench.source.committed)
         bench.relay.assigned([A, B])
         assert committed == bench.source.committed
-        everything = dict.fromkeys(bench.source.partitions, bench.source.length)
+        everything = dict.fromkeys(bench.source.every, bench.source.length)
         await until(lambda: bench.source.committed == everything or running.done())
         bench.relay.request_stop()
     bench.check_complete()

@@ -72,6 +72,7 @@ async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process
         topic = "{config.target.topic}"
         partitions = {config.target.partitions}
         [delivery]
+        mode = "{config.delivery.mode}"
         commit_interval_seconds = 0.05
         """
     )

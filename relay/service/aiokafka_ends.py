@@ -1,0 +1,41 @@
+"""What source and sink over aiokafka 0.14 share: deadlines for clients that do not end, and words for their errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from relay.errors import BrokerUnavailable
+
+REQUEST_SECONDS = 30.0
+STOP_SECONDS = 5.0
+
+
+def retrieve(future: asyncio.Future[object]) -> None:
+    """Look at a batch's failure even if nobody awaits it any more; asyncio would report it as forgotten."""
+    if not future.cancelled():
+        future.exception()
+
+
+def text_of(error: BaseException) -> str:
+    """Give the error's kind and what it says."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+async def within(seconds: float, work: Coroutine[object, object, object]) -> bool:
+    """Run something that should end; False if it failed or did not end in time.
+
+    It gets a task of its own: aiokafka's `stop` may end in a CancelledError that is nobody's cancellation.
+    """
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(retrieve)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
+def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:
+    """Make the error of a first connection that failed."""
+    return BrokerUnavailable(f"no broker answers at {servers}: {text_of(error)}; check the addresses and that the brokers are up")

@@ -1,0 +1,168 @@
+"""From polled records to a round of batches: translate, apply the error policies, keep the schema history. All that is done for
+every single record is in `Intake.take`.
+
+What a record needs from a claim-check storage is fetched, and what it leaves there is stored, before the next one is looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from relay.config.tables import Errors, Policy
+from relay.errors import RelayError
+from relay.needs import Need
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.dead_letters import dead_letter, policy_for, tables_of
+from relay.service.history import history_record
+from relay.service.logs import Log
+from relay.service.objects import Objects, Translates
+from relay.service.state import Owned, RecordRefused, Round, record_too_large
+from relay.service.status import Board
+from relay.service.transport import Partition, Sink
+
+#: Longest stretch of translating before heartbeats and acknowledgements get their turn.
+YIELD_SECONDS = 0.010
+#: Records between two looks at the clock.
+LOOK_EVERY = 16
+
+
+class Intake:
+    """Translates records. `history_topic` "" keeps no history; `dead_letter_partitions`: how many the dead-letter topic has."""
+
+    def __init__(  # noqa: PLR0913 - what a record may meet on its way
+        self,
+        translator: Translates,
+        objects: Objects,
+        log: Log,
+        board: Board,
+        *,
+        errors: Errors | None = None,
+        history_topic: str = "",
+        dead_letter_partitions: int = 1,
+    ) -> None:
+        self.translator, self._objects, self._log, self._board = translator, objects, log, board
+        self._errors = errors or Errors()
+        self._history_topic, self._dead_letter_partitions = history_topic, dead_letter_partitions
+
+    async def take(
+        self, records: Sequence[ConsumerRecord], owned: Owned, current: Round, sink: Sink, is_over: Callable[[], bool]
+    ) -> int:
+        """Translate records of one partition into the round, until their end, a refused record, or until `is_over`.
+
+        Gives how many of them are done. `owned.next` and the round's offsets move behind those.
+        """
+        translator, too_large, batches, objects = self.translator, sink.too_large, current.batches, self._objects
+        translate, catalog = translator.translate, translator.catalog
+        done = 0
+        for record in records:
+            try:
+                produced = translate(record)
+            except Exception as error:
+                answered = await self._answer(error, record, current, is_over)
+                if answered is None:
+                    break
+                produced = answered
+            if too_large(produced) or translator.catalog is not catalog or objects.writes:
+                checked = await self._checked(produced, record, current, sink, learnt=translator.catalog is not catalog)
+                if checked is None or not await self._stored(checked, record, current, is_over):
+                    break
+                produced, catalog = checked, translator.catalog
+            for out in produced:
+                batch = batches.get((out.topic, out.partition))
+                if batch is None or not batch.append(out):
+                    await self._begin_batch(out, current, sink)
+            done += 1
+            if done % LOOK_EVERY == 0 and time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
+                break
+        if done:
+            owned.next = current.reached[Partition(records[0].topic, records[0].partition)] = records[done - 1].offset + 1
+        return done
+
+    async def send_rest(self, current: Round, sink: Sink) -> None:
+        """Hand over the batches that are not full."""
+        for key in list(current.batches):
+            await self._send(key, current, sink)
+
+    async def _answer(
+        self, error: Exception, record: ConsumerRecord, current: Round, is_over: Callable[[], bool]
+    ) -> list[ProducerRecord] | None:
+        """What is written for a record that was not translated at once; None ends the round before it."""
+        if isinstance(error, Need):
+            try:
+                return await self._objects.answer(error, self.translator, record, is_over)
+            except Exception as another:
+                error = another
+        return self._refuse(error, record, current)
+
+    async def _checked(
+        self, produced: list[ProducerRecord], record: ConsumerRecord, current: Round, sink: Sink, *, learnt: bool
+    ) -> list[ProducerRecord] | None:
+        """What is written of translated records, with the history of what was learnt; None ends the round before this one."""
+        if learnt and self._history_topic:
+            produced = [history_record(record, self._history_topic), *produced]
+        oversize = sink.too_large(produced)
+        if oversize is None:
+            return produced
+        error = record_too_large(record, oversize)
+        instead = self._refuse(error, record, current)
+        if instead is not None and sink.too_large(instead):
+            current.refused = RecordRefused(record, error)
+            return None
+        return instead
+
+    def _refuse(self, error: Exception, record: ConsumerRecord, current: Round) -> list[ProducerRecord] | None:
+        """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round before it."""
+        policy = policy_for(error, self._errors)
+        if policy is Policy.STOP or not isinstance(error, RelayError):
+            current.refused = RecordRefused(record, error)
+            return None
+        place = f"{record.topic}/{record.partition}/{record.offset}"
+        self._board.failed("translate", error.code, place, str(error))
+        if policy is Policy.SKIP:
+            self._board.skipped(error.code)
+            self._log.seldom("record.skipped", error.code, place=place, code=error.code, message=str(error))
+            return []
+        self._board.dead_letter(error.code)
+        self._log.seldom("record.dead-lettered", error.code, place=place, code=error.code, message=str(error))
+        tables = tables_of(self.translator, record)
+        return [dead_letter(record, error, self._errors.dead_letter_topic, tables, self._dead_letter_partitions)]
+
+    async def _stored(
+        self, produced: list[ProducerRecord], record: ConsumerRecord, current: Round, is_over: Callable[[], bool]
+    ) -> bool:
+        """Store the objects that records refer to. False ends the round before them: a refusal, a stop or a rebalance."""
+        if not self._objects.writes:
+            return True
+        try:
+            return await self._objects.store(produced, is_over)
+        except Exception as error:
+            # Whatever it is: what came before is delivered first.
+            current.refused = RecordRefused(record, error)
+            return False
+
+    async def _overtaken(self, current: Round, is_over: Callable[[], bool]) -> bool:
+        """Let others have their turn; True if a rebalance or a stop came, and there is no point in going on."""
+        await asyncio.sleep(0)
+        self._board.beat()
+        current.pause_at = time.monotonic() + YIELD_SECONDS
+        return is_over()
+
+    async def _begin_batch(self, out: ProducerRecord, current: Round, sink: Sink) -> None:
+        key = out.topic, out.partition
+        if key in current.batches:
+            await self._send(key, current, sink)
+        current.batches[key] = sink.batch()
+        current.batches[key].append(out)
+
+    async def _send(self, key: tuple[str, int], current: Round, sink: Sink) -> None:
+        batch = current.batches.pop(key)
+        current.written[key[0]] += len(batch)
+        current.sizes[key[0]] += batch.size
+        current.pending.append(await sink.send(Partition(*key), batch))
+
+
+def size_of(records: Sequence[ConsumerRecord]) -> int:
+    """The bytes of keys and values."""
+    return sum([len(record.value or b"") + len(record.key or b"") for record in records])

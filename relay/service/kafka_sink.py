@@ -1,0 +1,274 @@
+"""Sinks over aiokafka 0.14: an idempotent producer, and a transactional one.
+
+A failed batch poisons an idempotent producer's partition for good, and `flush`, `stop` and `commit_transaction` hide failures or
+outlive them. So the loop awaits every acknowledgement, every wait has a deadline, and after a failure the producer is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from relay.config import Config
+from relay.errors import InstanceFenced, ServiceError
+from relay.records import ProducerRecord
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, text_of, within
+from relay.service.clients import client_settings
+from relay.service.progress import progress_records
+from relay.service.transport import Batch, Oversize, Partition, Undelivered
+
+ABANDON_SECONDS = 2.0
+BATCH_HEADER_BYTES = 61
+# More than a record with no key and our own header adds to its value: a topic name has at most 249 bytes.
+OVERHEAD_BYTES = 1024
+# aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
+WORN_AFTER_RECORDS = 2**30
+# The broker's default for `transaction.max.timeout.ms`.
+LONGEST_TRANSACTION_MS = 900_000
+
+
+class KafkaBatch:
+    """Records of one output partition, encoded as they come."""
+
+    def __init__(self, builder: BatchBuilder) -> None:
+        self._builder = builder
+        # The encoder behind the builder: its own `append` adds three calls of Python to every record, for serializers we have not.
+        self._encode = builder._builder.append  # noqa: SLF001
+        self._count = 0
+
+    def append(self, record: ProducerRecord) -> bool:
+        """Encode one record; False if the batch is full."""
+        headers = list(record.headers)
+        if self._encode(self._count, record.timestamp_ms, key=record.key, value=record.value, headers=headers) is None:
+            return False
+        self._count += 1
+        return True
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def size(self) -> int:
+        """Its bytes before compression."""
+        return int(self._builder._builder.size())  # noqa: SLF001
+
+    def closed(self) -> BatchBuilder:
+        """The builder, which takes no more records."""
+        self._builder._relative_offset = self._count  # noqa: SLF001
+        self._builder.close()
+        return self._builder
+
+
+class KafkaSink:
+    """An idempotent producer. It ends with its first failure: then `abandon` it and make a new one.
+
+    `limits`: `max.message.bytes` of every topic that is written.
+    """
+
+    is_transactional = False
+
+    def __init__(self, config: Config, limits: Mapping[str, int], **settings: Any) -> None:  # noqa: ANN401 - the client's own
+        target = config.target
+        self._servers = config.target_servers
+        self._limits = limits
+        self._smallest_limit = min(limits.values())
+        self._surely_fits = self._smallest_limit - OVERHEAD_BYTES
+        self._deadline = config.delivery.delivery_timeout_seconds
+        self._written: dict[Partition, int] = {}
+        self._pending: set[asyncio.Future[object]] = set()
+        self._producer: Any = AIOKafkaProducer(
+            bootstrap_servers=self._servers,
+            client_id="relay",
+            enable_idempotence=True,
+            compression_type=None if target.compression == "none" else str(target.compression),
+            # The broker's limit is for a whole batch; uncompressed is the safe side.
+            max_batch_size=min(target.max_batch_bytes, self._smallest_limit),
+            request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
+            **client_settings(config.target_security, config.target_security_path),
+            **settings,
+        )
+
+    async def start(self) -> None:
+        """Connect and get a producer id."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self._producer.start()
+        except (KafkaError, TimeoutError) as error:
+            raise Undelivered(f"cannot connect to {self._servers}: {text_of(error)}", retriable=True) from error
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """There is nothing to commit but the source's offsets, and that is the source's work."""
+
+    def batch(self) -> Batch:
+        """Make an empty batch."""
+        return KafkaBatch(self._producer.create_batch())
+
+    async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
+        """Queue a batch. A partition holds one queued batch, one may be on its way: that is the backpressure."""
+        assert isinstance(batch, KafkaBatch)  # noqa: S101  (it is ours; this tells the type)
+        builder = batch.closed()
+        self._written[partition] = self._written.get(partition, 0) + builder.record_count()
+        try:
+            async with asyncio.timeout(self._deadline):
+                future: asyncio.Future[object] = await self._producer.send_batch(
+                    builder, partition.topic, partition=partition.partition
+                )
+        except AssertionError as error:
+            raise Undelivered(f"{partition} does not exist", retriable=False) from error
+        except (KafkaError, TimeoutError) as error:
+            raise _undelivered(partition, error) from error
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        future.add_done_callback(retrieve)
+        return future
+
+    async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
+        """Await every acknowledgement: `flush` would pass over failures."""
+        if not pending:
+            return
+        _, waiting = await asyncio.wait(pending, timeout=self._deadline)
+        # In the order of sending: after a first failure, later batches of the partition fail for that reason alone.
+        for future in pending:
+            if future.cancelled():
+                raise Undelivered("the producer was abandoned", retriable=True)
+            error = future.exception() if future.done() else None
+            if error is not None:
+                raise _undelivered(None, error) from error
+        if waiting:
+            raise Undelivered(f"{len(waiting)} batches were not acknowledged within {self._deadline:g} s", retriable=True)
+
+    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
+        """Find a record that does not fit in a batch of its own."""
+        for record in records:
+            # Almost every record: no key, our own header alone, and far below the limit.
+            if record.key is None and len(record.headers) == 1 and len(record.value or b"") < self._surely_fits:
+                continue
+            if _roughly(record) > self._smallest_limit:
+                size = _batch_bytes(record)
+                limit = self._limits[record.topic]
+                if size > limit:
+                    return Oversize(record.topic, size, limit)
+        return None
+
+    @property
+    def worn(self) -> bool:
+        """Whether a partition's sequence numbers come near their end."""
+        return any(count >= WORN_AFTER_RECORDS for count in self._written.values())
+
+    async def stop(self) -> None:
+        """Disconnect. With the broker gone an idempotent producer's own stop never returns."""
+        if not await within(STOP_SECONDS, self._producer.stop()):
+            await self.abandon()
+
+    async def abandon(self) -> None:
+        """Disconnect without sending what is queued: a late write by this producer would come behind its successor's.
+
+        The public interface has no such stop. So the sending task is ended first: it finishes the request on its way, if there is
+        an answer, and takes no other. Cancelled once more, it leaves that request, too.
+        """
+        sender: asyncio.Task[None] | None = self._producer._sender.sender_task  # noqa: SLF001
+        for _ in range(2):
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await asyncio.wait({sender}, timeout=ABANDON_SECONDS)
+        for future in list(self._pending):
+            future.cancel()
+        await within(STOP_SECONDS, self._producer.client.close())
+        await within(STOP_SECONDS, self._producer.stop())
+
+
+class TransactionalSink(KafkaSink):
+    """A transaction after the other, each with the offsets of what it was made of. One instance for each transactional id.
+
+    Within one cluster the offsets are the group's, and Kafka commits them with the records. Between two clusters they are records
+    of the progress topic, written in the same transaction.
+    """
+
+    is_transactional = True
+
+    def __init__(self, config: Config, limits: Mapping[str, int]) -> None:
+        self._id, self._group = config.transactional_id, config.source.group_id
+        self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
+        # Longer than we ever wait for acknowledgements, or the broker would abort, and fence, what is only slow.
+        timeout_ms = min(LONGEST_TRANSACTION_MS, int(2000 * config.delivery.delivery_timeout_seconds) + 30_000)
+        super().__init__(config, limits, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
+        self._is_open = False
+
+    async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
+        """Queue a batch in the transaction; the first one begins it."""
+        await self._begin()
+        return await super().send(partition, batch)
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """End the transaction. All batches must be acknowledged: Kafka's client commits without those that failed."""
+        await self._begin()
+        try:
+            async with asyncio.timeout(self._deadline):
+                await self._add_offsets(offsets)
+                await self._producer.commit_transaction()
+        except (KafkaError, TimeoutError) as error:
+            raise _undelivered(None, error, f"transaction of {self._id}: ") from error
+        self._is_open = False
+
+    async def stop(self) -> None:
+        """Disconnect. A transaction that nobody will commit is aborted: until then it hides later records from readers."""
+        if self._is_open:
+            await within(STOP_SECONDS, self._producer.abort_transaction())
+        await super().stop()
+
+    async def _begin(self) -> None:
+        if self._is_open:
+            return
+        try:
+            async with asyncio.timeout(self._deadline):
+                await self._producer.begin_transaction()
+        except (KafkaError, TimeoutError) as error:
+            raise _undelivered(None, error, f"transaction of {self._id}: ") from error
+        self._is_open = True
+
+    async def _add_offsets(self, offsets: Mapping[Partition, int]) -> None:
+        if self._progress_topic is None:
+            pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+            await self._producer.send_offsets_to_transaction(pairs, self._group)
+            return
+        for record in progress_records(self._progress_topic, self._group, offsets, int(time.time() * 1000)):
+            batch = self.batch()
+            batch.append(record)
+            await self.delivered([await self.send(Partition(record.topic, record.partition), batch)])
+
+
+def _roughly(record: ProducerRecord) -> int:
+    """Give an upper bound of the size, cheaply."""
+    headers = sum(20 + 4 * len(name) + len(value or b"") for name, value in record.headers)
+    return 200 + len(record.key or b"") + len(record.value or b"") + headers
+
+
+def _batch_bytes(record: ProducerRecord) -> int:
+    """Give the exact size of an uncompressed batch that holds this record alone."""
+    body = 3 + _field(record.key) + _field(record.value) + _varint(len(record.headers))
+    body += sum(_field(name.encode()) + _field(value) for name, value in record.headers)
+    return BATCH_HEADER_BYTES + _varint(body) + body
+
+
+def _field(value: bytes | None) -> int:
+    return 1 if value is None else _varint(len(value)) + len(value)
+
+
+def _varint(number: int) -> int:
+    """Give the size of a zig-zag varint."""
+    return max(1, ((number << 1).bit_length() + 6) // 7)
+
+
+def _undelivered(partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
+    """Say what a failure means: usually that the producer must be replaced, never that somebody else took over."""
+    where = f"{partition}: " if partition else where
+    if isinstance(error, ProducerFenced):
+        return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")
+    retriable = isinstance(error, TimeoutError) or bool(getattr(error, "retriable", False))
+    return Undelivered(where + text_of(error), retriable=retriable)

@@ -1,0 +1,93 @@
+"""Reads a small topic of relay's own from an offset to its end, and goes on from there when asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from relay.config import Security
+from relay.errors import BrokerUnavailable, TopicUnusable
+from relay.records import ConsumerRecord
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, text_of, unreachable, within
+from relay.service.clients import client_settings
+
+#: How long a transaction of another instance may hide the topic's end: until it is aborted at the latest.
+END_SECONDS = 120.0
+_POLL_MS = 200
+
+
+class WholeTopic:
+    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order."""
+
+    def __init__(self, bootstrap_servers: str, security: Security, topic: str) -> None:
+        self._servers, self._topic = bootstrap_servers, topic
+        self._pair = TopicPartition(topic, 0)
+        self._consumer: Any = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap_servers,
+            client_id="relay",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=100,
+            **client_settings(security, "target.security"),
+        )
+        self._is_started = False
+
+    async def to_end(self) -> list[ConsumerRecord]:
+        """All records up to the end that the topic has now. Raises BrokerUnavailable, TopicUnusable."""
+        found: list[ConsumerRecord] = []
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await self._start()
+                end = (await self._consumer.end_offsets([self._pair]))[self._pair]
+                while await self._consumer.position(self._pair) < end:
+                    found += await self._poll(_POLL_MS)
+        except TimeoutError as error:
+            raise BrokerUnavailable(f"topic {self._topic} could not be read to its end within {END_SECONDS:g} s") from error
+        except KafkaError as error:
+            raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
+        return found
+
+    async def new(self) -> list[ConsumerRecord]:
+        """What has come since; asks nobody and does not wait. A failure shows nothing new: `to_end` will tell."""
+        try:
+            return await self._poll(0) if self._is_started else []
+        except KafkaError:
+            return []
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._is_started:
+            await within(STOP_SECONDS, self._consumer.stop())
+
+    async def _start(self) -> None:
+        if self._is_started:
+            return
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self._consumer.start()
+        except (KafkaError, TimeoutError) as error:
+            raise unreachable(self._servers, error) from error
+        self._is_started = True
+        self._consumer.assign([self._pair])
+        await self._consumer.seek_to_beginning(self._pair)
+
+    async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        polled = await self._consumer.getmany(timeout_ms=timeout_ms)
+        # A tuned process (`relay.service.tuning`) gets relay's own records, which have the same fields.
+        return [
+            ConsumerRecord(
+                self._topic,
+                0,
+                each.offset,
+                each.timestamp_ms if isinstance(each, ConsumerRecord) else each.timestamp,
+                each.key,
+                each.value,
+                tuple(each.headers),
+            )
+            for records in polled.values()
+            for each in records
+        ]

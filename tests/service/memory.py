@@ -1,0 +1,292 @@
+"""Sources, sinks and translators in memory, for failures that a real broker cannot be made to show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from relay.catalog import Catalog
+from relay.codecs._codec import Lossy
+from relay.config import Config
+from relay.model import Event
+from relay.needs import Need
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.intake import Intake
+from relay.service.loop import Relay
+from relay.service.objects import Objects
+from relay.service.state import Timing
+from relay.service.status import About, Board
+from relay.service.transport import Oversize, Owner, Partition, Position, Undelivered
+from relay.translator import State
+
+A, B = Partition("in", 0), Partition("in", 1)
+
+
+class MemorySource:
+    """Hands out `take` records of each partition a poll. `failures`: what coming polls raise after having moved on."""
+
+    def __init__(self, length: int, *partitions: Partition, take: int = 3) -> None:
+        self.length, self.take, self.every = length, take, partitions
+        self.position: dict[Partition, int] = {}
+        self.committed: dict[Partition, int] = {}
+        self.failures: list[Exception | None] = []
+        self.commit_failures: list[Exception] = []
+        self.stopped = False
+        self.hang = False
+        self.owner: Owner | None = None
+
+    async def start(self, owner: Owner) -> None:
+        self.owner = owner
+        owner.assigned(self.every)
+
+    async def open(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
+        for partition, offset in at_least.items():
+            assert self.committed[partition] >= offset
+        for partition in partitions:
+            self.position[partition] = self.committed.get(partition, 0)
+        return {partition: Position(self.position[partition], partition in self.committed) for partition in partitions}
+
+    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        if self.hang:
+            await asyncio.Event().wait()
+        await asyncio.sleep(0.001)
+        polled = {}
+        for partition in list(self.position):
+            start = self.position[partition]
+            end = self.position[partition] = min(self.length, start + self.take)
+            if end > start:
+                polled[partition] = [ConsumerRecord(*partition, offset, 0, None, b"%d" % offset) for offset in range(start, end)]
+        failure = self.failures.pop(0) if self.failures else None
+        if failure:
+            raise failure
+        return polled
+
+    def end(self, partition: Partition) -> int | None:
+        return self.length
+
+    def partitions(self) -> Sequence[Partition]:
+        return self.every
+
+    async def waiting(self) -> bool:
+        return any(position < self.length for position in self.position.values())
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        self.position |= offsets
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        await asyncio.sleep(0)
+        if self.commit_failures:
+            raise self.commit_failures.pop(0)
+        for partition, offset in offsets.items():
+            assert offset >= self.committed.get(partition, 0), "offsets only grow"
+        self.committed |= offsets
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+class MemoryBatch(list[ProducerRecord]):
+    def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]
+        if len(self) == 2:
+            return False
+        super().append(record)
+        return True
+
+    @property
+    def size(self) -> int:
+        return sum(len(record.value or b"") for record in self)
+
+
+class Target:
+    """What all sinks of a test write to. `refuse` decides the fate of a batch; `gate` holds acknowledgements back."""
+
+    def __init__(self, transactional: bool = False) -> None:
+        self.records: list[ProducerRecord] = []
+        self.transactional = transactional
+        self.refuse_commit: Callable[[], Exception | None] = lambda: None
+        self.source: Any = None
+        self.refuse: Callable[[MemoryBatch], Undelivered | None] = lambda _: None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.sinks: list[MemorySink] = []
+        self.down = 0
+
+    def sink(self) -> MemorySink:
+        self.sinks.append(MemorySink(self))
+        return self.sinks[-1]
+
+    def values(self, partition: Partition) -> list[int]:
+        """Source offsets in order of first appearance."""
+        return list(dict.fromkeys(int(r.value or b"") for r in self.records if r.partition == partition.partition))
+
+
+class MemorySink:
+    """As aiokafka's idempotent producer: after one refused batch, all later ones are refused."""
+
+    worn = False
+
+    def __init__(self, target: Target) -> None:
+        self.target, self.state = target, "new"
+        self.broken: Undelivered | None = None
+        self.gone = asyncio.Event()
+        self.open: list[ProducerRecord] = []
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.target.transactional
+
+    async def commit(self, offsets: Mapping[Partition, int]) -> None:
+        await asyncio.sleep(0)
+        assert self.state == "started"
+        if error := self.target.refuse_commit():
+            raise error
+        self.target.records += self.open
+        self.open = []
+        self.target.source.committed |= offsets
+
+    async def start(self) -> None:
+        if self.target.down:
+            self.target.down -= 1
+            raise Undelivered("down", retriable=True)
+        self.state = "started"
+
+    def batch(self) -> MemoryBatch:
+        return MemoryBatch()
+
+    async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
+        assert {record.partition for record in batch} == {partition.partition}
+        return asyncio.ensure_future(self._write(batch))
+
+    async def _write(self, batch: MemoryBatch) -> object:
+        self.broken = self.broken or self.target.refuse(batch)
+        if self.broken is None:
+            (self.open if self.is_transactional else self.target.records).extend(batch)
+        opened, gone = asyncio.ensure_future(self.target.gate.wait()), asyncio.ensure_future(self.gone.wait())
+        await asyncio.wait({opened, gone}, return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        gone.cancel()
+        return self.broken
+
+    async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
+        done, _ = await asyncio.wait(pending) if pending else (set(), set())
+        for future in done:
+            if isinstance(outcome := future.result(), Undelivered):
+                raise outcome
+
+    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
+        return next((Oversize("out", 99, 9) for record in records if record.value == b"too large"), None)
+
+    async def stop(self) -> None:
+        self.state = "stopped"
+
+    async def abandon(self) -> None:
+        self.state = "abandoned"
+        self.broken = self.broken or Undelivered("abandoned", retriable=True)
+        self.gone.set()
+
+
+class PlainTranslator:
+    """What every translator double has in common: it knows no tables, counts nothing, and leaves nothing behind."""
+
+    needs_all_partitions = False
+
+    def __init__(self) -> None:
+        self.catalog: object = Catalog()
+        self.events: Counter[str] = Counter()
+        self.lossy: Counter[Lossy] = Counter()
+        self.restored = 0
+
+    def provide(self, need: Need, data: bytes, /) -> None:
+        raise NotImplementedError
+
+    def learn(self, record: ConsumerRecord, /) -> None:
+        raise NotImplementedError
+
+    def inspect(self, record: ConsumerRecord, /) -> list[Event]:
+        return []
+
+    @property
+    def state(self) -> State:
+        return State(Catalog(), None)
+
+    def restore(self, state: State, /) -> None:
+        self.restored += 1
+
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
+        raise NotImplementedError
+
+
+class Copy(PlainTranslator):
+    """Translates by copying; `refuse` names offsets that raise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuse: dict[int, Exception] = {}
+        self.become: dict[int, bytes] = {}
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        if record.offset in self.refuse:
+            raise self.refuse[record.offset]
+        return [ProducerRecord("out", record.partition, 0, None, self.become.get(record.offset, record.value))]
+
+
+class Bench:
+    """A relay between memory and memory."""
+
+    def __init__(
+        self,
+        log: Any,
+        *partitions: Partition,
+        length: int = 20,
+        rounds: int = 2,
+        transactional: bool = False,
+        copy: Any = None,
+        objects: Objects | None = None,
+    ) -> None:
+        self.source, self.target, self.log = MemorySource(length, *partitions), Target(transactional), log
+        self.target.source = self.source
+        self.copy = copy or Copy()
+        self.board = plain_board()
+        intake = Intake(self.copy, objects or Objects(log), log, self.board)
+        timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
+        self.relay = Relay(lambda: self.source, self.target.sink, intake, log, self.board, timing=timing)
+
+    async def run_to_the_end(self) -> None:
+        """Run until everything is committed, then stop."""
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            running = group.create_task(self.relay.run())
+            everything = dict.fromkeys(self.source.every, self.source.length)
+            await until(lambda: self.source.committed == everything or running.done())
+            self.relay.request_stop()
+
+    def check(self) -> None:
+        for partition in self.source.every:
+            values = self.target.values(partition)
+            assert values == list(range(len(values)))
+            assert self.source.committed.get(partition, 0) <= len(values)
+
+    def check_complete(self) -> None:
+        self.check()
+        assert all(len(self.target.values(partition)) == self.source.length for partition in self.source.every)
+        assert self.source.committed == dict.fromkeys(self.source.every, self.source.length)
+        assert self.source.stopped
+        assert self.target.sinks[-1].state == "stopped"
+        assert [sink.state for sink in self.target.sinks[:-1]] == ["abandoned"] * (len(self.target.sinks) - 1)
+
+
+def plain_board() -> Board:
+    """A board that nobody reads."""
+    tables = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},
+        "target": {"topic": "out"},
+    }
+    return Board(About.of(Config(**tables)))  # type: ignore[arg-type]  # pydantic reads the tables
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  (nothing tells)
+            await asyncio.sleep(0.001)

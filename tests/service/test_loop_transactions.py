@@ -1,0 +1,110 @@
+"""The loop with a transactional sink in memory: readers see every record once, and offsets move with it or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from service.memory import A, B, Bench, MemoryBatch, until
+
+from relay.errors import InstanceFenced
+from relay.service.state import RecordRefused
+from relay.service.transport import PollFailed, Undelivered
+
+
+@pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
+async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    return Bench(list_log, A, B, rounds=request.param, transactional=True)
+
+
+def check_exactly_once(bench: Bench) -> None:
+    bench.check_complete()
+    assert len(bench.target.records) == 40, "nothing is there twice"
+
+
+async def test_without_failures(bench: Bench) -> None:
+    await bench.run_to_the_end()
+    check_exactly_once(bench)
+
+
+@pytest.mark.parametrize("moment", range(0, 20, 3))
+async def test_a_refused_batch_takes_its_whole_transaction_back(bench: Bench, moment: int) -> None:
+    failures = [Undelivered("refused", retriable=True)]
+
+    def refuse(batch: MemoryBatch) -> Undelivered | None:
+        return failures.pop() if failures and batch[0].partition == 1 and int(batch[0].value or b"") >= moment else None
+
+    bench.target.refuse = refuse
+    await bench.run_to_the_end()
+    check_exactly_once(bench)
+    assert bench.copy.restored == 1
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+@pytest.mark.parametrize("moment", range(6))
+async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is_committed: bool) -> None:
+    """The brokers are asked, and what they have committed is neither written again nor left out."""
+    outcomes = [None] * moment + [TimeoutError]
+
+    def refuse_commit() -> Exception | None:
+        if not outcomes or outcomes.pop(0) is None:
+            return None
+        if is_committed:
+            sink, owned = bench.target.sinks[-1], bench.relay._owned
+            bench.target.records += sink.open
+            bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
+        return Undelivered("no answer", retriable=True)
+
+    bench.target.refuse_commit = refuse_commit
+    await bench.run_to_the_end()
+    check_exactly_once(bench)
+
+
+@pytest.mark.parametrize("moment", range(6))
+async def test_a_poll_that_raises_after_moving_on(bench: Bench, moment: int) -> None:
+    bench.source.failures = [*[None] * moment, PollFailed("corrupt"), None, PollFailed("corrupt")]
+    await bench.run_to_the_end()
+    check_exactly_once(bench)
+
+
+async def test_a_fenced_instance_ends_and_commits_nothing_more(bench: Bench) -> None:
+    commits = 0
+
+    def refuse_commit() -> Exception | None:
+        nonlocal commits
+        commits += 1
+        return InstanceFenced("another instance has started") if commits > 2 else None
+
+    bench.target.refuse_commit = refuse_commit
+    with pytest.raises(InstanceFenced):
+        await bench.relay.run()
+    written = bench.target.records
+    assert {partition: offset for partition, offset in bench.source.committed.items() if offset} == {
+        partition: len([each for each in written if each.partition == partition.partition]) for partition in (A, B)
+    }
+
+
+async def test_a_refused_record_ends_the_relay_after_what_came_before(bench: Bench) -> None:
+    bench.copy.refuse[7] = ValueError("poison")
+    with pytest.raises(RecordRefused) as raised:
+        await bench.relay.run()
+    refused = next(each for each in (A, B) if each.partition == raised.value.partition)
+    assert bench.target.values(refused) == list(range(7))
+    assert bench.source.committed[refused] == 7
+
+
+async def test_a_stop_commits_what_is_under_way(bench: Bench) -> None:
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bool(bench.target.records))
+    bench.relay.request_stop()
+    await running
+    assert sum(bench.source.committed.values()) == len(bench.target.records)
+
+
+async def test_a_worn_sink_is_changed_between_two_transactions(bench: Bench) -> None:
+    bench.target.sinks[0].worn = True
+    await bench.run_to_the_end()
+    assert len(bench.target.records) == 40
+    assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]
