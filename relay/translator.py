@@ -7,7 +7,7 @@ position, the options and the records before it, and on nothing else: two runs g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -36,18 +36,19 @@ class Selection(NamedTuple):
     before_commit_ts: int | None = None
     watermarks: bool = True
 
-    def of(self, events: list[Event], lossy: list[Lossy]) -> list[Event]:
-        """The events that are translated; a watermark that is left out is counted."""
-        kept = []
+    def of(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
+        """The events that are translated, and what is left out that should be counted: watermarks."""
+        kept: list[Event] = []
+        left_out: list[Lossy] = []
         for event in events:
             commit_ts = _commit_ts(event)
             if commit_ts < self.since_commit_ts or (self.before_commit_ts is not None and commit_ts >= self.before_commit_ts):
                 continue
             if isinstance(event, Watermark) and not self.watermarks:
-                lossy.append(Lossy.WATERMARK)
+                left_out.append(Lossy.WATERMARK)
             else:
                 kept.append(event)
-        return kept
+        return kept, left_out
 
 
 class State(NamedTuple):
@@ -115,10 +116,11 @@ class Translator:
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may be repeated.
         """
         lossy: list[Lossy] = []
+        left_out: Sequence[Lossy] = ()
         decode = self._decode_with_provided if self._provided else self._decoder.decode
         events, catalog = decode(record, self.catalog, lossy)
         if self._selection is not None:
-            events = self._selection.of(events, lossy)
+            events, left_out = self._selection.of(events)
         events, gate = self._encoder.prepare(events), self._gate
         if gate is not None:
             events, gate = gate.after(events, record)
@@ -135,6 +137,9 @@ class Translator:
                     )
         if lossy:
             self._count(lossy)
+        # Left out on request, so it is counted, and `strict` lets it pass.
+        for what in left_out:
+            self._lossy[what] += 1
         counts = self._events
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += 1

@@ -10,7 +10,7 @@ from ckafka_support import CKAFKA, ddl, row
 from debezium_support import DEBEZIUM
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
-from relay import ConsumerRecord, Lossy, NotRepresentable, Translator
+from relay import ConsumerRecord, Lossy, Translator
 from relay.model import Event, Watermark
 from relay.translator import Selection
 
@@ -150,11 +150,11 @@ def test_watermarks_outside_the_bounds_are_not_counted() -> None:
     assert Lossy.WATERMARK not in translator.lossy
 
 
-def test_strict_refuses_to_leave_watermarks_out() -> None:
+def test_strict_lets_pass_what_was_asked_for() -> None:
     records = captured("ticdc/canal-json.tidb-extension/09_dml")
     translator = Translator(TICDC, OPEN, None, {"strict": "true"}, selection=Selection(watermarks=False))
-    with pytest.raises(NotRepresentable, match="watermark"):
-        translated_records(translator, records)
+    assert translated_records(translator, records)
+    assert translator.lossy[Lossy.WATERMARK]
 
 
 def _read(written: list[Any]) -> list[ConsumerRecord]:

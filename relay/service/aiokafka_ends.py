@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from typing import cast
+
+from aiokafka import ConsumerRecord as KafkaRecord
 
 from relay.errors import BrokerUnavailable
+from relay.records import ConsumerRecord
 
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -39,3 +43,13 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
 def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:
     """Make the error of a first connection that failed."""
     return BrokerUnavailable(f"no broker answers at {servers}: {text_of(error)}; check the addresses and that the brokers are up")
+
+
+def relay_records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
+    """The client's records in relay's own type; in a tuned process (`relay.service.tuning`) they come in it."""
+    if records and isinstance(records[0], ConsumerRecord):
+        return cast("Sequence[ConsumerRecord]", records)
+    return [
+        ConsumerRecord(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
+        for each in cast("Sequence[KafkaRecord]", records)
+    ]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from relay.config import Config, Mode
 from relay.errors import RelayError
-from relay.service.history import NO_SCHEMAS, Schemas
+from relay.service.history import Schemas
 from relay.service.http import HttpServer
 from relay.service.intake import Intake
 from relay.service.kafka_sink import KafkaSink, TransactionalSink
@@ -115,6 +115,7 @@ async def _assembled(config: Config, topics: Topics, log: Log, board: Board, tra
     is_exact = config.delivery.mode is Mode.EXACTLY_ONCE
     board.translator = translator
     progress = ProgressTopic(config) if is_exact and not config.is_one_cluster else None
+    schemas = Schemas(config, translator, log, board)
     intake = Intake(
         translator,
         Objects(log, writes="to" in config.translator().storages),
@@ -123,6 +124,7 @@ async def _assembled(config: Config, topics: Topics, log: Log, board: Board, tra
         errors=config.errors,
         history_topic=config.history_topic,
         dead_letter_partitions=topics.target_partitions.get(config.errors.dead_letter_topic, 1),
+        ahead=schemas.ahead,
     )
     source, sink = (ShardSource, TransactionalSink) if is_exact else (KafkaSource, KafkaSink)
     yield Relay(
@@ -131,8 +133,8 @@ async def _assembled(config: Config, topics: Topics, log: Log, board: Board, tra
         intake,
         log,
         board,
+        schemas,
         timing=_timing(config),
-        schemas=Schemas(config, translator, log, board) if config.history_topic else NO_SCHEMAS,
     )
     if progress:
         await progress.stop()

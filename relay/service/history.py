@@ -6,16 +6,19 @@ value one line of a record file (docs/architecture.md): the source record, whole
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from relay.config import Config
 from relay.errors import CodecError, TopicUnusable
 from relay.needs import Need
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.ddl_follower import DdlFollower
 from relay.service.logs import Log
 from relay.service.objects import Translates
 from relay.service.status import Board
+from relay.service.transport import Partition, Position, Source
 from relay.service.whole_topic import WholeTopic
 
 
@@ -56,52 +59,55 @@ def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
 
 
 class Schemas:
-    """Keeps a translator's catalogue up to date with the schema history, its own entries and those of other instances."""
+    """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if rows wait for it."""
 
     def __init__(self, config: Config, translator: Translates, log: Log, board: Board) -> None:
         self._translator, self._log, self._board = translator, log, board
-        self._topic = WholeTopic(config.target_servers, config.target_security, config.history_topic)
+        self._source_topics = config.source.topics
+        self._topic = (
+            WholeTopic(config.target_servers, config.target_security, config.history_topic) if config.history_topic else None
+        )
+        self._follower = DdlFollower(config, translator) if config.schema.wait else None
         self._is_loaded = False
+
+    @property
+    def ahead(self) -> AbstractSet[tuple[str, int, int]]:
+        """Places of records that taught the translator before their turn in the loop."""
+        return self._follower.ahead if self._follower else frozenset()
 
     async def load(self) -> None:
         """Learn everything that the history holds by now. Raises BrokerUnavailable, TopicUnusable."""
-        learnt = source_records(await self._topic.to_end())
+        if self._topic is None:
+            return
+        learnt = source_records(await self._topic.to_end(self._board.beat))
         failed = teach(self._translator, learnt)
         self._board.check("schema-history", ok=True)
         if learnt or not self._is_loaded:
             self._is_loaded = True
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
-    async def follow(self) -> None:
-        """Learn what other instances have added since; does not wait."""
-        if new := await self._topic.new():
-            teach(self._translator, source_records(new))
+    async def begin(self, source: Source, positions: Mapping[Partition, Position]) -> None:
+        """Read partition 0 ahead of what was just opened. Raises PollFailed, ServiceError."""
+        if self._follower is None:
+            return
+        firsts = [Partition(topic, 0) for topic in self._source_topics]
+        others = await source.look([first for first in firsts if first not in positions], {})
+        await self._follower.begin({first: (positions.get(first) or others[first]).offset for first in firsts})
 
-    async def wait_for(self, records: Sequence[ConsumerRecord]) -> None:
-        """Wait until the DDL that these records may need is known."""
+    async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+        """Learn what other instances have added to the history, and what the polled records wait for. Raises PollFailed."""
+        if self._topic is not None and (new := await self._topic.new()):
+            teach(self._translator, source_records(new))
+        if self._follower is not None:
+            for records in polled.values():
+                await self._follower.wait_for(records)
 
     async def stop(self) -> None:
         """Disconnect."""
-        await self._topic.stop()
-
-
-class NoSchemas(Schemas):
-    """No history: a restart knows tables only from the next DDL on."""
-
-    def __init__(self) -> None:
-        pass
-
-    async def load(self) -> None:
-        """There is nothing to learn."""
-
-    async def follow(self) -> None:
-        """There is nothing to learn."""
-
-    async def stop(self) -> None:
-        """There is nothing to stop."""
-
-
-NO_SCHEMAS = NoSchemas()
+        if self._topic is not None:
+            await self._topic.stop()
+        if self._follower is not None:
+            await self._follower.stop()
 
 
 async def read_history(config: Config) -> list[ConsumerRecord]:

@@ -7,11 +7,13 @@ What a record needs from a claim-check storage is fetched, and what it leaves th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from relay.config.tables import Errors, Policy
-from relay.errors import RelayError
+from relay.errors import CodecError, RelayError
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.dead_letters import dead_letter, policy_for, tables_of
@@ -29,7 +31,10 @@ LOOK_EVERY = 16
 
 
 class Intake:
-    """Translates records. `history_topic` "" keeps no history; `dead_letter_partitions`: how many the dead-letter topic has."""
+    """Translates records. `history_topic` "" keeps no history; `dead_letter_partitions`: how many the dead-letter topic has.
+
+    `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
+    """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
         self,
@@ -41,10 +46,12 @@ class Intake:
         errors: Errors | None = None,
         history_topic: str = "",
         dead_letter_partitions: int = 1,
+        ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
     ) -> None:
         self.translator, self._objects, self._log, self._board = translator, objects, log, board
         self._errors = errors or Errors()
         self._history_topic, self._dead_letter_partitions = history_topic, dead_letter_partitions
+        self._ahead = ahead
 
     async def take(
         self, records: Sequence[ConsumerRecord], owned: Owned, current: Round, sink: Sink, is_over: Callable[[], bool]
@@ -55,17 +62,19 @@ class Intake:
         """
         translator, too_large, batches, objects = self.translator, sink.too_large, current.batches, self._objects
         translate, catalog = translator.translate, translator.catalog
+        ahead = self._ahead if records[0].partition == 0 else ()
         done = 0
         for record in records:
             try:
                 produced = translate(record)
             except Exception as error:
-                answered = await self._answer(error, record, current, is_over)
+                answered = await self._answer(error, record, current, sink, is_over)
                 if answered is None:
                     break
                 produced = answered
-            if too_large(produced) or translator.catalog is not catalog or objects.writes:
-                checked = await self._checked(produced, record, current, sink, learnt=translator.catalog is not catalog)
+            if too_large(produced) or translator.catalog is not catalog or ahead or objects.writes:
+                learnt = translator.catalog is not catalog or (record.topic, record.partition, record.offset) in ahead
+                checked = self._checked(produced, record, current, sink, learnt=learnt)
                 if checked is None or not await self._stored(checked, record, current, is_over):
                     break
                 produced, catalog = checked, translator.catalog
@@ -86,7 +95,7 @@ class Intake:
             await self._send(key, current, sink)
 
     async def _answer(
-        self, error: Exception, record: ConsumerRecord, current: Round, is_over: Callable[[], bool]
+        self, error: Exception, record: ConsumerRecord, current: Round, sink: Sink, is_over: Callable[[], bool]
     ) -> list[ProducerRecord] | None:
         """What is written for a record that was not translated at once; None ends the round before it."""
         if isinstance(error, Need):
@@ -94,40 +103,54 @@ class Intake:
                 return await self._objects.answer(error, self.translator, record, is_over)
             except Exception as another:
                 error = another
-        return self._refuse(error, record, current)
+        return self._instead(error, record, current, sink)
 
-    async def _checked(
+    def _checked(
         self, produced: list[ProducerRecord], record: ConsumerRecord, current: Round, sink: Sink, *, learnt: bool
     ) -> list[ProducerRecord] | None:
         """What is written of translated records, with the history of what was learnt; None ends the round before this one."""
-        if learnt and self._history_topic:
-            produced = [history_record(record, self._history_topic), *produced]
-        oversize = sink.too_large(produced)
-        if oversize is None:
+        if oversize := sink.too_large(produced):
+            instead = self._instead(record_too_large(record, oversize), record, current, sink)
+            if instead is None:
+                return None
+            produced = instead
+        if not (learnt and self._history_topic):
             return produced
-        error = record_too_large(record, oversize)
-        instead = self._refuse(error, record, current)
-        if instead is not None and sink.too_large(instead):
-            current.refused = RecordRefused(record, error)
+        entry = history_record(record, self._history_topic)
+        if oversize := sink.too_large([entry]):
+            current.refused = RecordRefused(record, record_too_large(record, oversize))
             return None
-        return instead
+        return [entry, *produced]
 
-    def _refuse(self, error: Exception, record: ConsumerRecord, current: Round) -> list[ProducerRecord] | None:
+    def _instead(self, error: Exception, record: ConsumerRecord, current: Round, sink: Sink) -> list[ProducerRecord] | None:
         """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round before it."""
         policy = policy_for(error, self._errors)
         if policy is Policy.STOP or not isinstance(error, RelayError):
             current.refused = RecordRefused(record, error)
             return None
+        instead = []
+        if policy is Policy.DEAD_LETTER:
+            tables = tables_of(self.translator, record)
+            instead = [dead_letter(record, error, self._errors.dead_letter_topic, tables, self._dead_letter_partitions)]
+            if oversize := sink.too_large(instead):
+                error.add_note(str(record_too_large(record, oversize)))
+                current.refused = RecordRefused(record, error)
+                return None
+        # What it says about tables holds for the rows behind it.
+        with contextlib.suppress(CodecError, Need):
+            self.translator.learn(record)
+        self._note(policy, error, record)
+        return instead
+
+    def _note(self, policy: Policy, error: RelayError, record: ConsumerRecord) -> None:
         place = f"{record.topic}/{record.partition}/{record.offset}"
         self._board.failed("translate", error.code, place, str(error))
         if policy is Policy.SKIP:
             self._board.skipped(error.code)
             self._log.seldom("record.skipped", error.code, place=place, code=error.code, message=str(error))
-            return []
-        self._board.dead_letter(error.code)
-        self._log.seldom("record.dead-lettered", error.code, place=place, code=error.code, message=str(error))
-        tables = tables_of(self.translator, record)
-        return [dead_letter(record, error, self._errors.dead_letter_topic, tables, self._dead_letter_partitions)]
+        else:
+            self._board.dead_letter(error.code)
+            self._log.seldom("record.dead-lettered", error.code, place=place, code=error.code, message=str(error))
 
     async def _stored(
         self, produced: list[ProducerRecord], record: ConsumerRecord, current: Round, is_over: Callable[[], bool]

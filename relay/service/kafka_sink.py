@@ -88,7 +88,7 @@ class KafkaSink:
             enable_idempotence=True,
             compression_type=None if target.compression == "none" else str(target.compression),
             # The broker's limit is for a whole batch; uncompressed is the safe side.
-            max_batch_size=min(target.max_batch_bytes, self._smallest_limit),
+            max_batch_size=min(target.max_batch_bytes, *(limits[name] for name in config.target_topics.values() if name in limits)),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
             **client_settings(config.target_security, config.target_security_path),
             **settings,

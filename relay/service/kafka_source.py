@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka import ConsumerRecord as KafkaRecord
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
     CommitFailedError,
@@ -27,7 +26,7 @@ from aiokafka.errors import (
 from relay.config import Config
 from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, text_of, unreachable, within
 from relay.service.clients import client_settings
 from relay.service.logs import Log
 from relay.service.positions import start_offsets
@@ -86,6 +85,17 @@ class KafkaSource:
 
     async def open(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
         """Set the positions to the committed offsets, or to where `start` says, and let the records through."""
+        found = await self.look(partitions, at_least)
+        try:
+            for partition, position in found.items():
+                self._consumer.seek(TopicPartition(*partition), position.offset)
+            self._consumer.resume(*(TopicPartition(*partition) for partition in found))
+        except IllegalStateError as error:
+            raise OwnershipLost(str(error)) from error
+        return found
+
+    async def look(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
+        """Read the committed offsets, or find where `start` says."""
         pairs = {partition: TopicPartition(*partition) for partition in partitions}
         try:
             async with asyncio.timeout(REQUEST_SECONDS + STALE_SECONDS):
@@ -101,10 +111,6 @@ class KafkaSource:
                     _check_kept(partition, self._config.group_id, committed[partition], first[pair], end[pair])
                 else:
                     found[partition] = Position(begin[pair], committed=False)
-                self._consumer.seek(pair, found[partition].offset)
-            self._consumer.resume(*pairs.values())
-        except IllegalStateError as error:
-            raise OwnershipLost(str(error)) from error
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
         return found
@@ -154,7 +160,7 @@ class KafkaSource:
         except Exception as error:
             # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of the parser.
             raise self._poll_error(error) from error
-        return {Partition(*pair): _records(records) for pair, records in fetched.items()}
+        return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
 
     def end(self, partition: Partition) -> int | None:
         """The high water of the last fetch."""
@@ -276,16 +282,6 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         """Close the new partitions until the loop has set their positions: a poll under way must not return them."""
         self._consumer.pause(*assigned)
         self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
-
-
-def _records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
-    """The client's records in relay's own type; in a tuned process (`relay.service.tuning`) they come in it."""
-    if records and isinstance(records[0], ConsumerRecord):
-        return cast("Sequence[ConsumerRecord]", records)
-    return [
-        ConsumerRecord(each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, tuple(each.headers))
-        for each in cast("Sequence[KafkaRecord]", records)
-    ]
 
 
 def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:

@@ -1,9 +1,7 @@
 """The relay loop: poll → translate → send → await every acknowledgement → commit. In order within a partition, nothing left out.
 
-What is kept for a partition: `next`, the offset to read next; `acknowledged`, below which the target has everything; `committed`.
-Invariant: committed ≤ acknowledged ≤ next. Only `acknowledged` is ever committed, and it moves only when all batches of a round are
-acknowledged. So a crash, a rebalance or a failed batch repeats records but never skips one. With a transactional sink the repeated
-ones belong to a transaction that was aborted.
+Only offsets are committed below which the target has acknowledged everything (`relay.service.ledger`). So a crash, a rebalance or a
+failed batch repeats records but never skips one; with a transactional sink the first ones belong to a transaction that was aborted.
 
 * A round is what one poll returned. Rounds are settled in order; a failed one discards itself and all after it, replaces the sink,
   and rewinds: the source to `acknowledged` (in transactions, to what the brokers say is committed), the translator to what it
@@ -18,19 +16,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TypeVar
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, RelayError, WatermarksUnknowable
 from relay.records import ConsumerRecord
-from relay.service.history import NO_SCHEMAS, Schemas
+from relay.service.history import Schemas
 from relay.service.intake import YIELD_SECONDS, Intake, size_of
+from relay.service.ledger import Ledger
 from relay.service.logs import Log
-from relay.service.state import Counts, Owned, Round, Timing
+from relay.service.state import Round, Timing
 from relay.service.status import Board
 from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
-from relay.translator import State
 
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Failed deliveries in a row of a kind that waiting does not cure.
@@ -52,36 +49,29 @@ class Relay:
         intake: Intake,
         log: Log,
         board: Board,
+        schemas: Schemas,
         *,
         timing: Timing | None = None,
-        schemas: Schemas = NO_SCHEMAS,
         silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self._make_source, self._make_sink = make_source, make_sink
         self._intake, self._translator = intake, intake.translator
         self._log, self._board, self._schemas = log, board, schemas
         self._timing = timing or Timing()
-        self._source, self._sink = make_source(), make_sink()
+        self._ledger = Ledger(make_source(), make_sink(), intake.translator, log, board)
+        self.counts = self._ledger.counts
         self._stop = asyncio.Event()
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
         self._revoking = False
-        self._generation = 0
+        self._is_abandoned = False
         self._opening: Sequence[Partition] = ()
-        self._owned: dict[Partition, Owned] = {}
-        # What the brokers have certainly committed in transactions of ours.
-        self._promised: dict[Partition, int] = {}
-        self._rounds: deque[Round] = deque()
-        # What the translator remembered before the oldest record that is not safe in the target.
-        self._safe_state: State | None = None
         self._next_commit = 0.0
         self._drain_until: float | None = None
-        self._failed_deliveries = 0
         self._failed_polls = 0
         self._silent_seconds = silent_seconds
         self._heard_at = time.monotonic()
         self._silences = 0
-        self.counts = Counts()
 
     def request_stop(self) -> None:
         """Finish what is under way, commit and end."""
@@ -102,19 +92,19 @@ class Relay:
                 await self._drain()
             raise
         finally:
-            await self._source.stop()
-            await self._sink.stop()
+            await self._ledger.source.stop()
+            await self._ledger.sink.stop()
             await self._schemas.stop()
             self._board.entered("stopped")
 
     async def _start(self) -> None:
         try:
             # First of all: a transactional sink ends what an earlier instance has left open, so that offsets read later are right.
-            await self._sink.start()
+            await self._ledger.sink.start()
         except Undelivered as error:
             raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
         self._board.check("target", ok=True)
-        await self._source.start(self)
+        await self._ledger.source.start(self)
         self._board.check("source", ok=True)
 
     async def _turn_until_stopped(self) -> None:
@@ -142,15 +132,16 @@ class Relay:
         self._revoking = True
         try:
             async with asyncio.timeout(self._timing.revoke), self._busy:
-                await self._settle(keep=0)
+                await self._ledger.settle()
                 await self._commit()
         except (TimeoutError, Undelivered, RelayError) as error:
             # The next owner repeats what was not committed. A failed round stays queued: the loop meets its failure again.
             self._log.warning("partitions.revoked-unfinished", reason=str(error) or type(error).__name__)
             # What is still on its way must not arrive behind what the next owner writes.
-            await self._sink.abandon()
+            await self._ledger.sink.abandon()
+            self._is_abandoned = True
         finally:
-            self._log.info("partitions.revoked", partitions=[str(partition) for partition in self._owned])
+            self._log.info("partitions.revoked", partitions=[str(partition) for partition in self._ledger.owned])
             self._forget()
             self._revoking = False
 
@@ -163,27 +154,30 @@ class Relay:
         self._log.info("partitions.assigned", partitions=[str(partition) for partition in partitions])
 
     def _forget(self) -> None:
-        self._generation += 1
         self._opening = ()
-        self._owned.clear()
+        self._ledger.disown()
 
     # The loop's own task.
 
     async def _turn(self) -> None:
         self._board.beat()
+        if self._is_abandoned:
+            # Before anything is opened: only a new sink tells whether the last transaction of the old one counts.
+            async with self._busy:
+                await self._recover(Undelivered("the partitions were taken away with batches on their way", retriable=True))
         await self._open()
-        generation = self._generation
+        generation = self._ledger.generation
         polled = await self._poll()
-        await self._schemas.follow()
         async with self._busy:
             try:
-                if polled and generation == self._generation and not self._revoking:
+                if polled and generation == self._ledger.generation and not self._revoking:
                     await self._process(polled)
                 else:
-                    await self._settle(keep=0)
+                    await self._ledger.settle()
                 if time.monotonic() >= self._next_commit:
                     await self._commit()
-                if self._sink.worn:
+                    self._ledger.tell_positions()
+                if self._ledger.sink.worn:
                     await self._rotate()
             except Undelivered as error:
                 await self._recover(error)
@@ -192,23 +186,21 @@ class Relay:
     async def _open(self) -> None:
         if not self._opening:
             return
-        opening, generation = self._opening, self._generation
+        opening, generation = self._opening, self._ledger.generation
         try:
             # What other members have learnt, or we ourselves before a restart, must be known before the first row.
             await self._unless_stopped(self._schemas.load())
-            positions = await self._unless_stopped(self._source.open(opening, self._promised))
+            positions = await self._unless_stopped(self._ledger.source.open(opening, self._ledger.promised))
+            await self._unless_stopped(self._schemas.begin(self._ledger.source, positions or {}))
         except OwnershipLost:
             return
         except PollFailed as error:
             await self._poll_failed(error)
             return
-        if positions is None or generation != self._generation:
+        if positions is None or generation != self._ledger.generation:
             return
         self._opening = ()
-        for partition, (offset, is_committed) in positions.items():
-            # Without a committed offset the start itself is committed soon: "latest" must not move on after a crash.
-            self._owned[partition] = Owned(offset, offset, offset, offset if is_committed else None)
-            self._board.progress(partition, position=offset, end=self._source.end(partition), timestamp_ms=None)
+        self._ledger.own(positions)
         self._log.info("partitions.opened", offsets={str(partition): position.offset for partition, position in positions.items()})
         self._check_watermarks()
 
@@ -216,8 +208,8 @@ class Relay:
         """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known here."""
         if not self._translator.needs_all_partitions:
             return
-        every = self._source.partitions()
-        missing = sorted(set(every) - self._owned.keys())
+        every = self._ledger.source.partitions()
+        missing = sorted(set(every) - self._ledger.owned.keys())
         if missing:
             raise WatermarksUnknowable(
                 f"`partitions` in [target] spreads rows anew, and {missing[0]} (of {len(missing)}) is read by another instance, "
@@ -228,12 +220,15 @@ class Relay:
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         try:
-            polled = await self._unless_stopped(self._source.poll())
+            polled = await self._unless_stopped(self._ledger.source.poll()) or {}
+            await self._unless_stopped(self._schemas.ready(polled))
         except PollFailed as error:
             await self._poll_failed(error)
             return {}
-        self._failed_polls = 0
-        return polled or {}
+        if self._failed_polls:
+            self._failed_polls = 0
+            self._board.check("source", ok=True)
+        return polled
 
     async def _unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
         """Give the result, or None as soon as a stop is asked for.
@@ -254,9 +249,10 @@ class Relay:
         self._failed_polls += 1
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
         self._board.failed("poll", BrokerUnavailable.code, "", str(error))
+        self._board.check("source", ok=False, detail=str(error))
         if self._failed_polls >= GIVE_UP_POLLS:
             raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
-        self._source.seek({partition: owned.next for partition, owned in self._owned.items()})
+        self._ledger.source.seek({partition: owned.next for partition, owned in self._ledger.owned.items()})
         await self._back_off(self._failed_polls)
 
     async def _back_off(self, failures: int) -> None:
@@ -267,49 +263,51 @@ class Relay:
     async def _listen(self, *, heard: bool) -> None:
         """Replace a source that stays silent although there are records: aiokafka may go deaf when brokers come and go."""
         now = time.monotonic()
-        if heard or not self._owned or self._opening:
+        if heard or not self._ledger.owned or self._opening:
             self._heard_at, self._silences = now, 0
             return
         if now - self._heard_at < self._silent_seconds:
             return
         self._heard_at = now
-        is_deaf = await self._unless_stopped(self._source.waiting())
+        is_deaf = await self._unless_stopped(self._ledger.source.waiting())
         self._silences = self._silences + 1 if is_deaf else 0
         if self._silences < 2:
             return
         self._silences = 0
         self._log.warning("source.silent", message="records wait, and none came: the consumer is replaced")
         async with self._busy:
+            try:
+                await self._commit()
+            except Undelivered as error:
+                await self._recover(error)
             self._forget()
-            await self._source.stop()
-            self._source = self._make_source()
+            await self._ledger.source.stop()
+            self._ledger.source = self._make_source()
             self.counts.sources += 1
-        await self._unless_stopped(self._source.start(self))
+        await self._unless_stopped(self._ledger.source.start(self))
 
     async def _process(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Make a round of what was polled. The last round may stay under way while the next poll travels."""
         began = time.monotonic()
-        current = Round(self._generation, self._translator.state, pause_at=began + YIELD_SECONDS)
-        if self._safe_state is None:
-            self._safe_state = current.before
+        current = self._ledger.begin()
+        current.pause_at = began + YIELD_SECONDS
         for partition, records in polled.items():
-            owned = self._owned.get(partition)
+            owned = self._ledger.owned.get(partition)
             if owned is not None and current.refused is None:
-                await self._schemas.wait_for(records)
-                done = await self._intake.take(records, owned, current, self._sink, lambda: self._is_over(current))
+                done = await self._intake.take(records, owned, current, self._ledger.sink, lambda: self._is_over(current))
                 self._told(partition, records, done)
-        await self._intake.send_rest(current, self._sink)
+        await self._intake.send_rest(current, self._ledger.sink)
         current.sent_at = time.monotonic()
         self._board.took("translate", current.sent_at - began)
         self._board.batch(sum(map(len, polled.values())))
-        self._rounds.append(current)
-        await self._settle(keep=0 if current.refused else self._timing.rounds - 1)
-        if current.refused and current.generation == self._generation:
+        self._ledger.rounds.append(current)
+        await self._ledger.settle(keep=0 if current.refused else self._timing.rounds - 1)
+        if current.refused and current.generation == self._ledger.generation:
             await self._commit()
             raise current.refused
 
     def _is_over(self, current: Round) -> bool:
-        return self._stop.is_set() or self._revoking or current.generation != self._generation
+        return self._stop.is_set() or self._revoking or current.generation != self._ledger.generation
 
     def _told(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
         if not done:
@@ -317,110 +315,41 @@ class Relay:
         self.counts.read += done
         last = records[done - 1]
         self._board.consumed(partition.topic, done, size_of(records[:done]))
-        self._board.progress(partition, position=last.offset + 1, end=self._source.end(partition), timestamp_ms=last.timestamp_ms)
-
-    async def _settle(self, keep: int) -> None:
-        """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets count."""
-        while len(self._rounds) > keep:
-            oldest = self._rounds[0]
-            await self._sink.delivered(oldest.pending)
-            self._rounds.popleft()
-            self._failed_deliveries = 0
-            if oldest.pending:
-                self._board.took("produce", time.monotonic() - oldest.sent_at)
-            for topic, count in oldest.written.items():
-                self.counts.written += count
-                self._board.produced(topic, count, oldest.sizes[topic])
-            if oldest.generation == self._generation:
-                for partition, offset in oldest.reached.items():
-                    self._owned[partition].acknowledged = offset
-            if not self._sink.is_transactional:
-                self._safe_state = self._rounds[0].before if self._rounds else None
+        end = self._ledger.source.end(partition)
+        self._board.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
 
     async def _commit(self) -> bool:
-        """Commit what is acknowledged, and nothing else; False if it is not certain that this succeeded."""
-        transactional, timing = self._sink.is_transactional, self._timing
+        timing, transactional = self._timing, self._ledger.sink.is_transactional
         self._next_commit = time.monotonic() + (timing.transaction_interval if transactional else timing.commit_interval)
-        if transactional:
-            # A transaction holds whole rounds.
-            await self._settle(keep=0)
-        offsets = {
-            partition: owned.acknowledged for partition, owned in self._owned.items() if owned.acknowledged != owned.committed
-        }
-        if not offsets:
-            return True
-        generation, began = self._generation, time.monotonic()
-        committed = await (self._commit_transaction(offsets) if transactional else self._commit_offsets(offsets))
-        if not committed:
-            return False
-        self._board.took("commit", time.monotonic() - began)
-        self._board.committed(offsets)
-        if generation == self._generation:
-            for partition, offset in offsets.items():
-                self._owned[partition].committed = offset
-        return True
-
-    async def _commit_transaction(self, offsets: Mapping[Partition, int]) -> bool:
-        await self._sink.commit(offsets)
-        self._safe_state = None
-        self._promised |= offsets
-        return True
-
-    async def _commit_offsets(self, offsets: Mapping[Partition, int]) -> bool:
-        try:
-            await self._source.commit(offsets)
-        except OwnershipLost as error:
-            # Normal after a rebalance that we missed. What is uncommitted belongs to the next owner; `assigned` comes again.
-            self._log.warning("partitions.lost", reason=str(error))
-            self._forget()
-            if self._rounds:
-                raise Undelivered("the partitions were lost with batches on their way", retriable=True) from error
-            return False
-        except TimeoutError as error:
-            self._log.warning("commit.unanswered", reason=str(error))
-            return False
-        return True
+        return await self._ledger.commit()
 
     async def _recover(self, error: Undelivered) -> None:
         """Throw the sink away and read again from what is safe: after one failure a sink may refuse everything."""
         if not error.retriable:
-            self._failed_deliveries += 1
+            self._ledger.failed_deliveries += 1
         self._log.warning("delivery.failed", reason=str(error), retriable=error.retriable)
         self._board.failed("produce", DeliveryFailed.code, "", str(error))
         self._board.check("target", ok=False, detail=str(error))
-        if self._failed_deliveries >= GIVE_UP_DELIVERIES:
-            self._rounds.clear()
-            raise DeliveryFailed(f"writing failed {self._failed_deliveries} times in a row: {error}") from error
-        await self._sink.abandon()
-        self._rewind()
+        if self._ledger.failed_deliveries >= GIVE_UP_DELIVERIES:
+            self._ledger.rounds.clear()
+            raise DeliveryFailed(f"writing failed {self._ledger.failed_deliveries} times in a row: {error}") from error
+        await self._ledger.sink.abandon()
+        self._is_abandoned = False
+        self._opening = self._ledger.rewind() or self._opening
         attempts = 1
         await self._back_off(attempts)
         while not await self._replaced() and not self._stop.is_set():
             attempts += 1
             await self._back_off(attempts)
 
-    def _rewind(self) -> None:
-        self._rounds.clear()
-        if self._safe_state is not None:
-            self._translator.restore(self._safe_state)
-            self._safe_state = None
-        for owned in self._owned.values():
-            owned.next = owned.acknowledged
-        self._source.seek({partition: owned.next for partition, owned in self._owned.items()})
-        if self._sink.is_transactional and self._owned:
-            # Whether the last transaction was committed, only the brokers know, once a new sink has ended it.
-            opening = tuple(self._owned)
-            self._forget()
-            self._opening = opening
-
     async def _replaced(self) -> bool:
         """Start a new sink."""
-        self._sink = self._make_sink()
+        self._ledger.sink = self._make_sink()
         try:
-            await self._sink.start()
+            await self._ledger.sink.start()
         except Undelivered as error:
             self._log.warning("sink.unavailable", reason=str(error))
-            await self._sink.abandon()
+            await self._ledger.sink.abandon()
             return False
         self.counts.sinks += 1
         self._board.check("target", ok=True)
@@ -429,9 +358,9 @@ class Relay:
 
     async def _rotate(self) -> None:
         """Change to a new sink at a moment when nothing is under way."""
-        await self._settle(keep=0)
+        await self._ledger.settle()
         await self._commit()
-        await self._sink.stop()
+        await self._ledger.sink.stop()
         if not await self._replaced():
             raise Undelivered("the new sink did not start", retriable=True)
 
@@ -440,7 +369,7 @@ class Relay:
         try:
             left = max(0.0, self._drain_until - time.monotonic()) if self._drain_until else self._timing.drain
             async with asyncio.timeout(left), self._busy:
-                await self._settle(keep=0)
+                await self._ledger.settle()
                 committed = await self._commit()
         except (TimeoutError, Undelivered) as error:
             why = str(error) or f"no answer within {self._timing.drain:g} s"

@@ -43,13 +43,12 @@ class Timing:
 class Owned:
     """A partition that is ours.
 
-    `start` ≤ `acknowledged` ≤ `next`: where reading began, below which the target has acknowledged everything, and the offset to
-    read next. `committed` ≤ `acknowledged` is what a restart goes on from; None if nothing was committed yet.
+    `next`: the offset to read next. `acknowledged` ≤ `next`: below it the target has acknowledged everything. `committed` ≤
+    `acknowledged`: what a restart goes on from; None if nothing was committed yet.
     """
 
     next: int
     acknowledged: int
-    start: int
     committed: int | None
 
 

@@ -84,6 +84,10 @@ class Source(Protocol):
         """Give what is ready, or nothing after a short wait. Raises PollFailed."""
         ...
 
+    async def look(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
+        """Find out where partitions would begin, ours or not, and leave them as they are."""
+        ...
+
     def end(self, partition: Partition) -> int | None:
         """Where the partition ended when the brokers last answered; None if they have not said. Asks nobody."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -11,7 +12,7 @@ from aiokafka.errors import KafkaError
 from relay.config import Security
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, text_of, unreachable, within
 from relay.service.clients import client_settings
 
 #: How long a transaction of another instance may hide the topic's end: until it is aborted at the latest.
@@ -34,16 +35,17 @@ class WholeTopic:
             fetch_max_wait_ms=100,
             **client_settings(security, "target.security"),
         )
-        self._is_started = False
+        self._is_started = self._is_ready = False
 
-    async def to_end(self) -> list[ConsumerRecord]:
-        """All records up to the end that the topic has now. Raises BrokerUnavailable, TopicUnusable."""
+    async def to_end(self, beat: Callable[[], object] = lambda: None) -> list[ConsumerRecord]:
+        """All records up to the end that the topic has now, calling `beat` on the way. Raises BrokerUnavailable, TopicUnusable."""
         found: list[ConsumerRecord] = []
         try:
             async with asyncio.timeout(END_SECONDS):
                 await self._start()
                 end = (await self._consumer.end_offsets([self._pair]))[self._pair]
                 while await self._consumer.position(self._pair) < end:
+                    beat()
                     found += await self._poll(_POLL_MS)
         except TimeoutError as error:
             raise BrokerUnavailable(f"topic {self._topic} could not be read to its end within {END_SECONDS:g} s") from error
@@ -54,7 +56,7 @@ class WholeTopic:
     async def new(self) -> list[ConsumerRecord]:
         """What has come since; asks nobody and does not wait. A failure shows nothing new: `to_end` will tell."""
         try:
-            return await self._poll(0) if self._is_started else []
+            return await self._poll(0) if self._is_ready else []
         except KafkaError:
             return []
 
@@ -64,30 +66,19 @@ class WholeTopic:
             await within(STOP_SECONDS, self._consumer.stop())
 
     async def _start(self) -> None:
-        if self._is_started:
+        if self._is_ready:
             return
+        # Set first: a start that is given up half-way has to be stopped, too.
+        self._is_started = True
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self._consumer.start()
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._servers, error) from error
-        self._is_started = True
+        self._is_ready = True
         self._consumer.assign([self._pair])
         await self._consumer.seek_to_beginning(self._pair)
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         polled = await self._consumer.getmany(timeout_ms=timeout_ms)
-        # A tuned process (`relay.service.tuning`) gets relay's own records, which have the same fields.
-        return [
-            ConsumerRecord(
-                self._topic,
-                0,
-                each.offset,
-                each.timestamp_ms if isinstance(each, ConsumerRecord) else each.timestamp,
-                each.key,
-                each.value,
-                tuple(each.headers),
-            )
-            for records in polled.values()
-            for each in records
-        ]
+        return [record for records in polled.values() for record in relay_records(records)]

@@ -59,7 +59,7 @@ class MadeUpOptions(Options, frozen=True):
 
 
 class Decoder:
-    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:  # noqa: ARG002
+    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         word = (record.value or b"nothing").decode(errors="replace")
         if word == "crash":
             raise ZeroDivisionError("made up")

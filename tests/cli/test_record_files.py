@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.cli.arguments import InputFormat
-from relay.cli.record_files import RecordReader, RecordWriter, format_record
+from relay.cli.record_files import RecordReader, RecordWriter
 from relay.errors import Malformed, ServiceError
+from relay.record_lines import format_record
 from relay.records import ConsumerRecord, ProducerRecord
 
 _BYTES = st.none() | st.binary() | st.text().map(str.encode)

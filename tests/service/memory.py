@@ -13,6 +13,7 @@ from relay.config import Config
 from relay.model import Event
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.history import Schemas
 from relay.service.intake import Intake
 from relay.service.loop import Relay
 from relay.service.objects import Objects
@@ -21,6 +22,13 @@ from relay.service.status import About, Board
 from relay.service.transport import Oversize, Owner, Partition, Position, Undelivered
 from relay.translator import State
 
+#: A route without a schema history.
+PLAIN = Config(
+    route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]  # pydantic reads the tables
+    source={"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},  # type: ignore[arg-type]
+    target={"topic": "out"},  # type: ignore[arg-type]
+    schema={"history_topic": ""},  # type: ignore[arg-type]
+)
 A, B = Partition("in", 0), Partition("in", 1)
 
 
@@ -46,7 +54,10 @@ class MemorySource:
             assert self.committed[partition] >= offset
         for partition in partitions:
             self.position[partition] = self.committed.get(partition, 0)
-        return {partition: Position(self.position[partition], partition in self.committed) for partition in partitions}
+        return await self.look(partitions, at_least)
+
+    async def look(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
+        return {partition: Position(self.committed.get(partition, 0), partition in self.committed) for partition in partitions}
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         if self.hang:
@@ -251,7 +262,8 @@ class Bench:
         self.board = plain_board()
         intake = Intake(self.copy, objects or Objects(log), log, self.board)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
-        self.relay = Relay(lambda: self.source, self.target.sink, intake, log, self.board, timing=timing)
+        schemas = Schemas(PLAIN, self.copy, log, self.board)
+        self.relay = Relay(lambda: self.source, self.target.sink, intake, log, self.board, schemas, timing=timing)
 
     async def run_to_the_end(self) -> None:
         """Run until everything is committed, then stop."""
@@ -278,12 +290,7 @@ class Bench:
 
 def plain_board() -> Board:
     """A board that nobody reads."""
-    tables = {
-        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
-        "source": {"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},
-        "target": {"topic": "out"},
-    }
-    return Board(About.of(Config(**tables)))  # type: ignore[arg-type]  # pydantic reads the tables
+    return Board(About.of(PLAIN))
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -52,7 +52,7 @@ async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is
         if not outcomes or outcomes.pop(0) is None:
             return None
         if is_committed:
-            sink, owned = bench.target.sinks[-1], bench.relay._owned
+            sink, owned = bench.target.sinks[-1], bench.relay._ledger.owned
             bench.target.records += sink.open
             bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
         return Undelivered("no answer", retriable=True)

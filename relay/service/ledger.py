@@ -1,0 +1,149 @@
+"""What is under way and what is safe: owned partitions, rounds, and what the translator remembered before them.
+
+Invariant of every partition: committed ≤ acknowledged ≤ next. Only what is acknowledged is ever committed, and `acknowledged` moves
+only when all batches of a round are acknowledged, oldest round first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from relay.errors import DeliveryFailed
+from relay.service.logs import Log
+from relay.service.objects import Translates
+from relay.service.state import Counts, Owned, Round
+from relay.service.status import Board
+from relay.service.transport import OwnershipLost, Partition, Position, Sink, Source, Undelivered
+from relay.translator import State
+
+
+class Ledger:
+    """`source` and `sink` are those of the moment: whoever replaces one puts the new one here.
+
+    `promised`: offsets that the brokers have certainly committed in transactions of ours. `generation` is raised whenever
+    partitions are taken away; what an older generation still holds does not count any more.
+    """
+
+    def __init__(self, source: Source, sink: Sink, translator: Translates, log: Log, board: Board) -> None:
+        self.source, self.sink = source, sink
+        self._translator, self._log, self._board = translator, log, board
+        self.generation = 0
+        self.owned: dict[Partition, Owned] = {}
+        self.promised: dict[Partition, int] = {}
+        self.rounds: deque[Round] = deque()
+        # What the translator remembered before the oldest record that is not safe in the target.
+        self._safe_state: State | None = None
+        self.failed_deliveries = 0
+        self.counts = Counts()
+
+    def own(self, positions: Mapping[Partition, Position]) -> None:
+        """Take over partitions at these positions."""
+        for partition, (offset, is_committed) in positions.items():
+            # Without a committed offset the start itself is committed soon: "latest" must not move on after a crash.
+            self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
+            self._board.progress(partition, position=offset, end=self.source.end(partition), timestamp_ms=None)
+
+    def disown(self) -> None:
+        """Give all partitions up."""
+        self.generation += 1
+        self.owned.clear()
+        self._board.assigned(())
+
+    def begin(self) -> Round:
+        """Begin a round."""
+        current = Round(self.generation, self._translator.state)
+        if self._safe_state is None:
+            self._safe_state = current.before
+        return current
+
+    async def settle(self, keep: int = 0) -> None:
+        """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets count.
+
+        Raises Undelivered, InstanceFenced.
+        """
+        while len(self.rounds) > keep:
+            oldest = self.rounds[0]
+            await self.sink.delivered(oldest.pending)
+            self.rounds.popleft()
+            self.failed_deliveries = 0
+            self._tell(oldest)
+            if oldest.generation == self.generation:
+                for partition, offset in oldest.reached.items():
+                    self.owned[partition].acknowledged = offset
+            if not self.sink.is_transactional:
+                self._safe_state = self.rounds[0].before if self.rounds else None
+
+    def _tell(self, settled: Round) -> None:
+        if settled.pending:
+            self._board.took("produce", time.monotonic() - settled.sent_at)
+        for topic, count in settled.written.items():
+            self.counts.written += count
+            self._board.produced(topic, count, settled.sizes[topic])
+
+    async def commit(self) -> bool:
+        """Commit what is acknowledged, and nothing else; False if it is not certain that this succeeded.
+
+        Raises Undelivered, InstanceFenced, DeliveryFailed.
+        """
+        if self.sink.is_transactional:
+            # A transaction holds whole rounds.
+            await self.settle()
+        offsets = {
+            partition: owned.acknowledged for partition, owned in self.owned.items() if owned.acknowledged != owned.committed
+        }
+        if not offsets:
+            return True
+        generation, began = self.generation, time.monotonic()
+        if self.sink.is_transactional:
+            await self.sink.commit(offsets)
+            self._safe_state = None
+            self.promised |= offsets
+        elif not await self._commit_offsets(offsets):
+            return False
+        self._board.took("commit", time.monotonic() - began)
+        self._board.committed(offsets)
+        if generation == self.generation:
+            for partition, offset in offsets.items():
+                self.owned[partition].committed = offset
+        return True
+
+    async def _commit_offsets(self, offsets: Mapping[Partition, int]) -> bool:
+        try:
+            await self.source.commit(offsets)
+        except OwnershipLost as error:
+            # Normal after a rebalance that we missed. What is uncommitted belongs to the next owner; `assigned` comes again.
+            self._log.warning("partitions.lost", reason=str(error))
+            self.disown()
+            if self.rounds:
+                raise Undelivered("the partitions were lost with batches on their way", retriable=True) from error
+            return False
+        except TimeoutError as error:
+            self._log.warning("commit.unanswered", reason=str(error))
+            self._board.failed("commit", DeliveryFailed.code, "", str(error) or "no answer in time")
+            return False
+        return True
+
+    def rewind(self) -> Sequence[Partition]:
+        """Go back to what is safe: source and translator. Gives the partitions whose positions only the brokers know.
+
+        That is so with transactions: whether the last one was committed shows once a new sink has ended it.
+        """
+        self.rounds.clear()
+        if self._safe_state is not None:
+            self._translator.restore(self._safe_state)
+            self._safe_state = None
+        for owned in self.owned.values():
+            owned.next = owned.acknowledged
+        self.source.seek({partition: owned.next for partition, owned in self.owned.items()})
+        if not self.sink.is_transactional:
+            return ()
+        unknown = tuple(self.owned)
+        self.disown()
+        return unknown
+
+    def tell_positions(self) -> None:
+        """Note where every partition is, also those that nothing came from."""
+        for partition, owned in self.owned.items():
+            self._board.progress(partition, position=owned.next, end=self.source.end(partition), timestamp_ms=None)
