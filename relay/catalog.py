@@ -105,6 +105,11 @@ class Catalog(msgspec.Struct, frozen=True):
                     return version.schema
         return None
 
+    @property
+    def versions(self) -> int:
+        """How many versions of tables it holds."""
+        return sum([len(history) for tables in self.histories.values() for history in tables.values()])
+
     def newest(self, id: TableId) -> tuple[int | None, TableSchema | None]:  # noqa: A002
         """The newest definition and the commit ts of its statement: what every row after that commit ts has.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import cast
+from typing import Any, cast
 
 from aiokafka import ConsumerRecord as KafkaRecord
 
@@ -13,6 +13,7 @@ from relay.records import ConsumerRecord
 
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
+GRACE_SECONDS = 2.0
 
 
 def retrieve(future: asyncio.Future[object]) -> None:
@@ -38,6 +39,25 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
     finally:
         task.cancel()
     return task.done() and not task.cancelled() and task.exception() is None
+
+
+async def started(seconds: float, client: Any) -> None:  # noqa: ANN401 - any of aiokafka's clients
+    """Start a client. Raises TimeoutError, KafkaError.
+
+    A start that is cut off leaves its first connection open, which nobody knows but aiokafka itself. So it gets some time
+    to come to an end before that: with a broker that answers, milliseconds are enough.
+    """
+    task = asyncio.ensure_future(client.start())
+    task.add_done_callback(retrieve)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            await asyncio.wait({task}, timeout=GRACE_SECONDS)
+            task.cancel()
+    if not task.done():
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    task.result()
 
 
 def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:

@@ -18,7 +18,7 @@ from relay.config import Config
 from relay.errors import CodecError
 from relay.needs import Need
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, text_of, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, within
 from relay.service.clients import client_settings
 from relay.service.objects import Translates
 from relay.service.transport import Partition, PollFailed
@@ -54,7 +54,7 @@ class DdlFollower:
                 if not self._is_started:
                     # Set first: a start that is given up half-way has to be stopped, too.
                     self._is_started = True
-                    await self._consumer.start()
+                    await started(REQUEST_SECONDS, self._consumer)
                     self._consumer.assign(list(pairs))
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error

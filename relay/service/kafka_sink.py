@@ -18,7 +18,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from relay.config import Config
 from relay.errors import InstanceFenced, ServiceError
 from relay.records import ProducerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, text_of, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
 from relay.service.clients import client_settings
 from relay.service.progress import progress_records
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
@@ -97,8 +97,7 @@ class KafkaSink:
     async def start(self) -> None:
         """Connect and get a producer id."""
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await self._producer.start()
+            await started(REQUEST_SECONDS, self._producer)
         except (KafkaError, TimeoutError) as error:
             raise Undelivered(f"cannot connect to {self._servers}: {text_of(error)}", retriable=True) from error
 

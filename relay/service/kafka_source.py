@@ -26,7 +26,7 @@ from aiokafka.errors import (
 from relay.config import Config
 from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
 from relay.service.clients import client_settings
 from relay.service.logs import Log
 from relay.service.positions import start_offsets
@@ -78,8 +78,7 @@ class KafkaSource:
             # The topics go through subscribe, not the constructor: else there is no listener.
             self._consumer.subscribe(list(self._config.topics), listener=_Listener(self._consumer, owner))
             # The client waits for the group's assignment, and other members may take as long as that to hand over their work.
-            async with asyncio.timeout(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000):
-                await self._consumer.start()
+            await started(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000, self._consumer)
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._config.bootstrap_servers, error) from error
 
@@ -236,8 +235,8 @@ class ShardSource(KafkaSource):
         """Connect and take the shard's partitions."""
         self._owner = owner
         try:
+            await started(REQUEST_SECONDS, self._consumer)
             async with asyncio.timeout(REQUEST_SECONDS):
-                await self._consumer.start()
                 # Asked for once, so that the client goes on asking for them.
                 self._consumer._client.set_topics(self._config.topics)  # noqa: SLF001
                 await self._consumer._client.force_metadata_update()  # noqa: SLF001

@@ -144,6 +144,7 @@ class Ledger:
         return unknown
 
     def tell_positions(self) -> None:
-        """Note where every partition is, also those that nothing came from."""
+        """Note where every partition is, also those that nothing came from, and how much is known of tables."""
+        self._board.schema_versions(self._translator.catalog.versions)
         for partition, owned in self.owned.items():
             self._board.progress(partition, position=owned.next, end=self.source.end(partition), timestamp_ms=None)

@@ -142,6 +142,7 @@ class Relay:
             self._is_abandoned = True
         finally:
             self._log.info("partitions.revoked", partitions=[str(partition) for partition in self._ledger.owned])
+            self._board.check("member", ok=False, detail="the group is handing out its partitions anew")
             self._forget()
             self._revoking = False
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
+from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
 from relay.errors import ClaimCheckMissing, StorageUnavailable
 from relay.model import Event
@@ -44,7 +45,7 @@ class Translates(Protocol):
         ...
 
     @property
-    def catalog(self) -> object:
+    def catalog(self) -> Catalog:
         """The table definitions: another object after a record that changed them."""
         ...
 

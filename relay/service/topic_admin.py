@@ -29,7 +29,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from relay.config import Security
-from relay.service.aiokafka_ends import REQUEST_SECONDS, unreachable
+from relay.service.aiokafka_ends import REQUEST_SECONDS, started, unreachable
 from relay.service.clients import client_settings
 
 POLL_SECONDS = 0.1
@@ -127,8 +127,8 @@ class Cluster:
     async def _admin(self) -> AsyncIterator[Any]:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, client_id="relay", **self._settings)
         try:
+            await started(REQUEST_SECONDS, admin)
             async with asyncio.timeout(REQUEST_SECONDS):
-                await admin.start()
                 yield admin
         except (KafkaError, TimeoutError, OSError) as error:
             raise unreachable(self.servers, error) from error

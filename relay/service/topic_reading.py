@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from relay.config import Config, Security
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, started, text_of, unreachable, within
 from relay.service.clients import client_settings
 from relay.service.topic_admin import Cluster
 
@@ -155,8 +155,7 @@ async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIter
         **client_settings(brokers.security),
     )
     try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            await consumer.start()
+        await started(REQUEST_SECONDS, consumer)
         consumer.assign(pairs)
         yield consumer
     except TopicAuthorizationFailedError as error:

@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from relay.config import Security
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
 from relay.service.clients import client_settings
 
 #: How long a transaction of another instance may hide the topic's end: until it is aborted at the latest.
@@ -71,8 +71,7 @@ class WholeTopic:
         # Set first: a start that is given up half-way has to be stopped, too.
         self._is_started = True
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await self._consumer.start()
+            await started(REQUEST_SECONDS, self._consumer)
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._servers, error) from error
         self._is_ready = True

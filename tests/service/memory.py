@@ -204,7 +204,7 @@ class PlainTranslator:
     needs_all_partitions = False
 
     def __init__(self) -> None:
-        self.catalog: object = Catalog()
+        self.catalog = Catalog()
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
         self.restored = 0
