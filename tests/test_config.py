@@ -330,8 +330,46 @@ def test_own_topics_and_ids_follow_the_group(tmp_path: Path) -> None:
     assert config.is_one_cluster
 
 
+def test_a_group_may_have_a_name_that_no_topic_has(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL.replace('group_id = "g"', 'group_id = "blue: orders/ä"'))
+    assert config.history_topic == "relay.schema-history.blue--orders--"
+
+
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
     security = '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"\npassword = "s3cret"'
     config = load(tmp_path, MINIMAL + security)
     assert config.source.security.password.get_secret_value() == "s3cret"
     assert "s3cret" not in repr(config) + str(config.model_dump())
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from the environment")
+    monkeypatch.setenv("RELAY_TARGET__PARTITIONS", "3")
+    flags = [
+        "source.group_id=blue",
+        "source.security.protocol=SSL",
+        "delivery.drain_timeout_seconds=2.5",
+        'source.topics=["a", "b"]',
+    ]
+    config = load_config(path, flags)
+    assert (config.source.group_id, config.target.partitions, config.route.from_) == ("blue", 3, "ticdc-canal-json")
+    assert (config.source.security.protocol, config.delivery.drain_timeout_seconds) == ("SSL", 2.5)
+    assert config.source.topics == ("a", "b")
+    assert load_config(path).source.group_id == "from the environment"
+
+
+@pytest.mark.parametrize("flag", ["source.group_id", "group_id=x", "=x", ".=x", "source.=x"])
+def test_a_flag_that_names_nothing(tmp_path: Path, flag: str) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    with pytest.raises(ConfigError, match=r"is not of the form TABLE\.KEY=VALUE"):
+        load_config(path, [flag])
+
+
+def test_a_flag_of_no_key_has_near_ones(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    with pytest.raises(ConfigError, match=r"source\.group: there is no such key"):
+        load_config(path, ["source.group=x"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from relay.codecs._large_messages import shown_uri
@@ -16,12 +17,12 @@ from relay.service.probe import State, probe
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
 
-def check(config_path: Path, *, connect: bool = False) -> int:
+def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()) -> int:
     """Say what a configuration does and, with `connect`, what its brokers say; gives the exit status.
 
     Raises ConfigError with every problem; files with certificates and secrets are read only with `connect`.
     """
-    config = load_config(config_path)
+    config = load_config(config_path, flags)
     settings = cluster_settings(config) if connect else None
     sys.stdout.write(f"configuration is valid\n{summary(config)}\n")
     if settings is None:

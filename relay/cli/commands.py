@@ -183,12 +183,18 @@ _Config = Annotated[
 ]
 
 
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."),
+]
+
+
 @app.command("run", epilog="Example: relay run --config relay.toml")
-def _run(context: typer.Context, config: _Config) -> None:
+def _run(context: typer.Context, config: _Config, *, settings: _Settings = None) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or Ctrl-C."""
     from relay.cli.run import run
 
-    raise finish(lambda: run(config), show_traceback=context.obj)
+    raise finish(lambda: run(config, settings or ()), show_traceback=context.obj)
 
 
 @app.command("check", epilog="Example: relay check --config relay.toml --connect")
@@ -199,6 +205,7 @@ def _check(
     connect: Annotated[
         bool, typer.Option("--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written.")
     ] = False,
+    settings: _Settings = None,
 ) -> None:
     """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked without --connect.
 
@@ -206,7 +213,7 @@ def _check(
     """
     from relay.cli.check import check
 
-    raise finish(lambda: check(config, connect=connect), show_traceback=context.obj)
+    raise finish(lambda: check(config, connect=connect, flags=settings or ()), show_traceback=context.obj)
 
 
 app.add_typer(dead_letters, name="dead-letters")

@@ -140,14 +140,15 @@ def _ddl_lines(event: SchemaChange) -> list[Line]:
     lines += [[("  " + text, "magenta")] for text in printable(event.ddl, "\n").split("\n")]
     lines += [[(f"  {printable(str(pair.old))} -> {printable(str(pair.new))}", "")] for pair in event.renamed]
     if event.after is not None:
-        lines += _definition_lines(event.after)
+        note = "" if event.after.complete else " (put together from rows, may lack columns)"
+        lines.append([(f"  definition of {printable(str(event.after.id))} after it{note}:", "dim")])
+        lines += definition_lines(event.after)
     return lines
 
 
-def _definition_lines(schema: TableSchema) -> list[Line]:
-    note = "" if schema.complete else " (put together from rows, may lack columns)"
-    lines: list[Line] = [[(f"  definition of {printable(str(schema.id))} after it{note}:", "dim")]]
-    lines += _aligned([_definition_row(column) for column in schema.columns])
+def definition_lines(schema: TableSchema) -> list[Line]:
+    """Give a table's columns with types and attributes, and its keys and indexes."""
+    lines = _aligned([_definition_row(column) for column in schema.columns])
     if schema.primary_key:
         lines.append([(f"    primary key ({printable(', '.join(schema.primary_key))})", "")])
     lines += [[(f"    unique key {printable(key.name)} ({printable(', '.join(key.columns))})", "")] for key in schema.unique_keys]

@@ -121,7 +121,7 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
             "wire_kind": event.wire_kind,
             "targets": [_fields(target) for target in event.targets],
             "renamed": [{"old": _fields(pair.old), "new": _fields(pair.new)} for pair in event.renamed],
-            "after": None if event.after is None else _definition(event.after),
+            "after": None if event.after is None else definition_object(event.after),
         }
     elif isinstance(event, TransactionMark):
         found |= {"begin": event.is_begin, "id": event.id, "count": event.count}
@@ -149,7 +149,8 @@ def _row(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
     return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
 
 
-def _definition(schema: TableSchema) -> dict[str, Any]:
+def definition_object(schema: TableSchema) -> dict[str, Any]:
+    """Give a table's definition as a JSON object."""
     columns = []
     for column in schema.columns:
         entry: dict[str, Any] = {"name": column.name, "type": format_type(column.type), "nullable": column.nullable}

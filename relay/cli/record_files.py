@@ -41,10 +41,14 @@ class RecordReader:
     """Iterates over the records of a stream; `line` is the number of the line last read, `bytes_read` counts the input.
 
     Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's name in errors.
+    `placed`: whether a record must name its topic and its offset.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, input_format: InputFormat = InputFormat.AUTO) -> None:
+    def __init__(
+        self, stream: BinaryIO, name: str, input_format: InputFormat = InputFormat.AUTO, *, placed: bool = False
+    ) -> None:
         self._stream = stream
+        self._placed = placed
         self._counted: Counter[tuple[str, int]] = Counter()
         self.name = name
         self.format = input_format
@@ -73,7 +77,7 @@ class RecordReader:
 
     def _record(self, line: bytes) -> ConsumerRecord:
         try:
-            return parse_record(line, DEFAULT_TOPIC, self._next_offset)
+            return parse_record(line) if self._placed else parse_record(line, DEFAULT_TOPIC, self._next_offset)
         except ValueError as error:
             raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
 

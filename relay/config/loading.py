@@ -1,6 +1,6 @@
 """The relay's configuration: a TOML file, overridden by environment variables, as frozen and typed tables.
 
-`load_config` reports every problem at once, each with its key path and a hint. Precedence: environment > file > default. A
+`load_config` reports every problem at once, each with its key path and a hint. Precedence: flag > environment > file > default. A
 variable is `RELAY_<TABLE>__<KEY>` (`RELAY_SOURCE__GROUP_ID`); lists are written with commas; the hyphens of a codec's option become
 underscores (`RELAY_ROUTE__FROM_OPTIONS__ENABLE_TIDB_EXTENSION`). A new table is one more class here and one more field of `Config`.
 """
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -28,6 +31,18 @@ from relay.translator import Selection, Translator
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
 
 ENV_PREFIX = "RELAY_"
+
+
+#: What flags set, for the configuration that is being made.
+_flags: ContextVar[Mapping[str, Any]] = ContextVar("flags", default={})  # noqa: B039 - nobody changes it
+
+
+class _Flags(PydanticBaseSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return dict(_flags.get())
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        return _flags.get().get(field_name), field_name, True
 
 
 class Config(BaseSettings):
@@ -52,14 +67,14 @@ class Config(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003  (pydantic's signature, here and below)
+        settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (pydantic's signature, here and below)
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: the environment wins over the file, which comes as arguments."""
-        return env_settings, init_settings
+        """Order the sources: flags win over the environment, and that over the file, which comes as arguments."""
+        return _Flags(settings_cls), env_settings, init_settings
 
     @property
     def target_servers(self) -> str:
@@ -83,8 +98,8 @@ class Config(BaseSettings):
 
     @property
     def history_topic(self) -> str:
-        """The topic that keeps the table definitions; empty for none."""
-        return self.schema.history_topic.replace("{group_id}", self.source.group_id)
+        """The topic that keeps the table definitions; empty for none. What a topic's name cannot hold of a group's becomes hyphens."""
+        return self.schema.history_topic.replace("{group_id}", re.sub(r"[^A-Za-z0-9._-]", "-", self.source.group_id))
 
     @property
     def transactional_id(self) -> str:
@@ -116,10 +131,11 @@ class Config(BaseSettings):
         )
 
 
-def load_config(path: Path) -> Config:
-    """Read the file and the environment; raises ConfigError with every problem there is."""
+def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
+    """Read the file, the environment and flags (`table.key=value`); raises ConfigError with every problem there is."""
     data = _read(path)
     problems = _stray_variables()
+    token = _flags.set(_flags_of(settings, problems))
     config = None
     try:
         config = Config(**data)
@@ -127,6 +143,8 @@ def load_config(path: Path) -> Config:
         problems.append(Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>"))
     except ValidationError as error:
         problems += [_problem(details) for details in error.errors(include_url=False, include_context=False)]
+    finally:
+        _flags.reset(token)
     problems += route_problems(config.route if config else _route_alone(data))
     if config is not None:
         problems += config_problems(config)
@@ -145,6 +163,25 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError([Problem(str(path), f"cannot be read: {error}")]) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([Problem(str(path), f"is not TOML: {error}", "text values need quotes")]) from error
+
+
+def _flags_of(settings: Sequence[str], problems: list[Problem]) -> dict[str, Any]:
+    """Read `table.key=value` texts into tables; a value is TOML, or text if it is none."""
+    tables: dict[str, Any] = {}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        *names, key = path.split(".")
+        if not equals or not names or not all((*names, key)):
+            problems.append(Problem("--set", f"{path!r} is not of the form TABLE.KEY=VALUE", "for example source.group_id=blue"))
+            continue
+        table = tables
+        for name in names:
+            table = table.setdefault(name, {})
+        try:
+            table[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[key] = text
+    return tables
 
 
 def _stray_variables() -> list[Problem]:

@@ -152,6 +152,19 @@ class ClusterProbe:
             return 0 if code == _GROUP_NOT_ALLOWED else _unexpected(code)
         return operations if isinstance(operations, int) else UNTOLD
 
+    async def group_members(self, group: str) -> int | str:
+        """How many members a consumer group has; or, as text, why that is not known."""
+        answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
+        if isinstance(answer, str):
+            return answer
+        if isinstance(answer, int):
+            code, members = answer, ()
+        else:
+            ((code, _, _, _, _, members, *_),) = answer.groups
+        if code:
+            return f"DESCRIBE on group {group} is not allowed" if code == _GROUP_NOT_ALLOWED else _unexpected(code)
+        return len(members)
+
     async def may_use_transactional_id(self, name: str) -> bool | str:
         """Whether a transactional id may be used; or, as text, why that is not known.
 

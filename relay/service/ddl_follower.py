@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from relay.config import Config
-from relay.errors import CodecError
-from relay.needs import Need
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, within
 from relay.service.clients import client_settings
@@ -27,71 +26,120 @@ _POLL_MS = 50
 
 
 class DdlFollower:
-    """`ahead`: places of records that taught the translator here, and so are nothing new to it when the loop comes to them."""
+    """Teaches the translator what partition 0 says about tables. `beat` is called while rows wait."""
 
-    def __init__(self, config: Config, translator: Translates) -> None:
-        self._translator = translator
-        self._topics = config.source.topics
-        self.ahead: set[tuple[str, int, int]] = set()
+    def __init__(self, config: Config, translator: Translates, beat: Callable[[], object] = lambda: None) -> None:
+        self._source, self._translator, self._beat = config.source, translator, beat
+        self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
-        self._consumer: Any = AIOKafkaConsumer(
-            bootstrap_servers=config.source.bootstrap_servers,
+        # The offset to read next. The client's own position may have moved past records that were lost with an exception.
+        self._next: dict[TopicPartition, int] = {}
+        self._consumer: Any = None
+        self._is_ready = False
+
+    @property
+    def ahead(self) -> AbstractSet[tuple[str, int, int]]:
+        """Places of records that taught the translator here, and so are nothing new to it when the loop comes to them."""
+        return self._ahead.keys()
+
+    async def begin(self, positions: Mapping[Partition, int]) -> None:
+        """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
+        self._next = {TopicPartition(topic, 0): positions[Partition(topic, 0)] for topic in self._source.topics}
+        self._reached.clear()
+        if not self._is_ready:
+            await self._start()
+        self._seek()
+
+    def rewound(self, positions: Mapping[Partition, int]) -> None:
+        """The translator was set back: have it learn again, and read again those partitions 0 that the loop reads again."""
+        for record in self._ahead.values():
+            self._teach(record)
+        for partition, offset in positions.items():
+            if TopicPartition(*partition) in self._next:
+                # The loop may have learnt of DDL before it was read here; then it is not among what is ahead.
+                self._next[TopicPartition(*partition)] = offset
+                self._reached.pop(partition.topic, None)
+        if self._is_ready:
+            self._seek()
+
+    async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+        """Read partition 0 past the time of these records, or to its present end. Raises PollFailed."""
+        newest: dict[str, int] = {}
+        for partition, records in polled.items():
+            if partition.partition != 0 and records:
+                time_ms = max([record.timestamp_ms for record in records])
+                newest[partition.topic] = max(time_ms, newest.get(partition.topic, time_ms))
+        for topic, time_ms in newest.items():
+            if self._reached.get(topic, -1) <= time_ms:
+                await self._read_past(topic, time_ms)
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            await within(STOP_SECONDS, self._consumer.stop())
+
+    async def _start(self) -> None:
+        # A client whose start has failed cannot be started again.
+        await self.stop()
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._source.bootstrap_servers,
             client_id="relay",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
-            fetch_max_wait_ms=config.source.fetch_max_wait_ms,
-            **client_settings(config.source.security, "source.security"),
+            fetch_max_wait_ms=self._source.fetch_max_wait_ms,
+            **client_settings(self._source.security, "source.security"),
         )
-        self._is_started = False
-
-    async def begin(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
-        pairs = {TopicPartition(topic, 0): positions[Partition(topic, 0)] for topic in self._topics}
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                if not self._is_started:
-                    # Set first: a start that is given up half-way has to be stopped, too.
-                    self._is_started = True
-                    await started(REQUEST_SECONDS, self._consumer)
-                    self._consumer.assign(list(pairs))
+            await started(REQUEST_SECONDS, self._consumer)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
-        for pair, offset in pairs.items():
-            self._consumer.seek(pair, offset)
-        self._reached.clear()
+        self._consumer.assign(list(self._next))
+        self._is_ready = True
 
-    async def wait_for(self, records: Sequence[ConsumerRecord]) -> None:
-        """Read partition 0 past the time of these records, or to its present end. Raises PollFailed."""
-        topic, newest = records[0].topic, max(record.timestamp_ms for record in records)
-        if records[0].partition == 0 or self._reached.get(topic, -1) > newest:
-            return
-        pair = TopicPartition(topic, 0)
+    def _seek(self) -> None:
+        for pair, offset in self._next.items():
+            self._consumer.seek(pair, offset)
+
+    async def _read_past(self, topic: str, time_ms: int) -> None:
+        """Read until a record is younger, or until the end; for as long as that takes, if it goes on."""
+        pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(REQUEST_SECONDS) as patience:
                 end = (await self._consumer.end_offsets([pair]))[pair]
-                while self._reached.get(topic, -1) <= newest and await self._consumer.position(pair) < end:
+                at = await self._consumer.position(pair)
+                while at < end and self._reached.get(topic, -1) <= time_ms:
                     await self._read()
+                    # Not the last record's offset: what ends a transaction takes an offset, too.
+                    position = await self._consumer.position(pair)
+                    if position > at:
+                        at = position
+                        patience.reschedule(clock() + REQUEST_SECONDS)
+                        self._beat()
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 of {topic} cannot be read ahead: {text_of(error)}") from error
 
     async def _read(self) -> None:
-        polled = await self._consumer.getmany(timeout_ms=_POLL_MS)
-        for records in polled.values():
+        try:
+            polled = await self._consumer.getmany(timeout_ms=_POLL_MS)
+        except Exception as error:
+            # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of the parser.
+            self._seek()
+            raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+        for pair, records in polled.items():
             for record in relay_records(records):
                 self._learn(record)
                 self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
+                self._next[pair] = record.offset + 1
 
     def _learn(self, record: ConsumerRecord) -> None:
         before = self._translator.catalog
-        # What cannot be read is the loop's to tell, in its turn.
-        with contextlib.suppress(CodecError, Need):
-            self._translator.learn(record)
+        self._teach(record)
         if self._translator.catalog is not before:
-            self.ahead.add((record.topic, record.partition, record.offset))
+            self._ahead[record.topic, record.partition, record.offset] = record
 
-    async def stop(self) -> None:
-        """Disconnect."""
-        if self._is_started:
-            await within(STOP_SECONDS, self._consumer.stop())
+    def _teach(self, record: ConsumerRecord) -> None:
+        # What cannot be read, whatever the reason, is the loop's to tell in its turn, with what came before it delivered.
+        with contextlib.suppress(Exception):
+            self._translator.learn(record)

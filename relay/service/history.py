@@ -28,23 +28,33 @@ def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
     return ProducerRecord(topic, 0, record.timestamp_ms, key, format_record(record, record.offset))
 
 
-def source_records(kept: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """The source records that history records hold, in order; those that were taken out (null) are left out.
-
-    Raises TopicUnusable if the topic holds anything else.
-    """
-    found = []
-    for each in kept:
+def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    """The history's own records that count: the newest of each key, in order; a key whose newest value is null was taken out."""
+    found: dict[bytes | None, ConsumerRecord] = {}
+    for each in records:
         if each.value is None:
-            continue
-        try:
-            found.append(parse_record(each.value))
-        except ValueError as error:
-            raise TopicUnusable(
-                f"{each.topic}/{each.partition} at {each.offset} is no record of a schema history: {error}; "
-                f"name a topic of its own as history_topic in [schema]"
-            ) from error
-    return found
+            found.pop(each.key, None)
+        else:
+            found[each.key] = each
+    return list(found.values())
+
+
+def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    """The source records that the history's own records hold, in order, each once; what was taken out is left out.
+
+    Raises TopicUnusable if one of them holds anything else.
+    """
+    return [_source_record(each) for each in kept_records(records)]
+
+
+def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
+    try:
+        return parse_record(kept.value or b"")
+    except ValueError as error:
+        raise TopicUnusable(
+            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; name a topic of its own as "
+            f"history_topic in [schema], or, if this one is relay's alone, empty it with `relay schema-history reset`"
+        ) from error
 
 
 def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
@@ -67,7 +77,9 @@ class Schemas:
         self._topic = (
             WholeTopic(config.target_servers, config.target_security, config.history_topic) if config.history_topic else None
         )
-        self._follower = DdlFollower(config, translator) if config.schema.wait else None
+        self._follower = DdlFollower(config, translator, board.beat) if config.schema.wait else None
+        # What the history has taught, by source position.
+        self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._is_loaded = False
 
     @property
@@ -80,7 +92,7 @@ class Schemas:
         if self._topic is None:
             return
         learnt = source_records(await self._topic.to_end(self._board.beat))
-        failed = teach(self._translator, learnt)
+        failed = self._learn(learnt)
         self._board.check("schema-history", ok=True)
         if learnt or not self._is_loaded:
             self._is_loaded = True
@@ -92,15 +104,23 @@ class Schemas:
             return
         firsts = [Partition(topic, 0) for topic in self._source_topics]
         others = await source.look([first for first in firsts if first not in positions], {})
+        if others:
+            # What another instance has committed by now, it had written to the history before.
+            await self.load()
         await self._follower.begin({first: (positions.get(first) or others[first]).offset for first in firsts})
 
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Learn what other instances have added to the history, and what the polled records wait for. Raises PollFailed."""
         if self._topic is not None and (new := await self._topic.new()):
-            teach(self._translator, source_records(new))
+            self._learn(source_records(new))
         if self._follower is not None:
-            for records in polled.values():
-                await self._follower.wait_for(records)
+            await self._follower.wait_for(polled)
+
+    def rewound(self, positions: Mapping[Partition, int]) -> None:
+        """Have the translator learn again what it knew out of turn: it was set back, and the loop reads again from here."""
+        teach(self._translator, self._kept.values())
+        if self._follower is not None:
+            self._follower.rewound(positions)
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -108,6 +128,10 @@ class Schemas:
             await self._topic.stop()
         if self._follower is not None:
             await self._follower.stop()
+
+    def _learn(self, records: Sequence[ConsumerRecord]) -> int:
+        self._kept.update({(record.topic, record.partition, record.offset): record for record in records})
+        return teach(self._translator, records)
 
 
 async def read_history(config: Config) -> list[ConsumerRecord]:

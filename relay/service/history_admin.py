@@ -1,0 +1,113 @@
+"""What commands do with the schema history's topic: read its records, write some, and ask whether somebody else is at work."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Sequence
+
+from relay.config import Config
+from relay.errors import BrokerUnavailable, DeliveryFailed, RecordTooLarge, TopicUnusable
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.clients import client_settings
+from relay.service.cluster_probe import ClusterProbe
+from relay.service.history import kept_records
+from relay.service.kafka_sink import KafkaSink
+from relay.service.reach import Access
+from relay.service.replay import target_limits
+from relay.service.topic_admin import Cluster
+from relay.service.topic_checks import Role, Wanted, not_created, problems, wanted_topics
+from relay.service.topic_reading import Brokers, Progress, read_topic
+from relay.service.transport import Batch, Partition, Undelivered
+
+#: Records between two waits for acknowledgements.
+CHUNK = 500
+
+
+async def read_kept(config: Config, progress: Progress | None = None) -> list[ConsumerRecord]:
+    """The history's own records that count, in order. Raises TopicUnusable if there is no such topic, BrokerUnavailable."""
+    found: list[ConsumerRecord] = []
+    await read_topic(Brokers.of_target(config), config.history_topic, found.append, progress)
+    return kept_records(found)
+
+
+async def ensure_topic(config: Config) -> bool:
+    """Create the history's topic if it is missing; whether it was. Raises TopicUnusable, BrokerUnavailable."""
+    cluster = Cluster(config.target_servers, config.target_security, config.target_security_path)
+    wanted = next(each for each in wanted_topics(config, {}) if each.role is Role.HISTORY)
+    is_missing = not await _is_there(wanted, cluster, config)
+    if is_missing:
+        refused = await cluster.create([wanted.spec])
+        if refused:
+            raise TopicUnusable(not_created(wanted, refused[wanted.name], cluster.servers))
+        # Whoever created it: only a look tells what the broker has made of it.
+        await _is_there(wanted, cluster, config)
+    return is_missing
+
+
+async def _is_there(wanted: Wanted, cluster: Cluster, config: Config) -> bool:
+    seen = await cluster.look([wanted.name])
+    if wanted.name in seen.unusable:
+        raise TopicUnusable(f"topic {wanted.name} at {cluster.servers} cannot be used: {seen.unusable[wanted.name]}")
+    if wanted.name not in seen.found:
+        return False
+    wrong = list(problems(wanted, seen.found[wanted.name], config))
+    if wrong:
+        raise TopicUnusable("; ".join(wrong))
+    return True
+
+
+async def write(config: Config, records: Sequence[ProducerRecord], progress: Progress) -> None:
+    """Write records to the history, in order, and wait for the acknowledgements; nothing is written if one is too large.
+
+    Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
+    """
+    # Never the transactional sink: it would fence the relay that is at work.
+    sink = KafkaSink(config, await target_limits(config, [config.history_topic]))
+    try:
+        if oversize := sink.too_large(records):
+            raise RecordTooLarge(
+                f"a record becomes {oversize.size} bytes, and topic {oversize.topic} takes {oversize.limit}: "
+                f"raise its max.message.bytes"
+            )
+        await _start(sink)
+        for start in range(0, len(records), CHUNK):
+            chunk = records[start : start + CHUNK]
+            await _write_chunk(sink, Partition(config.history_topic, 0), chunk)
+            progress(start + len(chunk), len(records))
+    except Undelivered as error:
+        raise DeliveryFailed(f"writing failed: {error}; what was written until then stays, run the command again") from error
+    finally:
+        await sink.stop()
+
+
+async def _start(sink: KafkaSink) -> None:
+    try:
+        await sink.start()
+    except Undelivered as error:
+        raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
+
+
+async def _write_chunk(sink: KafkaSink, partition: Partition, records: Sequence[ProducerRecord]) -> None:
+    pending: list[Future[object]] = []
+    batch: Batch = sink.batch()
+    for record in records:
+        if not batch.append(record):
+            pending.append(await sink.send(partition, batch))
+            batch = sink.batch()
+            batch.append(record)
+    pending.append(await sink.send(partition, batch))
+    await sink.delivered(pending)
+
+
+async def members(config: Config) -> int | str:
+    """How many instances the consumer group has; or, as text, why that is not known."""
+    security = config.source.security
+    access = Access(security, client_settings(security), "source.security")
+    cluster = ClusterProbe(config.source.bootstrap_servers, access)
+    try:
+        await cluster.connect()
+        if not cluster.is_reached:
+            return f"no broker answers at {config.source.bootstrap_servers}"
+        return await cluster.group_members(config.source.group_id)
+    finally:
+        await cluster.close()
