@@ -98,7 +98,7 @@ class Config(BaseSettings):
 
     @property
     def history_topic(self) -> str:
-        """The topic that keeps the table definitions; empty for none. What a topic's name cannot hold of a group's becomes hyphens."""
+        """The topic that keeps the table definitions, empty for none; what no topic's name holds of a group's becomes hyphens."""
         return self.schema.history_topic.replace("{group_id}", re.sub(r"[^A-Za-z0-9._-]", "-", self.source.group_id))
 
     @property

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -23,7 +24,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from relay.config import Config
+from relay.config import Config, Start
 from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
@@ -50,6 +51,8 @@ class KafkaSource:
     def __init__(self, config: Config, progress: Progress | None = None, log: Log | None = None) -> None:
         self._config = config.source
         self._progress, self._log = progress, log
+        # How many each topic has; one beyond that was added later.
+        self._partitions_at_start: dict[str, int] = {}
         source = config.source
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=source.bootstrap_servers,
@@ -81,6 +84,7 @@ class KafkaSource:
             await started(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000, self._consumer)
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._config.bootstrap_servers, error) from error
+        self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
 
     async def open(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
         """Set the positions to the committed offsets, or to where `start` says, and let the records through."""
@@ -102,7 +106,7 @@ class KafkaSource:
                 end = await self._consumer.end_offsets(list(pairs.values()))
                 committed = await self._committed(pairs, at_least)
                 fresh = [pair for partition, pair in pairs.items() if partition not in committed]
-                begin = await self._beginnings(fresh, first)
+                begin = await self._beginnings(fresh, first, committed)
             found = {}
             for partition, pair in pairs.items():
                 if partition in committed:
@@ -136,21 +140,46 @@ class KafkaSource:
                 raise PollFailed(f"the brokers tell an offset of {stale[0]} that is older than the one they have acknowledged")
             await asyncio.sleep(STALE_PAUSE_SECONDS)
 
-    async def _beginnings(self, fresh: Sequence[TopicPartition], first: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where partitions without a committed offset begin: a partition that was added later at its beginning."""
-        begin = {pair: first[pair] for pair in fresh if await self._is_known(pair.topic)}
-        others = [pair for pair in fresh if pair not in begin]
+    async def _beginnings(
+        self, fresh: Sequence[TopicPartition], first: Mapping[TopicPartition, int], committed: Collection[Partition]
+    ) -> dict[TopicPartition, int]:
+        """Where partitions without a committed offset begin: where `start` says, but for "latest" one that was added later at its
+        beginning. All other starts give the right place for both.
+        """
+        added = await self._added(fresh, committed) if self._config.start is Start.LATEST else set()
+        begin = {pair: first[pair] for pair in fresh if pair in added}
+        others = [pair for pair in fresh if pair not in added]
         return begin | await start_offsets(self._consumer, self._config, others, self._log) if others else begin
 
-    async def _is_known(self, topic: str) -> bool:
-        """Whether some partition of the topic has a committed offset, so that this is not the group's first start."""
-        if self._progress is not None:
-            return any(partition.topic == topic for partition in await self._progress())
-        numbers = self._consumer.partitions_for_topic(topic) or set()
-        for number in sorted(numbers):
-            if await self._consumer.committed(TopicPartition(topic, number)) is not None:
-                return True
-        return False
+    async def _added(self, fresh: Sequence[TopicPartition], committed: Collection[Partition]) -> set[TopicPartition]:
+        """Which of these partitions were added to their topic after the group's first start, so that all of their records count.
+
+        Added partitions have the highest numbers, so one is added if it was not there when this instance started, or if a lower one
+        that is opened with it is older than it: it has a committed offset, or was itself added. For an instance whose partitions
+        are all without, see `_has_begun`.
+        """
+        older = set(committed)
+        added = set()
+        for pair in sorted(fresh):
+            is_new = pair.partition >= self._partitions_at_start.get(pair.topic, 0)
+            if is_new or any(each.topic == pair.topic and each.partition < pair.partition for each in older):
+                added.add(pair)
+            elif await self._has_begun(pair):
+                added.add(pair)
+            if pair in added:
+                older.add(Partition(*pair))
+        return added
+
+    async def _has_begun(self, pair: TopicPartition) -> bool:
+        """Whether all lower partitions, of other members, have committed offsets: then the group has begun without this one.
+
+        Not if it is a member that starts at the same time and was quicker by more than its first poll, each with one partition or
+        none. This one then begins too early, at the oldest record, and misses nothing.
+        """
+        for number in range(pair.partition):
+            if await self._consumer.committed(TopicPartition(pair.topic, number)) is None:
+                return False
+        return pair.partition > 0
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Give everything that has been fetched: without a limit of records, the next fetch runs while these are translated."""
@@ -242,6 +271,7 @@ class ShardSource(KafkaSource):
                 await self._consumer._client.force_metadata_update()  # noqa: SLF001
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._config.bootstrap_servers, error) from error
+        self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
         self._assign(self._ours())
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
@@ -255,6 +285,10 @@ class ShardSource(KafkaSource):
             await asyncio.sleep(POLL_MS / 1000)
             return {}
         return await super().poll()
+
+    async def _has_begun(self, pair: TopicPartition) -> bool:
+        """Whether the other shards have committed offsets tells nothing: each starts when it likes."""
+        return False
 
     def _ours(self) -> tuple[Partition, ...]:
         return tuple(partition for partition in self.partitions() if partition.partition % self._shards == self._shard)
