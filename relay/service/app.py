@@ -164,11 +164,15 @@ async def _http(config: Config, board: Board, log: Log) -> AsyncIterator[None]:
 @contextlib.contextmanager
 def _client_logs(log: Log) -> Iterator[None]:
     handler = ClientLogs(log)
-    handler.attach()
+    # asyncio tells of the client's own futures that nobody looked at.
+    names = ("aiokafka", "asyncio")
+    for name in names:
+        handler.attach(name)
     try:
         yield
     finally:
-        handler.detach()
+        for name in names:
+            handler.detach(name)
 
 
 def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:

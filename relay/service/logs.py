@@ -59,7 +59,7 @@ class Log:
 
 
 class ClientLogs(logging.Handler):
-    """Passes the Kafka client's warnings on. Its debug texts hold keys and values of records, so the level stays at warning.
+    """Passes on the Kafka client's warnings, and what asyncio says of its tasks. The client's debug texts hold keys and values of records, so the level stays at warning.
 
     While a broker is away the client says so dozens of times a second: a message of one kind is written every ten seconds at most,
     `repeated` counts those left out since.
@@ -79,7 +79,7 @@ class ClientLogs(logging.Handler):
             return
         self._written[kind] = record.created
         write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
-        write("kafka.client", logger=record.name, message=record.getMessage(), repeated=self._left_out.pop(kind, 0))
+        write("kafka.client", logger=record.name, message=_message(record), repeated=self._left_out.pop(kind, 0))
 
     def attach(self, name: str = "aiokafka") -> None:
         """Take over a logger's output."""
@@ -93,3 +93,12 @@ class ClientLogs(logging.Handler):
         logger = logging.getLogger(name)
         logger.removeHandler(self)
         logger.propagate = True
+
+
+def _message(record: logging.LogRecord) -> str:
+    """What the client says. asyncio shows whole exceptions, and one of ours may hold a row's values: its kind must do."""
+    if record.name != "asyncio":
+        return record.getMessage()
+    error = record.exc_info[1] if record.exc_info else None
+    what = record.getMessage().partition("\n")[0]
+    return what if error is None else f"{what}: {type(error).__name__}"

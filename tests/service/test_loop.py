@@ -7,12 +7,14 @@ whose record is not in the target.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
 from service.memory import A, B, Bench, MemoryBatch, until
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
+from relay.service.logs import ClientLogs
 from relay.service.loop import GIVE_UP_POLLS
 from relay.service.state import RecordRefused
 from relay.service.transport import Owner, OwnershipLost, Partition, PollFailed, Undelivered
@@ -251,3 +253,19 @@ async def test_a_stop_during_the_start_is_heard(bench: Bench, monkeypatch: pytes
     async with asyncio.timeout(5):
         await running
     assert bench.source.stopped
+
+
+def test_what_asyncio_says_holds_no_values(list_log: Any) -> None:
+    handler = ClientLogs(list_log)
+    error = ValueError("secret value")
+    what = "Future exception was never retrieved\nfuture: <Future exception=ValueError('secret value')>"
+    handler.emit(logging.LogRecord("asyncio", logging.ERROR, "", 0, what, (), (ValueError, error, None)))
+    (told,) = list_log.named("kafka.client")
+    assert told["message"] == "Future exception was never retrieved: ValueError"
+
+
+def test_events_that_may_come_for_every_record_come_seldom(list_log: Any) -> None:
+    for offset in range(100):
+        list_log.seldom("record.skipped", "decode.malformed", place=f"in/0/{offset}")
+    list_log.seldom("record.skipped", "encode.too-large", place="in/0/100")
+    assert [each["place"] for each in list_log.named("record.skipped")] == ["in/0/0", "in/0/100"]
