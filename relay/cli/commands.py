@@ -13,6 +13,7 @@ import typer
 from relay.cli.arguments import STANDARD, InputFormat, OnError
 from relay.cli.dead_letters import app as dead_letters
 from relay.cli.exits import finish
+from relay.cli.schema_history import app as schema_history
 
 # ruff: noqa: PLC0415  # imports inside the commands: see above
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
@@ -217,6 +218,7 @@ def _check(
 
 
 app.add_typer(dead_letters, name="dead-letters")
+app.add_typer(schema_history, name="schema-history")
 
 
 @app.command("explain", epilog="Example: relay explain --config relay.toml --topic orders --partition 3 --offset 4711")

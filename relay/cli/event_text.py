@@ -93,7 +93,7 @@ def _row_lines(event: RowChange) -> list[Line]:
                 *((cell_text(cell), _cell_style(cell, style)) for cell in cells),
             ]
         )
-    return _aligned(table)
+    return aligned(table)
 
 
 def _differ(one: Cell, other: Cell) -> bool:
@@ -123,7 +123,8 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(char if char.isprintable() or char in keep else repr(char)[1:-1] for char in text)
 
 
-def _aligned(table: list[Line]) -> list[Line]:
+def aligned(table: list[Line]) -> list[Line]:
+    """Pad the cells of a table, so that its columns stand below each other."""
     widths = [max(min(cell_len(row[index][0]), _MOST_PADDING) for row in table) for index in range(len(table[0]))]
     lines: list[Line] = []
     for row in table:
@@ -148,7 +149,7 @@ def _ddl_lines(event: SchemaChange) -> list[Line]:
 
 def definition_lines(schema: TableSchema) -> list[Line]:
     """Give a table's columns with types and attributes, and its keys and indexes."""
-    lines = _aligned([_definition_row(column) for column in schema.columns])
+    lines = aligned([_definition_row(column) for column in schema.columns])
     if schema.primary_key:
         lines.append([(f"    primary key ({printable(', '.join(schema.primary_key))})", "")])
     lines += [[(f"    unique key {printable(key.name)} ({printable(', '.join(key.columns))})", "")] for key in schema.unique_keys]

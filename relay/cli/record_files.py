@@ -44,9 +44,7 @@ class RecordReader:
     `placed`: whether a record must name its topic and its offset.
     """
 
-    def __init__(
-        self, stream: BinaryIO, name: str, input_format: InputFormat = InputFormat.AUTO, *, placed: bool = False
-    ) -> None:
+    def __init__(self, stream: BinaryIO, name: str, input_format: InputFormat = InputFormat.AUTO, *, placed: bool = False) -> None:
         self._stream = stream
         self._placed = placed
         self._counted: Counter[tuple[str, int]] = Counter()

@@ -19,7 +19,7 @@ from relay.config import Config
 from relay.errors import InstanceFenced, ServiceError
 from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
-from relay.service.clients import client_settings
+from relay.service.clients import Settings, client_settings
 from relay.service.progress import progress_records
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
 
@@ -68,12 +68,19 @@ class KafkaBatch:
 class KafkaSink:
     """An idempotent producer. It ends with its first failure: then `abandon` it and make a new one.
 
-    `limits`: `max.message.bytes` of every topic that is written.
+    `limits`: `max.message.bytes` of every topic that is written. `security`: TLS and SASL, if they were made before; a sink that
+    replaces another must not depend on files that may be gone.
     """
 
     is_transactional = False
 
-    def __init__(self, config: Config, limits: Mapping[str, int], **settings: Any) -> None:  # noqa: ANN401 - the client's own
+    def __init__(
+        self,
+        config: Config,
+        limits: Mapping[str, int],
+        security: Settings | None = None,
+        **settings: Any,  # noqa: ANN401 - the client's own
+    ) -> None:
         target = config.target
         self._servers = config.target_servers
         self._limits = limits
@@ -90,7 +97,7 @@ class KafkaSink:
             # The broker's limit is for a whole batch; uncompressed is the safe side.
             max_batch_size=min(target.max_batch_bytes, *(limits[name] for name in config.target_topics.values() if name in limits)),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
-            **client_settings(config.target_security, config.target_security_path),
+            **(client_settings(config.target_security, config.target_security_path) if security is None else security),
             **settings,
         )
 
@@ -191,12 +198,12 @@ class TransactionalSink(KafkaSink):
 
     is_transactional = True
 
-    def __init__(self, config: Config, limits: Mapping[str, int]) -> None:
+    def __init__(self, config: Config, limits: Mapping[str, int], security: Settings | None = None) -> None:
         self._id, self._group = config.transactional_id, config.source.group_id
         self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
         # Longer than we ever wait for acknowledgements, or the broker would abort, and fence, what is only slow.
         timeout_ms = min(LONGEST_TRANSACTION_MS, int(2000 * config.delivery.delivery_timeout_seconds) + 30_000)
-        super().__init__(config, limits, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
+        super().__init__(config, limits, security, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
         self._is_open = False
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
@@ -218,8 +225,21 @@ class TransactionalSink(KafkaSink):
     async def stop(self) -> None:
         """Disconnect. A transaction that nobody will commit is aborted: until then it hides later records from readers."""
         if self._is_open:
+            self._look_at_outcome()
             await within(STOP_SECONDS, self._producer.abort_transaction())
         await super().stop()
+        self._look_at_outcome()
+
+    async def abandon(self) -> None:
+        """Disconnect at once; the next sink of this id aborts what is open."""
+        await super().abandon()
+        self._look_at_outcome()
+
+    def _look_at_outcome(self) -> None:
+        """A transaction may fail while nobody waits for its end; asyncio would report that as forgotten, with a traceback."""
+        outcome = self._producer._txn_manager._transaction_waiter  # noqa: SLF001
+        if outcome is not None and outcome.done():
+            retrieve(outcome)
 
     async def _begin(self) -> None:
         if self._is_open:

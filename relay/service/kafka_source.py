@@ -28,7 +28,7 @@ from relay.config import Config, Start
 from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
-from relay.service.clients import client_settings
+from relay.service.clients import Settings, client_settings
 from relay.service.logs import Log
 from relay.service.positions import start_offsets
 from relay.service.transport import Owner, OwnershipLost, Partition, PollFailed, Position
@@ -46,9 +46,14 @@ Progress = Callable[[], Awaitable[Mapping[Partition, int]]]
 
 
 class KafkaSource:
-    """A member of a consumer group."""
+    """A member of a consumer group.
 
-    def __init__(self, config: Config, progress: Progress | None = None, log: Log | None = None) -> None:
+    `settings`: TLS and SASL, if they were made before; a source that replaces another must not depend on files that may be gone.
+    """
+
+    def __init__(
+        self, config: Config, progress: Progress | None = None, log: Log | None = None, settings: Settings | None = None
+    ) -> None:
         self._config = config.source
         self._progress, self._log = progress, log
         # How many each topic has; one beyond that was added later.
@@ -72,7 +77,7 @@ class KafkaSource:
             rebalance_timeout_ms=source.rebalance_timeout_ms,
             # Each further strategy would cost a join request in every rebalance.
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
-            **client_settings(source.security, "source.security"),
+            **(client_settings(source.security, "source.security") if settings is None else settings),
         )
 
     async def start(self, owner: Owner) -> None:
@@ -158,28 +163,23 @@ class KafkaSource:
         that is opened with it is older than it: it has a committed offset, or was itself added. For an instance whose partitions
         are all without, see `_has_begun`.
         """
-        older = set(committed)
-        added = set()
+        older, added = set(committed), set()
         for pair in sorted(fresh):
             is_new = pair.partition >= self._partitions_at_start.get(pair.topic, 0)
-            if is_new or any(each.topic == pair.topic and each.partition < pair.partition for each in older):
+            follows = any(each.topic == pair.topic and each.partition < pair.partition for each in older)
+            if is_new or follows or await self._has_begun(pair):
                 added.add(pair)
-            elif await self._has_begun(pair):
-                added.add(pair)
-            if pair in added:
                 older.add(Partition(*pair))
         return added
 
     async def _has_begun(self, pair: TopicPartition) -> bool:
-        """Whether all lower partitions, of other members, have committed offsets: then the group has begun without this one.
+        """Whether all lower partitions, which others have, are committed: then the group has begun without this one.
 
-        Not if it is a member that starts at the same time and was quicker by more than its first poll, each with one partition or
-        none. This one then begins too early, at the oldest record, and misses nothing.
+        Or the others have started at the same time and were quicker by more than their first poll, each with one partition of the
+        topic at most. This one then begins too early, at the oldest record; it misses nothing.
         """
-        for number in range(pair.partition):
-            if await self._consumer.committed(TopicPartition(pair.topic, number)) is None:
-                return False
-        return pair.partition > 0
+        lower = [TopicPartition(pair.topic, number) for number in range(pair.partition)]
+        return bool(lower) and all([await self._consumer.committed(each) is not None for each in lower])
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Give everything that has been fetched: without a limit of records, the next fetch runs while these are translated."""
@@ -254,8 +254,10 @@ class ShardSource(KafkaSource):
     The group still keeps the offsets, within one cluster.
     """
 
-    def __init__(self, config: Config, progress: Progress | None = None, log: Log | None = None) -> None:
-        super().__init__(config, progress, log)
+    def __init__(
+        self, config: Config, progress: Progress | None = None, log: Log | None = None, settings: Settings | None = None
+    ) -> None:
+        super().__init__(config, progress, log, settings)
         self._shard, self._shards = config.delivery.shard, config.delivery.shards
         self._owner: Owner | None = None
         self._assigned: tuple[Partition, ...] = ()
@@ -286,8 +288,11 @@ class ShardSource(KafkaSource):
             return {}
         return await super().poll()
 
-    async def _has_begun(self, pair: TopicPartition) -> bool:
-        """Whether the other shards have committed offsets tells nothing: each starts when it likes."""
+    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002
+        """No: what other shards have committed tells nothing, because each is started when somebody likes.
+
+        So partitions that were added while a shard was stopped which had none yet begin at the end.
+        """
         return False
 
     def _ours(self) -> tuple[Partition, ...]:
