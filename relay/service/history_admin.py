@@ -61,8 +61,10 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
 
     Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
     """
+    # Batches are as large as a target topic takes: here that is the history.
+    target = config.target.model_copy(update={"topic": config.history_topic})
     # Never the transactional sink: it would fence the relay that is at work.
-    sink = KafkaSink(config, await target_limits(config, [config.history_topic]))
+    sink = KafkaSink(config.model_copy(update={"target": target}), await target_limits(config, [config.history_topic]))
     try:
         if oversize := sink.too_large(records):
             raise RecordTooLarge(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError, ProducerClosed, ProducerFenced
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from relay.config import Config
@@ -185,6 +185,10 @@ class KafkaSink:
                 await asyncio.wait({sender}, timeout=ABANDON_SECONDS)
         for future in list(self._pending):
             future.cancel()
+        # `stop` waits for every batch that is known, also for those that nobody will send.
+        accumulator = self._producer._message_accumulator  # noqa: SLF001
+        accumulator._pending_batches.update(batch for queue in accumulator._batches.values() for batch in queue)  # noqa: SLF001
+        accumulator.fail_all(ProducerClosed())
         await within(STOP_SECONDS, self._producer.client.close())
         await within(STOP_SECONDS, self._producer.stop())
 
@@ -287,7 +291,11 @@ def _varint(number: int) -> int:
 def _undelivered(partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
     """Say what a failure means: usually that the producer must be replaced, never that somebody else took over."""
     where = f"{partition}: " if partition else where
-    if isinstance(error, ProducerFenced):
+    # The client wraps a lost connection twice in errors that are not retriable.
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    if any(isinstance(each, ProducerFenced) for each in chain):
         return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")
-    retriable = isinstance(error, TimeoutError) or bool(getattr(error, "retriable", False))
+    retriable = any(isinstance(each, TimeoutError) or getattr(each, "retriable", False) for each in chain)
     return Undelivered(where + text_of(error), retriable=retriable)

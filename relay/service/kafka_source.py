@@ -35,6 +35,7 @@ from relay.service.transport import Owner, OwnershipLost, Partition, PollFailed,
 
 POLL_MS = 200
 COMMIT_SECONDS = 15.0
+ASKING_SECONDS = 10.0
 #: How long brokers may go on telling an offset that is older than one they have acknowledged.
 STALE_SECONDS = 15.0
 STALE_PAUSE_SECONDS = 0.02
@@ -201,17 +202,17 @@ class KafkaSource:
         numbers = {topic: self._consumer.partitions_for_topic(topic) or set() for topic in self._config.topics}
         return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
 
-    async def waiting(self) -> bool:
+    async def waiting(self) -> bool | None:
         """Compare fresh end offsets with our positions; transaction markers at the end are behind both."""
         assigned = list(self._consumer.assignment())
         if not assigned:
             return False
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(ASKING_SECONDS):
                 ends = await self._consumer.end_offsets(assigned)
                 return any([await self._consumer.position(pair) < end for pair, end in ends.items()])
         except (KafkaError, TimeoutError):
-            return False
+            return None
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Set positions."""

@@ -43,6 +43,8 @@ class Ledger:
         for partition, (offset, is_committed) in positions.items():
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a crash.
             self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
+        self._board.assigned(self.owned)
+        for partition, (offset, _) in positions.items():
             self._board.progress(partition, position=offset, end=self.source.end(partition), timestamp_ms=None)
 
     def disown(self) -> None:
@@ -67,12 +69,12 @@ class Ledger:
             oldest = self.rounds[0]
             await self.sink.delivered(oldest.pending)
             self.rounds.popleft()
-            self.failed_deliveries = 0
             self._tell(oldest)
             if oldest.generation == self.generation:
                 for partition, offset in oldest.reached.items():
                     self.owned[partition].acknowledged = offset
             if not self.sink.is_transactional:
+                self.failed_deliveries = 0
                 self._safe_state = self.rounds[0].before if self.rounds else None
 
     def _tell(self, settled: Round) -> None:
@@ -98,7 +100,7 @@ class Ledger:
         generation, began = self.generation, time.monotonic()
         if self.sink.is_transactional:
             await self.sink.commit(offsets)
-            self._safe_state = None
+            self.failed_deliveries, self._safe_state = 0, None
             self.promised |= offsets
         elif not await self._commit_offsets(offsets):
             return False
@@ -121,8 +123,11 @@ class Ledger:
             return False
         except TimeoutError as error:
             self._log.warning("commit.unanswered", reason=str(error))
-            self._board.failed("commit", DeliveryFailed.code, "", str(error) or "no answer in time")
+            reason = str(error) or "no answer in time"
+            self._board.failed("commit", DeliveryFailed.code, "", reason)
+            self._board.check("source", ok=False, detail=f"offsets could not be committed: {reason}")
             return False
+        self._board.check("source", ok=True)
         return True
 
     def rewind(self) -> Sequence[Partition]:

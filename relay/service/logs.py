@@ -61,8 +61,8 @@ class Log:
 class ClientLogs(logging.Handler):
     """Passes on the Kafka client's warnings, and what asyncio says of its tasks.
 
-    The client's debug texts hold keys and values of records, so the level stays at warning. While a broker is away the client says so
-    dozens of times a second: a message of one kind is written every ten seconds at most, `repeated` counts those left out since.
+    The client's debug texts hold keys and values of records, so the level stays at warning. While a broker is away the client says
+    so dozens of times a second: a message of one kind is written every ten seconds at most, `repeated` counts those left out since.
     """
 
     def __init__(self, log: Log) -> None:

@@ -271,6 +271,7 @@ class Relay:
             return
         self._heard_at = now
         is_deaf = await self._unless_stopped(self._ledger.source.waiting())
+        self._board.check("source", ok=is_deaf is not None, detail="" if is_deaf is not None else "no broker answers")
         self._silences = self._silences + 1 if is_deaf else 0
         if self._silences < 2:
             return

@@ -96,8 +96,8 @@ class Source(Protocol):
         """All partitions of the topics, whoever they belong to, as far as known. Asks nobody."""
         ...
 
-    async def waiting(self) -> bool:
-        """Ask the brokers whether any partition of ours holds records that have not been polled."""
+    async def waiting(self) -> bool | None:
+        """Ask the brokers whether any partition of ours holds records that have not been polled; None if they do not answer."""
         ...
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
