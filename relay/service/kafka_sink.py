@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, ProducerClosed, ProducerFenced
+from aiokafka.errors import IllegalOperation, KafkaError, ProducerClosed, ProducerFenced
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from relay.config import Config
@@ -222,7 +222,7 @@ class TransactionalSink(KafkaSink):
             async with asyncio.timeout(self._deadline):
                 await self._add_offsets(offsets)
                 await self._producer.commit_transaction()
-        except (KafkaError, TimeoutError) as error:
+        except (KafkaError, IllegalOperation, TimeoutError) as error:
             raise _undelivered(None, error, f"transaction of {self._id}: ") from error
         self._is_open = False
 
@@ -251,7 +251,7 @@ class TransactionalSink(KafkaSink):
         try:
             async with asyncio.timeout(self._deadline):
                 await self._producer.begin_transaction()
-        except (KafkaError, TimeoutError) as error:
+        except (KafkaError, IllegalOperation, TimeoutError) as error:
             raise _undelivered(None, error, f"transaction of {self._id}: ") from error
         self._is_open = True
 

@@ -18,6 +18,9 @@ from relay.service.status import Board
 from relay.service.transport import OwnershipLost, Partition, Position, Sink, Source, Undelivered
 from relay.translator import State
 
+#: How often offsets of transactions are committed again, moved or not; `offsets.retention.minutes` is a week by default.
+REFRESH_SECONDS = 3600.0
+
 
 class Ledger:
     """`source` and `sink` are those of the moment: whoever replaces one puts the new one here.
@@ -35,6 +38,7 @@ class Ledger:
         self.rounds: deque[Round] = deque()
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
+        self._refresh_at = time.monotonic() + REFRESH_SECONDS
         self.failed_deliveries = 0
         self.counts = Counts()
 

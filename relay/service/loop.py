@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TypeVar
 
-from relay.errors import BrokerUnavailable, DeliveryFailed, RelayError, WatermarksUnknowable
+from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, WatermarksUnknowable
 from relay.records import ConsumerRecord
 from relay.service.history import Schemas
 from relay.service.intake import YIELD_SECONDS, Intake, size_of
@@ -85,6 +85,9 @@ class Relay:
             await self._turn_until_stopped()
             self._board.entered("draining")
             await self._drain()
+        except InstanceFenced:
+            # What is under way is the other instance's by now.
+            raise
         except RelayError:
             self._board.entered("draining")
             # What is acknowledged may as well be committed: the fewer records are translated again.

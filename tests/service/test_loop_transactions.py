@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, MemoryBatch, until
 
-from relay.errors import InstanceFenced
+from relay.errors import DeliveryFailed, InstanceFenced
 from relay.service.state import RecordRefused
 from relay.service.transport import PollFailed, Undelivered
 
@@ -108,3 +108,39 @@ async def test_a_worn_sink_is_changed_between_two_transactions(bench: Bench) -> 
     await bench.run_to_the_end()
     assert len(bench.target.records) == 40
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]
+
+
+async def test_offsets_that_stand_still_are_committed_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers forget the offsets of a group without members, and a shard is no member."""
+    monkeypatch.setattr("relay.service.ledger.REFRESH_SECONDS", 0.02)
+    commits = 0
+
+    def count() -> None:
+        nonlocal commits
+        commits += 1
+
+    bench.target.refuse_commit = count
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bench.source.committed == {A: 20, B: 20})
+    bench.source.committed = {}
+    before = commits
+    bench.relay._ledger._refresh_at = 0.0
+    await until(lambda: commits > before + 2 and bench.source.committed == {A: 20, B: 20})
+    bench.relay.request_stop()
+    await running
+
+
+async def test_a_commit_that_never_succeeds_ends_the_relay(bench: Bench) -> None:
+    bench.target.refuse_commit = lambda: Undelivered("not allowed", retriable=False)
+    with pytest.raises(DeliveryFailed, match="3 times in a row: not allowed"):
+        await bench.relay.run()
+    assert bench.target.records == []
+
+
+async def test_the_board_knows_the_partitions_after_a_failure(bench: Bench) -> None:
+    failures = [Undelivered("refused", retriable=True)]
+    bench.target.refuse = lambda _: failures.pop() if failures else None
+    running = asyncio.create_task(bench.run_to_the_end())
+    await until(lambda: bench.relay.counts.sinks == 1 and bench.source.committed == {A: 20, B: 20})
+    assert set(bench.board.partitions) == {A, B}
+    await running
