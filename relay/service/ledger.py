@@ -96,12 +96,16 @@ class Ledger:
         if self.sink.is_transactional:
             # A transaction holds whole rounds.
             await self.settle()
+        generation, began = self.generation, time.monotonic()
+        # A shard is no member of the group, and brokers forget the offsets of a group without members.
+        refresh = self.sink.is_transactional and began >= self._refresh_at
         offsets = {
-            partition: owned.acknowledged for partition, owned in self.owned.items() if owned.acknowledged != owned.committed
+            partition: each.acknowledged for partition, each in self.owned.items() if refresh or each.acknowledged != each.committed
         }
+        if refresh:
+            self._refresh_at = began + REFRESH_SECONDS
         if not offsets:
             return True
-        generation, began = self.generation, time.monotonic()
         if self.sink.is_transactional:
             await self.sink.commit(offsets)
             self.failed_deliveries, self._safe_state = 0, None
