@@ -95,7 +95,7 @@ class KafkaSink:
             enable_idempotence=True,
             compression_type=None if target.compression == "none" else str(target.compression),
             # The broker's limit is for a whole batch; uncompressed is the safe side.
-            max_batch_size=min(target.max_batch_bytes, *(limits[name] for name in config.target_topics.values() if name in limits)),
+            max_batch_size=min(target.max_batch_bytes, self._smallest_limit),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
             **(client_settings(config.target_security, config.target_security_path) if security is None else security),
             **settings,
@@ -187,8 +187,12 @@ class KafkaSink:
             future.cancel()
         # `stop` waits for every batch that is known, also for those that nobody will send.
         accumulator = self._producer._message_accumulator  # noqa: SLF001
-        accumulator._pending_batches.update(batch for queue in accumulator._batches.values() for batch in queue)  # noqa: SLF001
+        queued = [batch for queue in accumulator._batches.values() for batch in queue]  # noqa: SLF001
+        accumulator._pending_batches.update(queued)  # noqa: SLF001
         accumulator.fail_all(ProducerClosed())
+        for batch in queued:
+            # That somebody may have waited behind it; asyncio would report a failure that nobody has seen.
+            retrieve(batch._drain_waiter)  # noqa: SLF001
         await within(STOP_SECONDS, self._producer.client.close())
         await within(STOP_SECONDS, self._producer.stop())
 

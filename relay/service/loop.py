@@ -341,6 +341,8 @@ class Relay:
         await self._ledger.sink.abandon()
         self._is_abandoned = False
         self._opening = self._ledger.rewind() or self._opening
+        # What was learnt out of turn since then is learnt again.
+        self._schemas.rewound({partition: owned.next for partition, owned in self._ledger.owned.items()})
         attempts = 1
         await self._back_off(attempts)
         while not await self._replaced() and not self._stop.is_set():

@@ -15,7 +15,7 @@ from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
 from relay.service.clients import client_settings
 
-#: How long a transaction of another instance may hide the topic's end: until it is aborted at the latest.
+#: How long reading to the end may take. What an open transaction hides is behind the end that the brokers tell.
 END_SECONDS = 120.0
 _POLL_MS = 200
 
@@ -36,6 +36,7 @@ class WholeTopic:
             **client_settings(security, "target.security"),
         )
         self._is_started = self._is_ready = False
+        self._next = 0
 
     async def to_end(self, beat: Callable[[], object] = lambda: None) -> list[ConsumerRecord]:
         """All records up to the end that the topic has now, calling `beat` on the way. Raises BrokerUnavailable, TopicUnusable."""
@@ -55,9 +56,13 @@ class WholeTopic:
 
     async def new(self) -> list[ConsumerRecord]:
         """What has come since; asks nobody and does not wait. A failure shows nothing new: `to_end` will tell."""
+        if not self._is_ready:
+            return []
         try:
-            return await self._poll(0) if self._is_ready else []
+            return await self._poll(0)
         except KafkaError:
+            # The client may have moved on past records that nobody got.
+            self._consumer.seek(self._pair, self._next)
             return []
 
     async def stop(self) -> None:
@@ -80,4 +85,7 @@ class WholeTopic:
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         polled = await self._consumer.getmany(timeout_ms=timeout_ms)
-        return [record for records in polled.values() for record in relay_records(records)]
+        found = [record for records in polled.values() for record in relay_records(records)]
+        if found:
+            self._next = found[-1].offset + 1
+        return found

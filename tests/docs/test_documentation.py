@@ -25,7 +25,7 @@ FLAGSHIP, FLAGSHIP_LINE = "ticdc/canal-json.tidb-extension/09_dml", 13
 _BLOCK = re.compile(r"^```([a-z]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_LOGGED = re.compile(r"(?:log\.(?:info|warning|error)|\bwrite)\(\s*\"([a-z.-]+)\"")
+_LOGGED = re.compile(r"(?:log\.(?:info|warning|error|seldom)|\bwrite)\(\s*\"([a-z.-]+)\"")
 _SECONDS = re.compile(r"in \d+\.\d s")
 _LONGEST_LINE = 132
 

@@ -1,0 +1,314 @@
+"""What is kept in topics of relay's own: the schema history and the progress of exactly-once. Their bytes are golden files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from service.memory import PLAIN, A, B, Bench, MemoryBatch, PlainTranslator, plain_board
+from support import CANAL, OPEN, TICDC, captured
+
+from relay import ConsumerRecord, ProducerRecord, Translator
+from relay.catalog import Catalog
+from relay.errors import TopicUnusable
+from relay.mysql.types import format_type
+from relay.record_lines import format_record, parse_record
+from relay.records import Header
+from relay.service.history import Schemas, history_record, kept_records, source_records, teach
+from relay.service.progress import progress_in, progress_records
+from relay.service.transport import Partition, Undelivered
+from relay.translator import State
+
+GOLDEN = Path(__file__).with_name("schema_history.golden.jsonl")
+GOLDEN_PROGRESS = Path(__file__).with_name("progress.golden.jsonl")
+DEBEZIUM = "ticdc-debezium"
+HEADERS: tuple[Header, ...] = (("h", None), ("h", b"\xff"), ("relay.source", b"orders/0/1/0"))
+
+
+class Case(NamedTuple):
+    """A captured CREATE TABLE, with headers that it might have had, and what the newest definition is then."""
+
+    protocol: str
+    file: str
+    line: int
+    teaches: dict[str, str]
+    headers: tuple[Header, ...] = ()
+
+
+USERS = {"id": "int", "name": "varchar(20)"}
+ACCOUNTS = {"id": "int", "name": "varchar(30)", "balance": "decimal(12,2)", "note": "text", "email": "varchar(50)"}
+LATIN = {"id": "int", "v": "varchar(40)", "t": "text", "c": "char(20)"}
+CASES = [
+    Case(TICDC, "ticdc/canal-json/10_ddl", 1, USERS),
+    Case(TICDC, "ticdc/canal-json.tidb-extension/09_dml", 1, ACCOUNTS, HEADERS),
+    Case(CANAL, "mysql/canal-json/10_ddl", 1, USERS),
+    Case(OPEN, "ticdc/open-protocol/10_ddl", 1, USERS),
+    # Compressed bytes are no text.
+    Case(OPEN, "ticdc/open-protocol.lz4/09_dml", 1, ACCOUNTS),
+    Case(DEBEZIUM, "ticdc/debezium/05_charsets", 1, LATIN),
+]
+
+
+def original(case: Case) -> ConsumerRecord:
+    return msgspec.structs.replace(captured(case.file)[case.line], headers=case.headers)
+
+
+def golden() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+
+
+def as_read(written: ProducerRecord | ConsumerRecord, offset: int = 0, value: bytes | None = b"") -> ConsumerRecord:
+    """What a consumer gets of a record of the history; `value` in place of its own."""
+    return ConsumerRecord("history", 0, offset, written.timestamp_ms, written.key, written.value if value == b"" else value)
+
+
+def entries(path: str = "ticdc/canal-json/10_ddl", count: int = 4) -> list[ConsumerRecord]:
+    """Records of a history: the first statements of a file that define tables."""
+    translator = Translator(TICDC, CANAL)
+    found: list[ConsumerRecord] = []
+    for record in captured(path):
+        before = translator.catalog
+        translator.learn(record)
+        if translator.catalog is not before:
+            found.append(as_read(history_record(record, "history"), len(found)))
+    return found[:count]
+
+
+# ---------------------------------------------------------------- the format on disk
+
+
+@pytest.mark.parametrize(("case", "line"), list(zip(CASES, range(len(CASES)), strict=True)), ids=str)
+def test_history_records_are_the_golden_ones(case: Case, line: int) -> None:
+    """What is in topics today must be read tomorrow. A change of these bytes is a change of the format."""
+    written = history_record(original(case), "history")
+    assert (written.topic, written.partition, written.headers) == ("history", 0, ())
+    assert {
+        "protocol": case.protocol,
+        "timestamp": written.timestamp_ms,
+        "key": (written.key or b"").decode(),
+        "value": (written.value or b"").decode(),
+    } == golden()[line]
+
+
+@pytest.mark.parametrize(("case", "line"), list(zip(CASES, range(len(CASES)), strict=True)), ids=str)
+def test_golden_history_records_are_read(case: Case, line: int) -> None:
+    kept = golden()[line]
+    read = ConsumerRecord("history", 0, 0, kept["timestamp"], kept["key"].encode(), kept["value"].encode())
+    assert source_records([read]) == [original(case)]
+    translator = Translator(case.protocol, CANAL)
+    assert teach(translator, source_records([read])) == 0
+    (tables,) = translator.catalog.histories.values()
+    ((newest,),) = tables.values()
+    assert newest.schema is not None
+    assert {column.name: format_type(column.type) for column in newest.schema.columns} == case.teaches
+
+
+def test_no_golden_line_is_left_over() -> None:
+    assert len(golden()) == len(CASES)
+
+
+def test_progress_records_are_the_golden_ones() -> None:
+    offsets = {Partition("orders", 0): 0, Partition("or.ders_-", 12): 2**63 - 1}
+    lines = GOLDEN_PROGRESS.read_bytes().splitlines(keepends=True)
+    written = list(progress_records("progress", "a/group", offsets, 1_700_000_000_123))
+    assert [format_record(record, offset) for offset, record in enumerate(written)] == lines
+    assert progress_in(map(parse_record, lines), "a/group") == offsets
+
+
+def test_progress_is_each_groups_own_and_the_newest_counts() -> None:
+    groups = {"a": 5, "a/b": 7, "b/a": 9}
+    written = [next(progress_records("p", group, {Partition("t", 0): at}, 0)) for group, at in [*groups.items(), ("a", 6)]]
+    read = [as_read(record) for record in written]
+    assert [progress_in(read, group) for group in ("a", "a/b", "b/a", "c")] == [
+        {Partition("t", 0): 6},
+        {Partition("t", 0): 7},
+        {Partition("t", 0): 9},
+        {},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b'{"offset":1}'),
+        (b"g/t/0", None),
+        (b"g/t/0", b'{"offset":"x"}'),
+        (b"g/t/0", b'{"offset":null}'),
+        (b"g/t/0", b"[]"),
+        (b"g/t/0", b"5"),
+        (b"g/t/0", b"\xff"),
+        (b"g/t/x", b'{"offset":1}'),
+        (b"t/0", b'{"offset":1}'),
+        (b"\xff/t/0", b'{"offset":1}'),
+    ],
+)
+def test_what_is_no_progress_record_is_told(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(TopicUnusable, match="p/0 at 3 is no progress record: name a topic of its own as progress_topic"):
+        progress_in([ConsumerRecord("p", 0, 3, 0, key, value)], "g")
+
+
+# ---------------------------------------------------------------- what counts
+
+
+def test_repeats_keep_the_place_of_the_first() -> None:
+    kept = entries()
+    again = [*kept, as_read(kept[1], 4), as_read(kept[0], 5)]
+    assert [each.key for each in kept_records(again)] == [each.key for each in kept]
+    assert source_records(again) == source_records(kept)
+
+
+def test_what_was_taken_out_is_left_out() -> None:
+    """Also before compaction has removed it from the topic; what comes again later counts."""
+    kept = entries()
+    gone = [as_read(each, 4 + number, value=None) for number, each in enumerate(kept)]
+    assert source_records([*kept, *gone]) == []
+    assert source_records([*kept, *gone[:2]]) == source_records(kept[2:])
+    assert source_records([*kept, *gone, as_read(kept[1], 9)]) == source_records(kept[1:2])
+    assert source_records([*gone, *kept]) == source_records(kept)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "not valid JSON"),
+        (b"\x00\xff", "not valid JSON"),
+        (b'{"topic":"orders"', "not valid JSON"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b'{"partition":0,"offset":1,"value":"x"}', "missing required field `topic`"),
+        (b'{"topic":"t","partition":0,"value":"x"}', "missing required field `offset`"),
+        (b'{"topic":"t","partition":0,"offset":1,"value":{"base64":"!"}}', "base64"),
+        (b'{"topic":"t","partition":-1,"offset":1,"value":"x"}', "Expected `int` >= 0 - at `$.partition`"),
+    ],
+)
+def test_a_damaged_entry_is_told_with_its_place(value: bytes, reason: str) -> None:
+    first, second, *_ = entries()
+    damaged = ConsumerRecord("history", 0, 7, 0, b"orders/0/9", value)
+    with pytest.raises(TopicUnusable) as raised:
+        source_records([first, damaged, second])
+    assert str(raised.value).startswith("history/0 at 7 is no record of a schema history: ")
+    assert reason in str(raised.value)
+    assert "history_topic in [schema]" in str(raised.value)
+    # Taken out, it does no harm any more.
+    gone = ConsumerRecord("history", 0, 8, 0, b"orders/0/9", None)
+    assert len(source_records([first, damaged, second, gone])) == 2
+
+
+def test_entries_that_the_route_cannot_read_are_counted() -> None:
+    """As after a change of `from`: what can be read is learnt all the same."""
+    of_canal = entries()
+    others = [as_read(history_record(original(case), "history")) for case in CASES if case.protocol in {OPEN, DEBEZIUM}]
+    others = [msgspec.structs.replace(each, key=b"%d" % number) for number, each in enumerate(others)]
+    translator = Translator(TICDC, CANAL)
+    assert teach(translator, source_records([*others, *of_canal])) == 3
+    other = Translator(TICDC, CANAL)
+    assert teach(other, source_records(of_canal)) == 0
+    assert translator.catalog == other.catalog != Catalog()
+
+
+def test_learning_twice_changes_nothing() -> None:
+    translator, records = Translator(TICDC, CANAL), source_records(entries())
+    teach(translator, records)
+    before = translator.catalog
+    assert teach(translator, [*records, *reversed(records)]) == 0
+    assert translator.catalog is before
+
+
+# ---------------------------------------------------------------- a loop that goes back
+
+
+class Pupil(PlainTranslator):
+    """Copies, and remembers the values that it was taught; `restore` forgets those that came later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[bytes | None, None] = {}
+
+    def learn(self, record: ConsumerRecord, /) -> None:
+        if record.value not in self.known:
+            self.known[record.value] = None
+            self.catalog = Catalog()
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        return [ProducerRecord("out", record.partition, 0, None, record.value)]
+
+    @property
+    def state(self) -> State:
+        return State(self.catalog, tuple(self.known))  # type: ignore[arg-type]  # in place of a gate
+
+    def restore(self, state: State, /) -> None:
+        super().restore(state)
+        self.known = dict.fromkeys(state.gate)  # type: ignore[call-overload]
+
+
+class Topic:
+    """A history to which another instance adds between two polls."""
+
+    def __init__(self) -> None:
+        self.coming: list[ConsumerRecord] = []
+
+    async def to_end(self, beat: object) -> list[ConsumerRecord]:
+        return await self.new()
+
+    async def new(self) -> list[ConsumerRecord]:
+        coming, self.coming = self.coming, []
+        return coming
+
+    async def stop(self) -> None:
+        pass
+
+
+def told_by_another() -> ConsumerRecord:
+    taught = ConsumerRecord("in", 7, 0, 0, None, b"CREATE TABLE")
+    return as_read(history_record(taught, "history"))
+
+
+async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> None:
+    pupil, topic = Pupil(), Topic()
+    schemas = Schemas(PLAIN, pupil, list_log, plain_board())
+    schemas._topic = topic  # type: ignore[assignment]
+    before = pupil.state
+    topic.coming = [told_by_another()]
+    await schemas.ready({})
+    assert list(pupil.known) == [b"CREATE TABLE"]
+    pupil.restore(before)
+    schemas.rewound({})
+    assert list(pupil.known) == [b"CREATE TABLE"]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_a_failed_delivery_does_not_unlearn_what_others_told(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    """The history is read once: what it told after the point to which the loop goes back must not be lost with it."""
+    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    pupil, topic = Pupil(), Topic()
+    bench = Bench(list_log, A, B, copy=pupil, transactional=transactional)
+    bench.relay._schemas._topic = topic  # type: ignore[assignment]
+    failures = [Undelivered("refused", retriable=True)]
+
+    def refuse(batch: MemoryBatch) -> Undelivered | None:
+        if not failures or int(batch[0].value or b"") < 6:
+            return None
+        # The next poll comes before the failure is noticed: the one round is under way, and the other learns from the history.
+        topic.coming = [told_by_another()]
+        return failures.pop()
+
+    bench.target.refuse = refuse
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert pupil.restored == 1
+    assert list(pupil.known) == [b"CREATE TABLE"]
+
+
+async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
+    topic = Topic()
+    schemas = Schemas(PLAIN, Pupil(), list_log, plain_board())
+    schemas._topic = topic  # type: ignore[assignment]
+    topic.coming = [ConsumerRecord("history", 0, 3, 0, b"k", b"something else")]
+    async with asyncio.timeout(5):
+        with pytest.raises(TopicUnusable, match="history/0 at 3 is no record"):
+            await schemas.ready({})
