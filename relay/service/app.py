@@ -134,6 +134,7 @@ async def _assembled(config: Config, topics: Topics, log: Log, board: Board, tra
         log,
         board,
         schemas,
+        check_topics=lambda: check_topics(config),
         timing=_timing(config),
     )
     if progress:
@@ -180,8 +181,9 @@ def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:
     error = refused.error
     place = f"{refused.topic}/{refused.partition}"
     if isinstance(error, RelayError):
-        board.failed("translate", error.code, f"{place}/{refused.offset}", str(error))
-        log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=str(error))
+        message = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        board.failed("translate", error.code, f"{place}/{refused.offset}", message)
+        log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=message)
         return error.exit_status
     log.error("record.refused", partition=place, offset=refused.offset, code="defect", message=type(error).__name__)
     _log_defect(error, log)

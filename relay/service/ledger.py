@@ -39,7 +39,8 @@ class Ledger:
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
-        self.failed_deliveries = 0
+        # In a row: failures that waiting does not cure, and sinks that were replaced.
+        self.failed_deliveries = self.recoveries = 0
         self.counts = Counts()
 
     def own(self, positions: Mapping[Partition, Position]) -> None:
@@ -78,7 +79,7 @@ class Ledger:
                 for partition, offset in oldest.reached.items():
                     self.owned[partition].acknowledged = offset
             if not self.sink.is_transactional:
-                self.failed_deliveries = 0
+                self.failed_deliveries = self.recoveries = 0
                 self._safe_state = self.rounds[0].before if self.rounds else None
 
     def _tell(self, settled: Round) -> None:
@@ -108,7 +109,8 @@ class Ledger:
             return True
         if self.sink.is_transactional:
             await self.sink.commit(offsets)
-            self.failed_deliveries, self._safe_state = 0, None
+            self.failed_deliveries = self.recoveries = 0
+            self._safe_state = None
             self.promised |= offsets
         elif not await self._commit_offsets(offsets):
             return False

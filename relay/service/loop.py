@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TypeVar
 
-from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, WatermarksUnknowable
+from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, ServiceError, WatermarksUnknowable
 from relay.records import ConsumerRecord
 from relay.service.history import Schemas
 from relay.service.intake import YIELD_SECONDS, Intake, size_of
@@ -51,12 +51,13 @@ class Relay:
         board: Board,
         schemas: Schemas,
         *,
+        check_topics: Callable[[], Awaitable[object]],
         timing: Timing | None = None,
         silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self._make_source, self._make_sink = make_source, make_sink
         self._intake, self._translator = intake, intake.translator
-        self._log, self._board, self._schemas = log, board, schemas
+        self._log, self._board, self._schemas, self._check_topics = log, board, schemas, check_topics
         self._timing = timing or Timing()
         self._ledger = Ledger(make_source(), make_sink(), intake.translator, log, board)
         self.counts = self._ledger.counts
@@ -343,11 +344,22 @@ class Relay:
         self._opening = self._ledger.rewind() or self._opening
         # What was learnt out of turn since then is learnt again.
         self._schemas.rewound({partition: owned.next for partition, owned in self._ledger.owned.items()})
+        self._ledger.recoveries += 1
+        if self._ledger.recoveries > 1:
+            await self._unless_stopped(self._look_at_topics())
         attempts = 1
         await self._back_off(attempts)
         while not await self._replaced() and not self._stop.is_set():
             attempts += 1
             await self._back_off(attempts)
+
+    async def _look_at_topics(self) -> None:
+        """Tell if a topic is to blame, and make those of our own that are gone: the client itself only says that time is up."""
+        try:
+            await self._check_topics()
+        except ServiceError as error:
+            self._log.warning("topics.unusable", reason=str(error))
+            self._board.check("target", ok=False, detail=str(error))
 
     async def _replaced(self) -> bool:
         """Start a new sink."""

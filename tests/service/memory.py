@@ -10,6 +10,7 @@ from typing import Any
 from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
 from relay.config import Config
+from relay.errors import TopicUnusable
 from relay.model import Event
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -118,6 +119,8 @@ class Target:
         self.transactional = transactional
         self.refuse_commit: Callable[[], Exception | None] = lambda: None
         self.source: Any = None
+        self.checks = 0
+        self.problem: TopicUnusable | None = None
         self.refuse: Callable[[MemoryBatch], Undelivered | None] = lambda _: None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -127,6 +130,12 @@ class Target:
     def sink(self) -> MemorySink:
         self.sinks.append(MemorySink(self))
         return self.sinks[-1]
+
+    async def check(self) -> None:
+        """Look at the topics."""
+        self.checks += 1
+        if self.problem:
+            raise self.problem
 
     def values(self, partition: Partition) -> list[int]:
         """Source offsets in order of first appearance."""
@@ -263,7 +272,9 @@ class Bench:
         intake = Intake(self.copy, objects or Objects(log), log, self.board)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
         schemas = Schemas(PLAIN, self.copy, log, self.board)
-        self.relay = Relay(lambda: self.source, self.target.sink, intake, log, self.board, schemas, timing=timing)
+        self.relay = Relay(
+            lambda: self.source, self.target.sink, intake, log, self.board, schemas, check_topics=self.target.check, timing=timing
+        )
 
     async def run_to_the_end(self) -> None:
         """Run until everything is committed, then stop."""

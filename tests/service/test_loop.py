@@ -269,3 +269,13 @@ def test_events_that_may_come_for_every_record_come_seldom(list_log: Any) -> Non
         list_log.seldom("record.skipped", "decode.malformed", place=f"in/0/{offset}")
     list_log.seldom("record.skipped", "encode.too-large", place="in/0/100")
     assert [each["place"] for each in list_log.named("record.skipped")] == ["in/0/0", "in/0/100"]
+
+
+async def test_topics_are_looked_at_when_writing_fails_again(bench: Bench) -> None:
+    failures = [Undelivered("time is up", retriable=True)] * 3
+    bench.target.refuse = lambda _: failures.pop() if failures else None
+    bench.target.problem = TopicUnusable("topic out does not exist")
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert bench.target.checks == 2, "the first failure may be anything"
+    assert {each["reason"] for each in bench.log.named("topics.unusable")} == {"topic out does not exist"}
