@@ -66,6 +66,7 @@ class Relay:
         self._busy = asyncio.Lock()
         self._revoking = False
         self._is_abandoned = False
+        self._is_drained = False
         self._opening: Sequence[Partition] = ()
         self._next_commit = 0.0
         self._drain_until: float | None = None
@@ -96,9 +97,9 @@ class Relay:
                 await self._drain()
             raise
         finally:
-            await self._ledger.source.stop()
-            await self._ledger.sink.stop()
-            await self._schemas.stop()
+            # At once: where brokers are silent, each of them takes its full time.
+            source, sink = self._ledger.source, self._ledger.sink
+            await asyncio.gather(source.stop(), sink.stop() if self._is_drained else sink.abandon(), self._schemas.stop())
             self._board.entered("stopped")
 
     async def _start(self) -> None:
@@ -395,3 +396,4 @@ class Relay:
             raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
         if not committed:
             raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")
+        self._is_drained = True

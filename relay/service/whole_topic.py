@@ -35,7 +35,7 @@ class WholeTopic:
             fetch_max_wait_ms=100,
             **client_settings(security, "target.security"),
         )
-        self._is_started = self._is_ready = False
+        self._is_ready = False
         self._next = 0
 
     async def to_end(self, beat: Callable[[], object] = lambda: None) -> list[ConsumerRecord]:
@@ -69,14 +69,11 @@ class WholeTopic:
 
     async def stop(self) -> None:
         """Disconnect."""
-        if self._is_started:
-            await within(STOP_SECONDS, self._consumer.stop())
+        await within(STOP_SECONDS, self._consumer.stop())
 
     async def _start(self) -> None:
         if self._is_ready:
             return
-        # Set first: a start that is given up half-way has to be stopped, too.
-        self._is_started = True
         try:
             await started(REQUEST_SECONDS, self._consumer)
         except (KafkaError, TimeoutError) as error:
