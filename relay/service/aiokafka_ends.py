@@ -60,6 +60,19 @@ async def started(seconds: float, client: Any) -> None:  # noqa: ANN401 - any of
     task.result()
 
 
+async def stopped(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is not typed
+    """Stop a consumer, started or not. With silent brokers its own stop never gets to its tasks: then it is taken apart."""
+    if await within(STOP_SECONDS, consumer.stop()):
+        return
+    for name in ("_coordination_task", "_heartbeat_task", "_commit_refresh_task"):
+        task = getattr(consumer._coordinator, name, None)  # noqa: SLF001
+        if task is not None:
+            task.cancel()
+    for part in (consumer._fetcher, consumer._client):  # noqa: SLF001
+        if part is not None:
+            await within(GRACE_SECONDS, part.close())
+
+
 def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:
     """Make the error of a first connection that failed."""
     return BrokerUnavailable(f"no broker answers at {servers}: {text_of(error)}; check the addresses and that the brokers are up")

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 
 from relay.config import Config
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of
 from relay.service.clients import client_settings
 from relay.service.objects import Translates
 from relay.service.transport import Partition, PollFailed
@@ -77,7 +77,7 @@ class DdlFollower:
     async def stop(self) -> None:
         """Disconnect."""
         if self._consumer is not None:
-            await within(STOP_SECONDS, self._consumer.stop())
+            await stopped(self._consumer)
 
     async def _start(self) -> None:
         # A client whose start has failed cannot be started again.

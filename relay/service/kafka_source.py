@@ -27,7 +27,7 @@ from aiokafka.errors import (
 from relay.config import Config, Start
 from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
 from relay.service.clients import Settings, client_settings
 from relay.service.logs import Log
 from relay.service.positions import start_offsets
@@ -235,7 +235,7 @@ class KafkaSource:
 
     async def stop(self) -> None:
         """Leave the group."""
-        await within(STOP_SECONDS, self._consumer.stop())
+        await stopped(self._consumer)
 
     def _poll_error(self, error: Exception) -> Exception:
         """Translate what a poll raised: into an error that stops the relay, or into one after which it rewinds."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TypeVar
@@ -65,8 +66,7 @@ class Relay:
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
         self._revoking = False
-        self._is_abandoned = False
-        self._is_drained = False
+        self._is_abandoned = self._is_drained = False
         self._opening: Sequence[Partition] = ()
         self._next_commit = 0.0
         self._drain_until: float | None = None
@@ -172,6 +172,9 @@ class Relay:
             async with self._busy:
                 await self._recover(Undelivered("the partitions were taken away with batches on their way", retriable=True))
         await self._open()
+        if self._opening or self._stop.is_set():
+            await self._back_off(1)
+            return
         generation = self._ledger.generation
         polled = await self._poll()
         async with self._busy:
@@ -348,11 +351,10 @@ class Relay:
         self._ledger.recoveries += 1
         if self._ledger.recoveries > 1:
             await self._unless_stopped(self._look_at_topics())
-        attempts = 1
-        await self._back_off(attempts)
-        while not await self._replaced() and not self._stop.is_set():
-            attempts += 1
+        for attempts in itertools.count(1):
             await self._back_off(attempts)
+            if await self._replaced() or self._stop.is_set():
+                return
 
     async def _look_at_topics(self) -> None:
         """Tell if a topic is to blame, and make those of our own that are gone: the client itself only says that time is up."""

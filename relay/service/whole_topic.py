@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from relay.config import Security
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.records import ConsumerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, relay_records, started, text_of, unreachable, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
 from relay.service.clients import client_settings
 
 #: How long reading to the end may take. What an open transaction hides is behind the end that the brokers tell.
@@ -69,7 +69,7 @@ class WholeTopic:
 
     async def stop(self) -> None:
         """Disconnect."""
-        await within(STOP_SECONDS, self._consumer.stop())
+        await stopped(self._consumer)
 
     async def _start(self) -> None:
         if self._is_ready:

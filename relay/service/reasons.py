@@ -1,0 +1,19 @@
+"""Why a relay cannot start: aiokafka calls a wrong password, a certificate that is not trusted and a closed port alike."""
+
+from __future__ import annotations
+
+from relay.config import Config
+from relay.errors import BrokerUnavailable
+from relay.service.clients import ClusterSettings
+from relay.service.probe import diagnosis
+from relay.service.reach import Access
+
+
+async def with_reasons(error: BrokerUnavailable, config: Config, settings: ClusterSettings) -> BrokerUnavailable:
+    """Make the same error with what is wrong with each address of both clusters, or give it as it is if all can be used by now."""
+    wrong = [await diagnosis(config.source.bootstrap_servers, Access(config.source.security, settings.source, "source.security"))]
+    if config.target.bootstrap_servers:
+        access = Access(config.target.security, settings.target, "target.security")
+        wrong.append(await diagnosis(config.target.bootstrap_servers, access))
+    found = ". ".join(filter(None, dict.fromkeys(wrong)))
+    return BrokerUnavailable(found) if found else error
