@@ -127,18 +127,20 @@ async def _assembled(config: Config, topics: Topics, log: Log, board: Board, tra
         ahead=schemas.ahead,
     )
     source, sink = (ShardSource, TransactionalSink) if is_exact else (KafkaSource, KafkaSink)
-    yield Relay(
-        lambda: source(config, progress.read if progress else None, log),
-        lambda: sink(config, topics.limits),
-        intake,
-        log,
-        board,
-        schemas,
-        check_topics=lambda: check_topics(config),
-        timing=_timing(config),
-    )
-    if progress:
-        await progress.stop()
+    try:
+        yield Relay(
+            lambda: source(config, progress.read if progress else None, log),
+            lambda: sink(config, topics.limits),
+            intake,
+            log,
+            board,
+            schemas,
+            check_topics=lambda: check_topics(config),
+            timing=_timing(config),
+        )
+    finally:
+        if progress:
+            await progress.stop()
 
 
 def _timing(config: Config) -> Timing:

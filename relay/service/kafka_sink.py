@@ -7,7 +7,6 @@ outlive them. So the loop awaits every acknowledgement, every wait has a deadlin
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -264,7 +263,7 @@ class TransactionalSink(KafkaSink):
             pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
             await self._producer.send_offsets_to_transaction(pairs, self._group)
             return
-        for record in progress_records(self._progress_topic, self._group, offsets, int(time.time() * 1000)):
+        for record in progress_records(self._progress_topic, self._group, offsets):
             batch = self.batch()
             batch.append(record)
             await self.delivered([await self.send(Partition(record.topic, record.partition), batch)])

@@ -74,10 +74,11 @@ class ClientLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one of the client's records as an event."""
         kind = f"{record.name} {record.msg}"
-        if record.created - self._written.get(kind, 0.0) < REPEAT_SECONDS:
+        now = time.monotonic()
+        if now - self._written.get(kind, -REPEAT_SECONDS) < REPEAT_SECONDS:
             self._left_out[kind] += 1
             return
-        self._written[kind] = record.created
+        self._written[kind] = now
         write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
         write("kafka.client", logger=record.name, message=_message(record), repeated=self._left_out.pop(kind, 0))
 

@@ -26,6 +26,7 @@ from relay.service.history import Schemas
 from relay.service.intake import YIELD_SECONDS, Intake, size_of
 from relay.service.ledger import Ledger
 from relay.service.logs import Log
+from relay.service.silence import Silence
 from relay.service.state import Round, Timing
 from relay.service.status import Board
 from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
@@ -71,9 +72,7 @@ class Relay:
         self._next_commit = 0.0
         self._drain_until: float | None = None
         self._failed_polls = 0
-        self._silent_seconds = silent_seconds
-        self._heard_at = time.monotonic()
-        self._silences = 0
+        self._silence = Silence(silent_seconds)
 
     def request_stop(self) -> None:
         """Finish what is under way, commit and end."""
@@ -271,19 +270,14 @@ class Relay:
 
     async def _listen(self, *, heard: bool) -> None:
         """Replace a source that stays silent although there are records: aiokafka may go deaf when brokers come and go."""
-        now = time.monotonic()
-        if heard or not self._ledger.owned or self._opening:
-            self._heard_at, self._silences = now, 0
+        if not self._silence.is_long(heard=heard or not self._ledger.owned or bool(self._opening)):
             return
-        if now - self._heard_at < self._silent_seconds:
+        records_wait = await self._unless_stopped(self._ledger.source.waiting())
+        if self._stop.is_set():
             return
-        self._heard_at = now
-        is_deaf = await self._unless_stopped(self._ledger.source.waiting())
-        self._board.check("source", ok=is_deaf is not None, detail="" if is_deaf is not None else "no broker answers")
-        self._silences = self._silences + 1 if is_deaf else 0
-        if self._silences < 2:
+        self._board.check("source", ok=records_wait is not None, detail="no broker answers" if records_wait is None else "")
+        if not self._silence.is_deaf(records_wait=bool(records_wait)):
             return
-        self._silences = 0
         self._log.warning("source.silent", message="records wait, and none came: the consumer is replaced")
         async with self._busy:
             try:

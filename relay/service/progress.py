@@ -17,11 +17,11 @@ from relay.service.transport import Partition
 from relay.service.whole_topic import WholeTopic
 
 
-def progress_records(topic: str, group: str, offsets: Mapping[Partition, int], now_ms: int) -> Iterator[ProducerRecord]:
-    """The records that note these offsets."""
+def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
+    """The records that note these offsets. Their time is 0: brokers refuse that of a clock that runs ahead, and nobody reads it."""
     for partition, offset in offsets.items():
         key = f"{group}/{partition.topic}/{partition.partition}".encode()
-        yield ProducerRecord(topic, 0, now_ms, key, orjson.dumps({"offset": offset}))
+        yield ProducerRecord(topic, 0, 0, key, orjson.dumps({"offset": offset}))
 
 
 def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition, int]:

@@ -114,14 +114,14 @@ def test_no_golden_line_is_left_over() -> None:
 def test_progress_records_are_the_golden_ones() -> None:
     offsets = {Partition("orders", 0): 0, Partition("or.ders_-", 12): 2**63 - 1}
     lines = GOLDEN_PROGRESS.read_bytes().splitlines(keepends=True)
-    written = list(progress_records("progress", "a/group", offsets, 1_700_000_000_123))
+    written = list(progress_records("progress", "a/group", offsets))
     assert [format_record(record, offset) for offset, record in enumerate(written)] == lines
     assert progress_in(map(parse_record, lines), "a/group") == offsets
 
 
 def test_progress_is_each_groups_own_and_the_newest_counts() -> None:
     groups = {"a": 5, "a/b": 7, "b/a": 9}
-    written = [next(progress_records("p", group, {Partition("t", 0): at}, 0)) for group, at in [*groups.items(), ("a", 6)]]
+    written = [next(progress_records("p", group, {Partition("t", 0): at})) for group, at in [*groups.items(), ("a", 6)]]
     read = [as_read(record) for record in written]
     assert [progress_in(read, group) for group in ("a", "a/b", "b/a", "c")] == [
         {Partition("t", 0): 6},
