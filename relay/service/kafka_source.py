@@ -29,6 +29,7 @@ from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
 from relay.service.clients import Settings, client_settings
+from relay.service.committed import committed_offsets
 from relay.service.logs import Log
 from relay.service.positions import start_offsets
 from relay.service.transport import Owner, OwnershipLost, Partition, PollFailed, Position
@@ -137,8 +138,7 @@ class KafkaSource:
                 told = await self._progress()
                 committed = {partition: told[partition] for partition in pairs if partition in told}
             else:
-                asked = {partition: await self._consumer.committed(pair) for partition, pair in pairs.items()}
-                committed = {partition: offset for partition, offset in asked.items() if offset is not None}
+                committed = await committed_offsets(self._consumer, self._config.group_id, pairs)
             stale = [partition for partition in pairs if committed.get(partition, 0) < at_least.get(partition, 0)]
             if not stale:
                 return committed
@@ -179,8 +179,8 @@ class KafkaSource:
         Or the others have started at the same time and were quicker by more than their first poll, each with one partition of the
         topic at most. This one then begins too early, at the oldest record; it misses nothing.
         """
-        lower = [TopicPartition(pair.topic, number) for number in range(pair.partition)]
-        return bool(lower) and all([await self._consumer.committed(each) is not None for each in lower])
+        lower = [Partition(pair.topic, number) for number in range(pair.partition)]
+        return bool(lower) and len(await committed_offsets(self._consumer, self._config.group_id, lower)) == len(lower)
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Give everything that has been fetched: without a limit of records, the next fetch runs while these are translated."""
