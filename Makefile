@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: setup demo test image-test check bench clean
+.PHONY: setup demo test image-test check bench chaos clean
 
 setup: $(VENV)/.ready  ## an environment with everything for development
 
@@ -20,8 +20,8 @@ $(VENV)/.ready: pyproject.toml uv.lock | $(UV)
 demo: setup  ## a real Kafka, real TiCDC messages, translated; ends by itself
 	$(RUN)/relay demo
 
-test: setup check  ## every test, real Kafka included
-	$(RUN)/pytest
+test: setup check  ## every test, real Kafka included; two at a time, because many of them wait
+	$(RUN)/pytest -n 2 --dist loadfile
 
 image-test: setup  ## the image really built and run, without Docker; says what is missing (root, buildah, debootstrap)
 	RELAY_IMAGE_TEST=$${RELAY_IMAGE_TEST:-try} $(RUN)/pytest tests/image
@@ -34,6 +34,10 @@ check: setup  ## lint, types, import contracts
 
 bench: setup  ## ratios against a floor measured in the same run
 	$(RUN)/python -m benchmarks
+
+SEEDS ?= 20
+chaos: setup  ## kills, outages, elections, rebalances and network cuts, verified; ONLY=relay-kill,network chooses, SEEDS=3 is short
+	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -15,6 +15,9 @@ import msgspec
 from relay.model import Event, Row, RowChange, SchemaChange, TableSchema, Watermark
 from relay.records import ConsumerRecord
 
+#: A target topic, its partitions, and the events for them.
+Group = tuple[str, Sequence[int], Sequence[Event]]
+
 
 class Router(msgspec.Struct, frozen=True):
     """`topic` may hold `{topic}` (the source's); `partitions` None keeps the source's partition.
@@ -26,9 +29,9 @@ class Router(msgspec.Struct, frozen=True):
     partitions: int | None = None
     ddl_everywhere: bool = False
 
-    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[tuple[str, Sequence[int], Sequence[Event]]]:
-        """The events in order, by where they go: the target topic, its partitions, and the events for them."""
-        topic = record.topic if self.topic == "{topic}" else self.topic.replace("{topic}", record.topic)
+    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[Group]:
+        """The events in order, by where they go."""
+        topic = self.topic_of(record)
         if self.partitions is None or not events:
             return ((topic, (record.partition,), events),)
         groups: list[tuple[str, Sequence[int], list[Event]]] = []
@@ -39,6 +42,10 @@ class Router(msgspec.Struct, frozen=True):
             else:
                 groups.append((topic, partitions, [event]))
         return groups
+
+    def topic_of(self, record: ConsumerRecord) -> str:
+        """The target topic."""
+        return self.topic.replace("{topic}", record.topic)
 
     def _partitions_of(self, event: Event, partitions: int) -> Sequence[int]:
         if isinstance(event, RowChange):

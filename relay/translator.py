@@ -20,7 +20,7 @@ from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TransactionMark, Watermark
 from relay.needs import Need
 from relay.records import ConsumerRecord, Header, ProducerRecord
-from relay.routing import Router, WatermarkGate
+from relay.routing import Group, Router, WatermarkGate
 
 #: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the output it became.
 SOURCE_HEADER = "relay.source"
@@ -94,6 +94,7 @@ class Translator:
         self._decoder = source_codec.decoder(decode_options)
         self._encoder = target_codec.encoder(encode_options)
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
+        self._keeps_topic = topic == "{topic}"
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
         self._selection = selection
@@ -122,10 +123,14 @@ class Translator:
         if self._selection is not None:
             events, left_out = self._selection.of(events)
         events, gate = self._encoder.prepare(events), self._gate
-        if gate is not None:
+        groups: Iterable[Group]
+        if gate is None:  # rows stay in their partitions: what `Router.group` says then, without the price of asking it
+            groups = ((record.topic if self._keeps_topic else self._router.topic_of(record), (record.partition,), events),)
+        else:
             events, gate = gate.after(events, record)
+            groups = self._router.group(events, record)
         out: list[ProducerRecord] = []
-        for topic, partitions, group in self._router.group(events, record):
+        for topic, partitions, group in groups:
             for payload in self._encoder.encode(group, record, lossy):
                 for partition in partitions:
                     mark = f"{record.topic}/{record.partition}/{record.offset}/{len(out)}".encode()
@@ -135,14 +140,7 @@ class Translator:
                     out.append(
                         ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)
                     )
-        if lossy:
-            self._count(lossy)
-        # Left out on request, so it is counted, and `strict` lets it pass.
-        for what in left_out:
-            self._lossy[what] += 1
-        counts = self._events
-        for event in events:
-            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
+        self._count(events, lossy, left_out)
         self.catalog, self._gate = catalog, gate
         return out
 
@@ -208,13 +206,19 @@ class Translator:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
 
-    def _count(self, lossy: list[Lossy]) -> None:
+    def _count(self, events: list[Event], lossy: list[Lossy], left_out: Sequence[Lossy]) -> None:
+        """Count what was translated and lost. What was `left_out` on request is counted, and `strict` lets it pass."""
         if self._strict and not NOTES.issuperset(lossy):
             what = ", ".join(sorted(set(lossy) - NOTES))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.target.name, "", reason)
         for what in lossy:
             self._lossy[what] += 1
+        for what in left_out:
+            self._lossy[what] += 1
+        counts = self._events
+        for event in events:
+            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
 
 
 def _commit_ts(event: Event) -> int:

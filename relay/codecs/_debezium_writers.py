@@ -197,8 +197,9 @@ def _datetime(unit: int, closely: Write) -> Write:
             since = _from_iso(text) - _EPOCH
         except ValueError:
             return closely(text)
-        if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and since.days >= _DAYS_OF_YEAR_100:
-            return since.days * in_day + since.seconds * in_second + since.microseconds // unit
+        days = since.days
+        if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and days >= _DAYS_OF_YEAR_100:
+            return days * in_day + since.seconds * in_second + since.microseconds // unit
         return closely(text)
 
     return write

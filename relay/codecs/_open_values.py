@@ -117,6 +117,12 @@ def wire_type(column_type: ColumnType) -> type:
     return _WIRE_TYPES.get(column_code(column_type), str)
 
 
+def is_base64(column_type: ColumnType) -> bool:
+    """Whether the column's text is base64, which the JSON parser decodes: TEXT and BLOB, and what travels as they do."""
+    base = column_type.base
+    return base not in _STRINGLIKE and (base in CHARS or base in BINARIES)
+
+
 _WIRE_TYPES: Final[dict[int, type]] = {
     **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), int),
     **dict.fromkeys((4, 5), float),
@@ -126,7 +132,7 @@ _WIRE_TYPES: Final[dict[int, type]] = {
 
 def is_wide(column_type: ColumnType) -> bool:
     """Whether the type's numbers may be above 2^63."""
-    return column_type.base in _WIDE
+    return column_type.base in _WIDE and (column_type.unsigned or column_type.base != "bigint")
 
 
 def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool = False) -> Read | None:
@@ -139,13 +145,11 @@ def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool
         return read_new_date
     if base in _STRINGLIKE:
         return _read_legacy_text if is_legacy else _STRINGLIKE[base]
-    if base in CHARS:
-        return read_base64_text
-    if base in BINARIES:
-        return read_base64
+    if is_base64(column_type):
+        return read_text if base in CHARS else read_blob
     if base == "timestamp":
         return temporal.read_datetime if zone is UTC else functools.partial(temporal.read_timestamp, zone)
-    return _read_number if base in _WIDE else _READS.get(base)
+    return _read_number if is_wide(column_type) else _READS.get(base)
 
 
 def _read_number(value: int) -> int:
@@ -175,18 +179,27 @@ def read_vector(text: str) -> str:
 _VECTOR: Final = re.compile(r"\[(?:[-+.0-9eE]+(?:, ?[-+.0-9eE]+)*)?\]", re.ASCII).fullmatch
 
 
-def read_base64_text(text: str) -> str:
-    """The text whose UTF-8 bytes are base64. Raises ValueError."""
+def read_text(value: bytes | str) -> str:
+    """The text of a TEXT column; what is no base64 has stayed text. Raises ValueError."""
+    if isinstance(value, str):
+        raise ValueError("not base64")  # noqa: TRY004 - of the wire's text, not of a caller's
     try:
-        return read_base64(text).decode()
+        return value.decode()
     except UnicodeDecodeError:
         raise ValueError("bytes that are no UTF-8 text") from None
+
+
+def read_blob(value: bytes | str) -> bytes:
+    """The bytes of a BLOB column; what is no base64 has stayed text. Raises ValueError."""
+    if isinstance(value, str):
+        raise ValueError("not base64")  # noqa: TRY004 - of the wire's text, not of a caller's
+    return value
 
 
 def _read_legacy_text(text: str) -> str:
     """Base64 if it is that, else the text: hand-made messages have neither flags nor base64."""
     try:
-        return read_base64_text(text) if len(text) % 4 == 0 else text
+        return read_text(read_base64(text)) if len(text) % 4 == 0 else text
     except ValueError:
         return text
 
@@ -211,12 +224,14 @@ def read_quoted(text: str) -> bytes:
     if data.endswith(b"\\", 0, end):  # which the first of them may only look like
         end = len(data)
     body = data[:end]
-    if b"\\" in body or b'"' in body or b"\n" in body:
+    if _BACKSLASH in body or _QUOTE in body or _NEWLINE in body:
         body = _QUOTED.sub(_unquoted, body)
     return body + bytes((len(data) - end) // len(_ZERO))
 
 
 _ZERO: Final = rb"\x00"
+# Numbers: Python tries bytes that it searches for in bytes as a number first, at the price of an exception.
+_BACKSLASH, _QUOTE, _NEWLINE = b'\\"\n'
 
 
 def _unquoted(match: re.Match[bytes]) -> bytes:

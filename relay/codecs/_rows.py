@@ -8,13 +8,15 @@ values. Both are caches that could be emptied at any time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
+from relay.codecs._row_functions import Null, RowWriter, Steps
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, Cell, Column, Generated, Images, Op, Row, RowChange, Rows, SchemaChange, TableId, TableSchema, Value
 
@@ -32,6 +34,8 @@ AnyTable = TypeVar("AnyTable", bound="Table[Any]")
 #: Bounds on what caches may hold, for sources that create tables without end: table versions of an encoder, tables of a decoder.
 _CACHED_VERSIONS: Final = 4096
 _CACHED_TABLES: Final = 10_000
+#: A commit ts that no row has.
+_NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at for every row.
 _DELETE: Final = Op.DELETE
 
@@ -50,18 +54,17 @@ class Table(Generic[Kept]):
     def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
         self.id = id
         self.kept: list[Kept] = []
-        #: The definition after all DDL of the table, as of the catalogue that `is_newest` was asked about last.
+        #: The definition after all DDL of the table, and that DDL's last commit ts, as `catalog` has them.
         self.newest: TableSchema | None = None
-        self._catalog: Catalog | None = None
-        self._newest_commit_ts: int | None = None
+        self.newest_commit_ts: float = _NEVER
+        self.catalog: Catalog | None = None
 
     def is_newest(self, catalog: Catalog, commit_ts: int | None) -> bool:
         """Whether a row of this commit ts comes after all DDL of its table, as most do: then `newest` is its definition."""
-        if catalog is not self._catalog:
-            self._catalog = catalog
-            self._newest_commit_ts, self.newest = catalog.newest(self.id)
-        newest = self._newest_commit_ts
-        return newest is not None and commit_ts is not None and commit_ts > newest
+        if catalog is not self.catalog:
+            commit_ts_of_ddl, self.newest = catalog.newest(self.id)
+            self.catalog, self.newest_commit_ts = catalog, _NEVER if commit_ts_of_ddl is None else commit_ts_of_ddl
+        return commit_ts is not None and commit_ts > self.newest_commit_ts
 
     def keep(self, made: Kept, most: int) -> None:
         """Keep what was compiled, and of the older ones so many that there are at most `most`."""
@@ -179,63 +182,30 @@ class WireImages(KeptImages, frozen=True, eq=False, gc=False):
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
 
-class RowWriter:
-    """Turns cells in table order into `{column: target value}`. Compiled once per table version.
-
-    `values(cells)` gives the row in the target's spelling and raises what the conversions raise.
-    """
-
-    def __init__(self, names: Sequence[str], steps: Sequence[Convert | None]) -> None:
-        self.values = _row_function(tuple(names), tuple(steps))
-
-
-#: Columns of a row that are written by straight-line code; Python's compiler takes its time with more.
-_MOST_COLUMNS: Final = 1000
-
-
-def _row_function(names: tuple[str, ...], steps: tuple[Convert | None, ...]) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """The function that writes a row of these columns.
-
-    As straight-line code, `return {'id': c0, 'at': None if c1 is None else s1(c1)}`: a loop over the columns costs five times as
-    much. Names enter it as literals only.
-    """
-    if not 0 < len(names) <= _MOST_COLUMNS:
-        return lambda cells: {
-            name: cell if step is None or cell is None else step(cell) for name, cell, step in zip(names, cells, steps, strict=True)
-        }
-    items = [
-        f"{name!r}: c{at}" if step is None else f"{name!r}: None if c{at} is None else s{at}(c{at})"
-        for at, (name, step) in enumerate(zip(names, steps, strict=True))
-    ]
-    cells = ", ".join(f"c{at}" for at in range(len(names)))
-    source = f"def values(cells):\n    {cells}, = cells\n    return {{{', '.join(items)}}}"
-    scope: dict[str, Any] = {f"s{at}": step for at, step in enumerate(steps) if step is not None}
-    exec(source, scope)  # noqa: S102 - made of numbers and string literals
-    return cast("Callable[[Sequence[Any]], dict[str, Any]]", scope["values"])
-
-
-def wire_writer(reader: RowReader, writes: Sequence[Write | None], shortcuts: Mapping[tuple[Read, Write], Convert]) -> RowWriter:
+def wire_writer(
+    reader: RowReader,
+    writes: Sequence[Write | None],
+    shortcuts: Mapping[tuple[Read, Write], Convert],
+    nulls: Sequence[Null | None] | None = None,
+    *,
+    as_struct: bool = False,
+) -> RowWriter:
     """The writer that turns a reader's wire values into the target's in one step a column."""
-    steps = [_composed(read, write, shortcuts) for read, write in zip(reader.reads, writes, strict=True)]
-    return RowWriter([reader.schema.columns[at].name for at in reader.places], steps)
+    steps = [_steps(read, write, shortcuts) for read, write in zip(reader.reads, writes, strict=True)]
+    return RowWriter([reader.schema.columns[at].name for at in reader.places], steps, nulls, as_struct=as_struct)
 
 
-def _composed(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Convert | None:
+def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
     if read is None or write is None:
-        return read or write
-    return shortcuts.get((read, write)) or (lambda value: write(read(value)))
+        only = read or write
+        return () if only is None else (only,)
+    both = shortcuts.get((read, write))
+    return (read, write) if both is None else (both,)
 
 
-class Written(msgspec.Struct, Generic[Plan], gc=False):
-    """A change in the target's spelling, columns in table order. ABSENT columns are left out; no image is None.
-
-    `losses`: what is lost of every row like this one.
-    """
-
-    plan: Plan
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    losses: tuple[Lossy, ...]
+#: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there is none), and what is
+#: lost of every row like this one. ABSENT columns are left out. Whole rows are structs if the encoder wants that.
+Written = tuple[Plan, Any, Any, tuple[Lossy, ...]]
 
 
 class Says(NamedTuple):
@@ -257,19 +227,25 @@ class RowWriters(Generic[Plan]):
     `write_of` gives how a column's canonical value is written (None: as it is), `plan_of` what else the encoder needs of a table.
     `losses_of` gives what every row of a table loses, given the plan and what the source says.
     `shortcuts` maps pairs of a source's read and this target's write to one function that does both.
+    `null_of` gives what NULL becomes in a column where it does not stay NULL.
+    `as_structs`: rows with every column of their table are structs (`row_struct`). `writes_before`: updates have a before-image.
     Virtual generated columns are left out: no TiCDC wire has them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what makes a target
         self,
         protocol: str,
         write_of: Callable[[Column], Write | None],
         plan_of: Callable[[TableSchema], Plan],
         losses_of: Callable[[Plan, Says], tuple[Lossy, ...]],
         shortcuts: Mapping[tuple[Read, Write], Convert] | None = None,
+        *,
+        null_of: Callable[[Column], Null | None] = lambda _: None,
+        as_structs: bool = False,
+        writes_before: bool = True,
     ) -> None:
         self._protocol, self._write_of, self._plan_of, self._losses_of = protocol, write_of, plan_of, losses_of
-        self._shortcuts = shortcuts or {}
+        self._shortcuts, self._null_of, self._as_structs, self._writes_before = shortcuts or {}, null_of, as_structs, writes_before
         self._plans: dict[TableSchema, Plan] = {}
         self._writers: dict[tuple[TableSchema, tuple[int, ...] | None], tuple[RowWriter, tuple[int, ...]]] = {}
 
@@ -281,14 +257,29 @@ class RowWriters(Generic[Plan]):
             if found is None:
                 found = images.reader.plans[self] = self._plan_for(images.reader)
             if found is not _INDIRECT:
-                plan, writer, losses = found
-                return self._from_wire(plan, writer, losses, images)
+                plan, values, losses = found
+                old, new = images.old, images.new
+                if not self._writes_before and new is not None:
+                    old = None
+                try:
+                    return plan, None if old is None else values(old), None if new is None else values(new), losses
+                except _UNFIT as error:
+                    raise self._unfit(images) from error
+        return self._write_canonical(change)
+
+    def _unfit(self, images: WireImages) -> NotRepresentable:
+        _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
+        return NotRepresentable(self._protocol, "", "a value that the target's spelling cannot hold")
+
+    def _write_canonical(self, change: RowChange) -> Written[Plan]:
         before, after = change.before, change.after
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+        if not self._writes_before and after is not None:
+            before = None
         plan = self.plan(change.schema)
-        losses = self._losses_of(plan, _says(images))
-        return Written(plan, self._row(change.schema, before), self._row(change.schema, after), losses)
+        losses = self._losses_of(plan, _says(change.images))
+        return plan, self._row(change.schema, before), self._row(change.schema, after), losses
 
     def plan(self, schema: TableSchema) -> Plan:
         """What `plan_of` gives for a table version, compiled once."""
@@ -299,22 +290,14 @@ class RowWriters(Generic[Plan]):
             found = self._plans[schema] = self._plan_of(schema)
         return found
 
-    def _from_wire(self, plan: Plan, writer: RowWriter, losses: tuple[Lossy, ...], images: WireImages) -> Written[Plan]:
-        old, new, values = images.old, images.new, writer.values
-        try:
-            return Written(plan, None if old is None else values(old), None if new is None else values(new), losses)
-        except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
-            _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
-            raise NotRepresentable(self._protocol, "", "a value that the target's spelling cannot hold") from error
-
-    def _row(self, schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
+    def _row(self, schema: TableSchema, row: Row | None) -> Any:  # noqa: ANN401 - a class made at run time
         if row is None:
             return None
         places = None if ABSENT not in row else tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
         writer, places = self._writer(schema, places)
         try:
             return writer.values([row[at] for at in places])
-        except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
+        except _UNFIT as error:
             raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
 
     def _writer(self, schema: TableSchema, places: tuple[int, ...] | None) -> tuple[RowWriter, tuple[int, ...]]:
@@ -327,19 +310,29 @@ class RowWriters(Generic[Plan]):
             every = range(len(schema.columns)) if places is None else places
             shown = tuple(at for at in every if schema.columns[at].generated is not Generated.VIRTUAL)
             columns = [schema.columns[at] for at in shown]
-            made = RowWriter([column.name for column in columns], [self._write_of(column) for column in columns])
+            writes = [self._write_of(column) for column in columns]
+            steps: list[Steps] = [() if write is None else (write,) for write in writes]
+            nulls = [self._null_of(column) for column in columns]
+            made = RowWriter([column.name for column in columns], steps, nulls, as_struct=self._is_struct(schema, shown))
             found = self._writers[key] = made, shown
         return found
 
-    def _plan_for(self, reader: RowReader) -> tuple[Plan, RowWriter, tuple[Lossy, ...]] | object:
-        """The plan and writer for a reader's cells, if they are all shown."""
+    def _is_struct(self, schema: TableSchema, places: tuple[int, ...]) -> bool:
+        """Whether rows with the columns at these places, which are shown, are structs."""
+        return self._as_structs and len(places) == sum(column.generated is not Generated.VIRTUAL for column in schema.columns)
+
+    def _plan_for(self, reader: RowReader) -> tuple[Plan, Callable[[Sequence[Any]], Any], tuple[Lossy, ...]] | object:
+        """The plan and the writing of a reader's cells, if they are all shown."""
         columns = [reader.schema.columns[at] for at in reader.places]
         if any(column.generated is Generated.VIRTUAL for column in columns):
             return _INDIRECT
-        writes = [self._write_of(column) for column in columns]
-        plan = self.plan(reader.schema)
-        return plan, wire_writer(reader, writes, self._shortcuts), self._losses_of(plan, Says(reader.says_types, False))
+        writes, nulls = [self._write_of(column) for column in columns], [self._null_of(column) for column in columns]
+        plan, is_struct = self.plan(reader.schema), self._is_struct(reader.schema, reader.places)
+        writer = wire_writer(reader, writes, self._shortcuts, nulls, as_struct=is_struct)
+        return plan, writer.values, self._losses_of(plan, Says(reader.says_types, False))
 
 
 #: Marks a reader whose rows must be written from their canonical values.
 _INDIRECT: Final = object()
+#: What conversions raise for values that are not of their type.
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -46,7 +46,6 @@ _BRACE: Final = ord("{")
 _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
-_NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
 
 # ---------------------------------------------------------------- options
 
@@ -213,6 +212,7 @@ class Encoder:
         self._options = options
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._drops_before, self._has_start_ts = not options.output_old_value, options.debezium_include_start_ts
         self._values = ValueWriter()
         settings = Settings(
             cluster=options.cluster_id,
@@ -224,7 +224,14 @@ class Encoder:
         self._count_lost = source_losses(carries(options), options.cluster_id)
         self._loses_types = not carries(options).column_types
         self._rows: RowWriters[RowPlan] = RowWriters(
-            NAME, self._values.of, self._messages.plan, self._losses, self._values.shortcuts
+            NAME,
+            self._values.of,
+            self._messages.plan,
+            self._losses,
+            self._values.shortcuts,
+            null_of=self._messages.null_of,
+            as_structs=True,
+            writes_before=options.output_old_value,
         )
         self._views = Views()
 
@@ -260,18 +267,13 @@ class Encoder:
         source, op, lost = change.source, change.op, self._values.lost
         if lost:
             lost.clear()
-        written = self._rows.write(change)
-        plan = written.plan
-        if op is _UPDATE and not self._options.output_old_value and written.before is not None:
-            written.before = None
+        plan, before, after, losses = self._rows.write(change)
+        if self._drops_before and op is _UPDATE and change.before is not None:
             lossy.append(Lossy.BEFORE_IMAGE)
-        lossy += written.losses
-        if plan.null_defaults:
-            _replace_nulls(plan, (written.before, written.after), lossy)
+        lossy += losses
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
-        start_ts = source.start_ts if self._options.debezium_include_start_ts else None
         times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)
-        payload = self._messages.row(op, written, times, start_ts)
+        payload = self._messages.row(op, plan, (before, after), times, source.start_ts if self._has_start_ts else None)
         if lost:
             lossy += lost
         self._count_lost(source, lossy)
@@ -288,16 +290,6 @@ class Encoder:
             self._messages.ddl(change, table, sql, table_changes(change, table, sql, self._views), commit_ts)
             for table, sql in per_table_statements(change)
         ]
-
-
-def _replace_nulls(plan: RowPlan, rows: tuple[dict[str, Any] | None, ...], lossy: list[Lossy]) -> None:
-    """Put the column's default in the place of NULL; every one is counted."""
-    for row in rows:
-        if row is not None:
-            for name, default in plan.null_defaults:
-                if row.get(name, default) is None:
-                    row[name] = default
-                    lossy.append(_NULL_REPLACED)
 
 
 CODEC: Final = Codec(

@@ -141,8 +141,8 @@ class Decoder:
             return [], catalog
         events: list[Event] = []
         emitted_at_ns = record.timestamp_ms * _NANOSECONDS
-        for segments in unframe(record.key, record.value):
-            key, value = _key(segments[0]), segments[1]
+        for head, body in unframe(record.key, record.value):
+            key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key, record)
             ts = key.ts
@@ -159,19 +159,21 @@ class Decoder:
                 self._rows.forget(change)
                 events.append(change)
             elif value != b"{}":
-                op, schema, images = self._row(key, value, source, record, catalog, lossy)
+                if not key.scm or not key.tbl:
+                    raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
+                read = self._handle_key_row if key.ohk else self._rows.read
+                op, schema, images = read((key.scm, key.tbl), value, source, record, catalog, lossy)
                 events.append(RowChange(op, schema, images, source, emitted_at_ns))
             else:
                 lossy.append(Lossy.EMPTY_ROW)
         return events, catalog
 
-    def _row(self, key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> Found:
-        if not key.scm or not key.tbl:
-            raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
-        if not key.ohk:
-            return self._rows.read((key.scm, key.tbl), value, source, record, catalog, lossy)
+    def _handle_key_row(
+        self, name: tuple[str, str], value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> Found:
+        """A row with the handle key's columns alone."""
         counted = len(lossy)
-        found = self._rows.read((key.scm, key.tbl), value, source, record, catalog, lossy)
+        found = self._rows.read(name, value, source, record, catalog, lossy)
         if Lossy.COLUMNS_ABSENT not in lossy[counted:]:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return found
@@ -322,9 +324,9 @@ class Encoder:
 
     def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:
         """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
-        options, written = self._options, self._rows.write(change)
-        plan, before, after = written.plan, written.before, written.after
-        lossy += written.losses
+        options = self._options
+        plan, before, after, losses = self._rows.write(change)
+        lossy += losses
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         if change.op is _DELETE:

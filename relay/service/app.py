@@ -45,8 +45,14 @@ async def _run_until_signal(config: Config, log: Log, translator: Translates | N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     board = Board(About.of(config))
-    with Watchdog(board, config.delivery.stall_timeout_seconds, log):
-        return await run_until(stop, config, log, translator, board)
+    try:
+        with Watchdog(board, config.delivery.stall_timeout_seconds, log):
+            return await run_until(stop, config, log, translator, board)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # One more signal while the interpreter ends must not change the exit status.
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 async def run_until(

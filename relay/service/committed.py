@@ -1,7 +1,7 @@
 """Committed offsets, asked for by a request of our own.
 
-aiokafka 0.14 looks at the errors of partitions alone. A coordinator that has moved, or is still loading, answers with one error for the
-whole request and no partitions, and the client takes that for "no offset is committed": relay would begin at `start`.
+aiokafka 0.14 looks at the errors of partitions alone. A coordinator that has moved, or is still loading, answers with one error for
+the whole request and no partitions, and the client takes that for "no offset is committed": relay would begin at `start`.
 """
 
 from __future__ import annotations

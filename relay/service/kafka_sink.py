@@ -30,6 +30,8 @@ OVERHEAD_BYTES = 1024
 WORN_AFTER_RECORDS = 2**30
 # The broker's default for `transaction.max.timeout.ms`.
 LONGEST_TRANSACTION_MS = 900_000
+# What the client raises in a transaction; the last two when its sender has died unnoticed.
+_CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
 
 
 class KafkaBatch:
@@ -225,7 +227,7 @@ class TransactionalSink(KafkaSink):
             async with asyncio.timeout(self._deadline):
                 await self._add_offsets(offsets)
                 await self._producer.commit_transaction()
-        except (KafkaError, IllegalOperation, TimeoutError) as error:
+        except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise _undelivered(None, error, f"transaction of {self._id}: ") from error
         self._is_open = False
 
@@ -254,7 +256,7 @@ class TransactionalSink(KafkaSink):
         try:
             async with asyncio.timeout(self._deadline):
                 await self._producer.begin_transaction()
-        except (KafkaError, IllegalOperation, TimeoutError) as error:
+        except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise _undelivered(None, error, f"transaction of {self._id}: ") from error
         self._is_open = True
 

@@ -109,9 +109,10 @@ class KafkaSource:
         pairs = {partition: TopicPartition(*partition) for partition in partitions}
         try:
             async with asyncio.timeout(REQUEST_SECONDS + STALE_SECONDS):
+                # The end comes last: what was committed a moment ago must not lie behind it.
+                committed = await self._committed(pairs, at_least)
                 first = await self._consumer.beginning_offsets(list(pairs.values()))
                 end = await self._consumer.end_offsets(list(pairs.values()))
-                committed = await self._committed(pairs, at_least)
                 fresh = [pair for partition, pair in pairs.items() if partition not in committed]
                 begin = await self._beginnings(fresh, first, committed)
             found = {}

@@ -127,6 +127,13 @@ def test_an_update_without_old_value() -> None:
     assert lossy == [Lossy.BEFORE_IMAGE]
 
 
+def test_an_old_row_that_is_not_written_loses_nothing_more() -> None:
+    schema = TableSchema(TableId("d", "t"), (Column("id", ColumnType("int")), Column("at", ColumnType("date"))))
+    rows = (1, "0000-00-00"), (1, "2020-02-03")
+    assert encoded(schema, *rows)[2] == [Lossy.ZERO_DATE]
+    assert encoded(schema, *rows, {"output-old-value": "false"})[2] == [Lossy.BEFORE_IMAGE]
+
+
 DEFAULTED = TableSchema(
     TableId("d", "t"),
     (

@@ -1,0 +1,129 @@
+"""What the source topic holds in a run: one table in TiCDC Canal-JSON, whose rows count how often they were written.
+
+Partition p has the ids with id modulo PARTITIONS = p. Every partition begins with the DDL of the table, as TiCDC sends it; the n-th
+message of an id has `n` in its row, from 0 (the INSERT) on. Now and then there is a watermark, from which Canal's protocol makes
+nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
+
+from relay import ConsumerRecord, Translator
+
+SOURCE, TARGET = "ticdc-canal-json", "canal-json"
+PARTITIONS = 4
+MARK = "relay.source"
+_TIME_MS = 1_795_254_665_000
+_DDL = "CREATE TABLE `accounts` (`id` INT NOT NULL PRIMARY KEY,`n` BIGINT NOT NULL,`note` VARCHAR(200) NULL)"
+_WATERMARK_EVERY = 500
+
+
+class Content(NamedTuple):
+    """What a message is about, in both protocols alike: the id and its running number, or -1 and 0 for the DDL."""
+
+    key: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All messages of a run, by partition, in the order of their offsets."""
+
+    values: Sequence[Sequence[bytes]]
+
+    @property
+    def count(self) -> int:
+        """How many messages there are."""
+        return sum(map(len, self.values))
+
+
+def timestamp_of(offset: int) -> int:
+    """The timestamp of a partition's message in milliseconds."""
+    return _TIME_MS + offset
+
+
+def planned(rng: random.Random, count: int, ids: int = 400) -> Plan:
+    """Messages that are drawn by `rng`; about `count` in all."""
+    return Plan([partition_values(rng, partition, count // PARTITIONS, ids) for partition in range(PARTITIONS)])
+
+
+def partition_values(rng: random.Random, partition: int, count: int, ids: int) -> list[bytes]:
+    """The messages of one partition."""
+    keys = range(partition, ids, PARTITIONS)
+    numbers = dict.fromkeys(keys, 0)
+    values = [_message("CREATE", 0, sql=_DDL, isDdl=True, pkNames=None)]
+    for offset in range(1, count):
+        if offset % _WATERMARK_EVERY == 0:
+            values.append(_message("TIDB_WATERMARK", offset, database="", table="", pkNames=None, _tidb={"watermarkTs": offset}))
+            continue
+        key = rng.choice(keys)
+        values.append(row_message(key, numbers[key], offset))
+        numbers[key] += 1
+    return values
+
+
+def row_message(key: int, number: int, offset: int) -> bytes:
+    """The INSERT of an id, or its UPDATE from the number before."""
+    types = {"sqlType": {"id": 4, "n": -5, "note": 12}, "mysqlType": {"id": "int", "n": "bigint", "note": "varchar"}}
+    data, old = [_row(key, number)], [_row(key, number - 1)] if number else None
+    return _message("UPDATE" if number else "INSERT", offset, data=data, old=old, **types)
+
+
+def _row(key: int, number: int) -> dict[str, str]:
+    return {"id": str(key), "n": str(number), "note": f"{key:06d}-{number:09d} " * 8}
+
+
+def _message(kind: str, offset: int, **members: object) -> bytes:
+    time_ms = timestamp_of(offset)
+    return orjson.dumps(
+        {
+            "id": 0,
+            "database": "chaos",
+            "table": "accounts",
+            "pkNames": ["id"],
+            "isDdl": False,
+            "type": kind,
+            "es": time_ms,
+            "ts": time_ms,
+            "sql": "",
+            "sqlType": None,
+            "mysqlType": None,
+            "data": None,
+            "old": None,
+        }
+        | members
+    )
+
+
+def content_of(value: bytes | None) -> Content | None:
+    """What a message of either protocol is about; None for a watermark. Raises ValueError for anything else."""
+    message = orjson.loads(value or b"null")
+    if not isinstance(message, dict):
+        raise ValueError("no message")  # noqa: TRY004  (one kind of error for all that is wrong)
+    if message.get("type") == "TIDB_WATERMARK":
+        return None
+    if message.get("isDdl"):
+        return Content(-1, 0)
+    try:
+        (row,) = message["data"]
+        return Content(int(row["id"]), int(row["n"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError("no row of the table") from error
+
+
+def translations(topic: str, plan: Plan) -> Mapping[str, bytes]:
+    """What relay makes of every message, by mark: the pure translation, partition by partition."""
+    found = {}
+    for partition, values in enumerate(plan.values):
+        translator = Translator(SOURCE, TARGET)
+        for offset, value in enumerate(values):
+            record = ConsumerRecord(topic, partition, offset, timestamp_of(offset), None, value)
+            for out in translator.translate(record):
+                found[(dict(out.headers)[MARK] or b"").decode()] = out.value or b""
+    return found

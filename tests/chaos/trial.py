@@ -1,0 +1,234 @@
+"""One run: topics, records, relays, a fault in the middle, an end in good order, the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.broker import Feeder, RunFailed, until
+from chaos.crew import DRAIN_SECONDS, Crew, End
+from chaos.faults import EXACTLY_ONCE, SCENARIOS, Stage
+from chaos.lanes import Kind, Lane, Site
+from chaos.messages import PARTITIONS, Plan, content_of, planned, translations
+from chaos.segments import read_partition
+from chaos.toxiproxy import ToxiproxyMissing
+from chaos.verify import Fate, Findings, Topics, verify
+
+RECORDS = 20_000
+_PREFILLED = 0.3
+_CATCH_UP_SECONDS = 90.0
+_VISIBLE_SECONDS = 20.0
+_CONFIG = """\
+[route]
+from = "ticdc-canal-json"
+to = "canal-json"
+[source]
+bootstrap_servers = "{servers}"
+topics = ["{source}"]
+group_id = "{group}"
+session_timeout_ms = 3000
+rebalance_timeout_ms = 6000
+max_partition_fetch_bytes = 65536
+[target]
+topic = "{target}"
+[delivery]
+mode = "{mode}"
+commit_interval_seconds = 0.5
+delivery_timeout_seconds = {delivery}
+drain_timeout_seconds = {drain}
+"""
+#: The shorter one makes relay give up on a producer, and rewind, where the client alone would have waited for the brokers.
+_DELIVERY_SECONDS = (2.0, 60.0)
+
+
+def config_text(*, servers: str, source: str, target: str, mode: str, delivery_seconds: float = 60.0) -> str:
+    """A configuration; the group is called like the target topic."""
+    return _CONFIG.format(
+        servers=servers, source=source, target=target, group=target, mode=mode, delivery=delivery_seconds, drain=DRAIN_SECONDS
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """Which run: the seed decides the messages, and what happens when."""
+
+    scenario: str
+    mode: str
+    seed: int
+
+    @property
+    def kind(self) -> Kind:
+        """What it runs on."""
+        return SCENARIOS[self.scenario].kind
+
+    @property
+    def name(self) -> str:
+        """A name for topics and folders."""
+        return f"{self.scenario}-{self.mode}-{self.seed}"
+
+
+@dataclass
+class Outcome:
+    """What came of a run; `problems` is empty if all was well."""
+
+    scenario: str
+    mode: str
+    seed: int
+    problems: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    records: int = 0
+    defects: dict[str, int] = field(default_factory=dict)
+    repeats: int = 0
+    aborted: int = 0
+    lives: int = 0
+    ended_themselves: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
+    peak_mb: float = 0.0
+    stop_seconds: float = 0.0
+    caught_up_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+async def trial(job: Job, lane: Lane, folder: Path, *, keep: bool = False) -> Outcome:
+    """Run it. `folder` gets the relays' logs; if all was well it is removed, unless they are to be kept."""
+    outcome = Outcome(job.scenario, job.mode, job.seed)
+    since = time.monotonic()
+    _make_empty(folder)
+    try:
+        site = await lane.site(job.kind)
+        await _Run(job, site, folder, outcome).run()
+    except (RunFailed, ToxiproxyMissing) as error:
+        outcome.problems.append(str(error))
+    except Exception as error:
+        # One run that the harness itself cannot bring to its end must not end all others.
+        outcome.problems.append(f"the harness failed: {type(error).__name__}: {error}")
+        (folder / "harness.txt").write_text(traceback.format_exc())
+    outcome.seconds = round(time.monotonic() - since, 1)
+    if not outcome.problems and not keep:
+        shutil.rmtree(folder)
+    return outcome
+
+
+def _make_empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+class _Run:
+    def __init__(self, job: Job, site: Site, folder: Path, outcome: Outcome) -> None:
+        self._job, self._site, self._folder, self._outcome = job, site, folder, outcome
+        self._scenario = SCENARIOS[job.scenario]
+        self._rng = random.Random(job.name)
+        self._plan = planned(self._rng, RECORDS)
+        outcome.records = self._plan.count
+
+    async def run(self) -> None:
+        broker, name = self._site.broker, self._job.name
+        source = await broker.create(f"{name}-source", self._site.replicas)
+        target = await broker.create(f"{name}-target", self._site.replicas)
+        group = target
+        patience = self._rng.choice(_DELIVERY_SECONDS)
+        self._outcome.faults.append(f"delivery timeout {patience:g} s")
+        config = config_text(
+            servers=self._site.relay_servers, source=source, target=target, mode=self._job.mode, delivery_seconds=patience
+        )
+        crew = Crew(self._folder, config, self._scenario.allowed(self._job.mode))
+        watching = asyncio.create_task(crew.watch())
+        try:
+            await self._play(crew, source, target, group)
+            await self._end(crew, source, target, group)
+            findings = await self._judge(source, target, group)
+        finally:
+            watching.cancel()
+            crew.kill()
+            self._note(crew)
+        self._outcome.defects = {str(defect): count for defect, count in findings.counts.items()}
+        self._outcome.repeats = findings.repeats
+        if findings.counts:
+            self._outcome.problems.append(str(findings))
+        else:
+            await broker.delete([source, target, f"relay.schema-history.{group}"])
+
+    async def _play(self, crew: Crew, source: str, target: str, group: str) -> None:
+        """Let the fault happen while records come."""
+        feeder = Feeder(self._site.broker, source, self._plan)
+        await feeder.feed(_PREFILLED)
+        if not await crew.opened(crew.start()):
+            raise RunFailed("the first relay ended before it read anything")
+        stage = Stage(self._rng, self._job.mode, self._site, crew, (source, target), feeder, _PREFILLED, self._outcome.faults)
+        await self._scenario.fault(stage)
+        async with stage.records(1, 0.5):
+            pass
+
+    async def _end(self, crew: Crew, source: str, target: str, group: str) -> None:
+        """Wait until everything is committed and visible, then stop the relays. What does not come is left to the verdict."""
+        broker, since = self._site.broker, time.monotonic()
+        ends = dict(enumerate(map(len, self._plan.values)))
+
+        async def is_committed() -> bool:
+            if not crew.running:
+                raise RunFailed("no relay is alive")
+            return await broker.committed(group) == ends
+
+        try:
+            await until(is_committed, "everything committed", _CATCH_UP_SECONDS)
+        except RunFailed as error:
+            self._outcome.problems.append(str(error))
+        self._outcome.caught_up_seconds = round(time.monotonic() - since, 2)
+        await crew.stop()
+
+    async def _judge(self, source: str, target: str, group: str) -> Findings:
+        broker, exact = self._site.broker, self._job.mode == EXACTLY_ONCE
+        if await broker.values(source) != [list(values) for values in self._plan.values]:
+            raise RunFailed("the harness itself has written the source wrongly")
+        visible, ends = await broker.ends(target, committed=True), await broker.ends(target)
+        fates = await self._fates(target, ends) if exact else {}
+        self._outcome.aborted = sum(fate is Fate.ABORTED for fate in fates.values())
+        topics = Topics(
+            name=source,
+            source=[list(map(content_of, values)) for values in self._plan.values],
+            target=await broker.read(target),
+            committed=await broker.committed(group),
+            ends=await broker.ends(source),
+            fates=fates,
+            expected=await asyncio.to_thread(_translations, source, self._plan),
+            hidden={partition: ends[partition] - visible[partition] for partition in ends},
+        )
+        return await asyncio.to_thread(verify, topics, exactly_once=exact)
+
+    async def _fates(self, target: str, ends: dict[int, int]) -> dict[tuple[int, int], Fate]:
+        """What the broker's log says of every transaction; a follower's copy may be some moments behind."""
+        found: dict[tuple[int, int], Fate] = {}
+
+        async def is_read() -> bool:
+            logs = {
+                partition: max(map(read_partition, self._site.partition_folders(target, partition)), key=lambda log: log.end)
+                for partition in range(PARTITIONS)
+            }
+            found.update({(partition, offset): fate for partition, log in logs.items() for offset, fate in log.fates.items()})
+            return all(log.end >= ends[partition] for partition, log in logs.items())
+
+        await until(is_read, "the broker's log can be read", _VISIBLE_SECONDS)
+        return found
+
+    def _note(self, crew: Crew) -> None:
+        outcome = self._outcome
+        outcome.problems += crew.complaints
+        outcome.lives = len(crew.lives)
+        outcome.peak_mb = round(crew.most(lambda life: life.peak_mb), 1)
+        outcome.stop_seconds = round(crew.most(lambda life: life.stop_seconds), 1)
+        outcome.ended_themselves = dict(Counter(life.code or str(life.status) for life in crew.lives if life.end is End.ITSELF))
+        warnings: Counter[str] = Counter()
+        for each in (event for life in crew.lives for event in life.events if event["level"] != "info"):
+            warnings[each["event"]] += 1 + int(each.get("repeated", 0))
+        outcome.warnings = dict(warnings)
+
+
+def _translations(topic: str, plan: Plan) -> dict[str, bytes]:
+    return dict(translations(topic, plan))

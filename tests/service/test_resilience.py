@@ -1,0 +1,177 @@
+"""Brokers that go away for longer than every time-out, and come back: relay waits, goes on by itself, and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from typing import Any, NamedTuple
+
+import pytest
+from service.resilience_support import (
+    MODES,
+    SHORT,
+    Echo,
+    ask,
+    check_complete,
+    committed,
+    in_thread,
+    numbered,
+    shorten,
+    slow_polls,
+    soon_silent,
+)
+
+from relay.demo.kafka import Cluster, free_ports
+from relay.records import ConsumerRecord
+from relay.service.watchdog import Watchdog
+
+pytestmark = pytest.mark.kafka
+__all__ = ["slow_polls", "soon_silent"]
+
+#: Longer than a delivery, a request, a commit and a session may last, and than the watchdog's patience.
+OUTAGE_SECONDS, STALL_SECONDS = 10.0, 8.0
+#: Records that wait when the brokers go, and all of them in the end.
+FIRST, ALL = 20_000, 22_000
+
+
+class Case(NamedTuple):
+    """A relay: in which mode, which of its clusters goes away, and whether records wait then."""
+
+    mode: str
+    away: str = "both"
+    busy: bool = True
+
+    @property
+    def is_exact(self) -> bool:
+        return self.mode == "exactly-once"
+
+
+AWAY = [("both", True), ("both", False), ("source", True), ("target", True)]
+CASES = [Case(mode, away, busy) for mode in MODES for away, busy in AWAY]
+
+
+class Outage:
+    """Relays of all cases, between a cluster that stays and one that goes away."""
+
+    def __init__(self, stays: Any, goes: Any, make_config: Any, run_relay: Any) -> None:
+        self._stays, self._goes, self._make_config, self._run_relay = stays, goes, make_config, run_relay
+        self.relays: dict[Case, Any] = {}
+        self.ports: dict[Case, int] = dict(zip(CASES, free_ports(len(CASES)), strict=True))
+        self.stalls: list[int] = []
+
+    def source(self, case: Case) -> Any:
+        return self._stays if case.away == "target" else self._goes
+
+    def target(self, case: Case) -> Any:
+        return self._stays if case.away == "source" else self._goes
+
+    async def start(self, case: Case) -> None:
+        source, target = self.source(case), self.target(case)
+        topics = await source.topic(2), await target.topic(2)
+        if case.busy:
+            await source.produce(topics[0], numbered(FIRST))
+        config = self._make_config(
+            *topics,
+            source_bootstrap_servers=source.bootstrap_servers,
+            target_bootstrap_servers="" if source is target else target.bootstrap_servers,
+            # Small polls, so that there is something left to do.
+            source_max_partition_fetch_bytes=5_000,
+            http_port=self.ports[case],
+            **SHORT,
+            **MODES[case.mode],
+        )
+        self.relays[case] = self._run_relay(config, Echo(topics[1]))
+
+    async def begun(self, case: Case) -> bool:
+        relay = self.relays[case]
+        assert not relay._task.done()
+        return bool(relay.board.totals.produced.records if case.busy else relay.log.named("partitions.opened"))
+
+    async def more(self, case: Case) -> None:
+        await self.source(case).produce(self.relays[case].config.source.topics[0], numbered(ALL)[FIRST if case.busy else 0 :])
+
+    async def finish(self, case: Case) -> None:
+        """Wait until everything has arrived, also what came after the outage."""
+        relay, source = self.relays[case], self.source(case)
+        if case.away != "target":
+            await self.more(case)
+        if case.is_exact and case.away != "both":
+            # Its progress is kept in the target, not by the group.
+            await source.until(lambda: self.arrived(case))
+        else:
+            await committed(source, relay, ALL)
+
+    async def arrived(self, case: Case) -> bool:
+        assert not self.relays[case]._task.done()
+        return len(await self.written(case)) >= ALL
+
+    async def written(self, case: Case) -> list[ConsumerRecord]:
+        found: list[ConsumerRecord] = await self.target(case).read(self.relays[case].config.target.topic, committed=case.is_exact)
+        return found
+
+    async def stop(self, case: Case) -> None:
+        assert await self.relays[case].stop() == 0
+        check_complete(await self.written(case), ALL, once=case.is_exact)
+
+    async def health(self, case: Case) -> dict[str, Any]:
+        """What /readyz says; it and the others answer at any time."""
+        port = self.ports[case]
+        for path in ("/livez", "/metrics", "/status"):
+            assert (await ask(port, path))[0] == 200
+        status, text = await ask(port, "/readyz")
+        assert status == 200
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+
+@pytest.mark.usefixtures("slow_polls", "soon_silent")
+async def test_an_outage_longer_than_every_timeout(
+    kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In both modes, with one cluster or both away. Neither the watchdog nor /livez takes the outage for a loop that is stuck."""
+    (node,) = own_cluster.nodes
+    async with kafka_at(own_cluster.bootstrap_servers) as other:
+        outage = Outage(kafka, other, make_config, run_relay)
+        await asyncio.gather(*map(outage.start, CASES))
+        for case in CASES:
+            await kafka.until(lambda case=case: outage.begun(case))
+        assert not [case for case in CASES if (await outage.health(case))["degraded"]]
+        shorten(monkeypatch)
+        with contextlib.ExitStack() as stack:
+            for relay in outage.relays.values():
+                stack.enter_context(Watchdog(relay.board, STALL_SECONDS, relay.log, outage.stalls.append))
+            await in_thread(node.kill)
+            await asyncio.gather(*(outage.more(case) for case in CASES if case.away == "target"))
+            await asyncio.sleep(OUTAGE_SECONDS)
+            for case in CASES:
+                checks = (await outage.health(case))["checks"]
+                failing = {name for name, text in checks.items() if text.startswith("failing: ")}
+                # Where both are away, it depends on the moment which one is asked for something.
+                assert failing
+                assert failing <= ({case.away} if case.away != "both" else {"source", "target"})
+            node.start()
+            await in_thread(node.wait_ready)
+            await asyncio.gather(*map(outage.finish, CASES))
+            assert not outage.stalls
+        assert not [case for case in CASES if (await outage.health(case))["degraded"]]
+        await asyncio.gather(*map(outage.stop, CASES))
+
+
+async def test_a_port_that_is_taken(kafka: Any, make_config: Any, run_relay: Any) -> None:
+    source, target = await kafka.topic(), await kafka.topic()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        relay = run_relay(make_config(source, target, http_port=port), Echo(target))
+        assert await relay.ended() == 3
+    (failed,) = relay.log.named("relay.failed")
+    assert failed["code"] == "service.address-unavailable"
+    assert f"127.0.0.1:{port}: another program, perhaps another relay, uses the port" in failed["message"]
+
+
+async def test_no_broker_at_the_start(make_config: Any, run_relay: Any) -> None:
+    (port,) = free_ports(1)
+    relay = run_relay(make_config("a", "b", source_bootstrap_servers=f"127.0.0.1:{port}"), Echo("b"))
+    assert await relay.ended() == 3
+    assert relay.log.named("relay.failed")[0]["code"] == "service.broker-unavailable"

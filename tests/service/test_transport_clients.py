@@ -1,0 +1,134 @@
+"""How aiokafka's clients are set up, and that a process with them ends in time whatever the broker does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from service.transport_support import MODES, SMALL, Route
+
+from relay.demo.kafka import Cluster
+from relay.service.kafka_sink import KafkaSink, TransactionalSink
+from relay.service.kafka_source import KafkaSource
+
+LIMIT = 1_048_588
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What clients were made with."""
+    found: dict[str, Any] = {}
+
+    def client(**settings: Any) -> object:
+        found.update(settings)
+        return object()
+
+    monkeypatch.setattr("relay.service.kafka_source.AIOKafkaConsumer", client)
+    monkeypatch.setattr("relay.service.kafka_sink.AIOKafkaProducer", client)
+    return found
+
+
+@pytest.fixture
+def plain_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A configuration without a broker."""
+    from relay.config import Config
+
+    def make(**delivery: Any) -> Config:
+        return Config(
+            route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]  # pydantic reads the tables
+            source={"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},  # type: ignore[arg-type]
+            target={"topic": "out"},  # type: ignore[arg-type]
+            delivery=delivery,  # type: ignore[arg-type]
+        )
+
+    return make
+
+
+def test_the_consumer_is_set_up_against_loss(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+    KafkaSource(plain_config())
+    assert given["enable_auto_commit"] is False
+    assert given["auto_offset_reset"] == "none"
+    assert given["isolation_level"] == "read_committed"
+    assert (given["session_timeout_ms"], given["rebalance_timeout_ms"]) == (30_000, 60_000)
+    assert given["partition_assignment_strategy"] == (RoundRobinPartitionAssignor,)
+
+
+def test_the_consumer_is_set_up_for_throughput(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+    KafkaSource(plain_config())
+    assert 50 <= given["fetch_max_wait_ms"] <= 100
+    # What a poll may give, and so how long parsing holds up the event loop.
+    assert given["fetch_max_bytes"] <= 8 * 1024 * 1024
+    assert given["max_partition_fetch_bytes"] <= 1024 * 1024
+    assert "max_poll_records" not in given
+
+
+def test_bytes_stay_bytes(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+    """An exception in a deserializer would come out of every poll, for ever."""
+    KafkaSource(plain_config())
+    KafkaSink(plain_config(), {"out": LIMIT})
+    assert [name for name in given if "serializer" in name] == []
+
+
+def test_the_producer_is_set_up(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+    KafkaSink(plain_config(), {"out": LIMIT})
+    assert given["enable_idempotence"] is True
+    assert given["compression_type"] == "zstd"
+    assert given["max_batch_size"] == 900_000
+    assert "transactional_id" not in given
+
+
+def test_batches_are_no_larger_than_the_smallest_limit(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+    KafkaSink(plain_config(), {"out": LIMIT, "letters": 4_000})
+    assert given["max_batch_size"] == 4_000
+
+
+def test_a_transaction_outlives_every_wait_of_ours(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+    """The broker would abort, and fence, what is only slow."""
+    TransactionalSink(plain_config(mode="exactly-once", shard=1, shards=2, delivery_timeout_seconds=100.0), {"out": LIMIT})
+    assert given["transactional_id"] == "g-1"
+    assert given["transaction_timeout_ms"] > 2 * 100_000
+
+
+@pytest.mark.kafka
+async def test_a_broker_that_dies_while_relay_stops(
+    kafka_at: Any, own_cluster: Cluster, make_config: Any, echo: Any, run_relay: Any
+) -> None:
+    """It first holds acknowledgements back, so that there is something to wait for; then it is killed."""
+    (node,) = own_cluster.nodes
+    routes, drain = {}, 3.0
+    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
+        for mode in MODES:
+            routes[mode] = Route(kafka, make_config, echo, run_relay)
+            settings: dict[str, Any] = {"source_bootstrap_servers": own_cluster.bootstrap_servers}
+            await routes[mode].lay(mode, delivery_drain_timeout_seconds=drain, **SMALL, **settings)
+            await routes[mode].produce(15_000)
+        relays = [route.start() for route in routes.values()]
+        for route in routes.values():
+            await route.until_begun()
+    assert node._process is not None
+    node._process.send_signal(signal.SIGSTOP)
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+    stopping = [asyncio.create_task(relay.stop()) for relay in relays]
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(node.kill)
+    statuses = await asyncio.gather(*stopping)
+    assert time.monotonic() - began < drain + 20
+    assert statuses[0] == 3
+    assert relays[0].log.named("relay.failed")[0]["code"] == "service.delivery-failed"
+    assert statuses[1] in {0, 3}
+
+    node.start()
+    await asyncio.to_thread(node.wait_ready)
+    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
+        for route in routes.values():
+            route.kafka = kafka
+            relay = route.start()
+            await route.until_committed(15_000, relay)
+            assert await relay.stop() == 0
+            await route.check(15_000)
