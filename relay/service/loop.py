@@ -67,7 +67,7 @@ class Relay:
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
         self._revoking = False
-        self._is_abandoned = self._is_drained = False
+        self._is_abandoned = self._is_drained = self._has_opened = False
         self._opening: Sequence[Partition] = ()
         self._next_commit = 0.0
         self._drain_until: float | None = None
@@ -202,12 +202,15 @@ class Relay:
             await self._unless_stopped(self._schemas.begin(self._ledger.source, positions or {}))
         except OwnershipLost:
             return
-        except PollFailed as error:
+        except (PollFailed, BrokerUnavailable) as error:
+            # At the first start somebody is there to be told; a relay at work waits for its brokers.
+            if isinstance(error, BrokerUnavailable) and not self._has_opened:
+                raise
             await self._poll_failed(error)
             return
         if positions is None or generation != self._ledger.generation:
             return
-        self._opening = ()
+        self._opening, self._has_opened = (), True
         self._ledger.own(positions)
         self._log.info("partitions.opened", offsets={str(partition): position.offset for partition, position in positions.items()})
         self._check_watermarks()
@@ -252,7 +255,7 @@ class Relay:
         await asyncio.wait({task})
         return None
 
-    async def _poll_failed(self, error: PollFailed) -> None:
+    async def _poll_failed(self, error: Exception) -> None:
         """Read every partition again from where we are: records may have been lost with the exception."""
         self._failed_polls += 1
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)

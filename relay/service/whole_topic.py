@@ -53,6 +53,8 @@ class WholeTopic:
         except TimeoutError as error:
             raise BrokerUnavailable(f"topic {self._topic} could not be read to its end in time; does it exist?") from error
         except KafkaError as error:
+            if error.retriable:
+                raise BrokerUnavailable(f"topic {self._topic} cannot be read now: {text_of(error)}") from error
             raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
         return found
 

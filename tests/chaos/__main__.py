@@ -7,9 +7,10 @@
     cd tests && ../.venv/bin/python -m chaos soak
     cd tests && ../.venv/bin/python -m chaos throughput
 
-A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's JSON. A third is there
-at the start, the rest comes in parts, one for each time that the fault happens, so that relay is at work then. At the end it gets
-SIGTERM, and the verifier (`chaos.verify`) compares source and target:
+A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's JSON. A third is
+there at the start, the rest comes in parts, one for each time that the fault happens, so that relay is at work then. While brokers
+or the network are away, relay is sometimes killed as well. At the end it gets SIGTERM, and the verifier (`chaos.verify`) compares
+source and target:
 
 * no record is lost, in either mode; none is changed; none comes from nowhere
 * exactly-once: a read_committed reader gets no record twice and none of an aborted transaction, says the broker's own log; no
@@ -17,7 +18,8 @@ SIGTERM, and the verifier (`chaos.verify`) compares source and target:
 * the records of a key, and of a partition, first appear in the order of the source; the last record of every key is the newest
 * the committed offsets are the ends of the source
 * every relay that lives ends with status 0 within its deadline after SIGTERM. None ends by itself, except an instance that another
-  one of its shard has fenced. None logs `relay.defect`, none writes to standard error
+  one of its shard has fenced, and one that was started while no broker could be reached. None logs `relay.defect`, none writes to
+  standard error
 
 The seed decides what happens and when; the operating system decides the rest, so a repeated run is similar, not identical. The logs
 of a failed run stay in .cache/chaos. chaos-results.json holds every run. The exit status is 1 if one has failed.

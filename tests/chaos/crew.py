@@ -19,6 +19,8 @@ DRAIN_SECONDS = 10
 #: What "some seconds to disconnect" may mean, on a busy machine.
 DISCONNECT_SECONDS = 20
 FENCED = "service.fenced"
+#: Allowed only before a relay has read anything: later an outage is waited for.
+UNREACHED = "service.broker-unavailable"
 _WATCH_SECONDS = 0.05
 _START_SECONDS = 90.0
 
@@ -111,6 +113,8 @@ class Life:
         """What is wrong with this life. `allowed`: error codes with which it may end by itself with status 3."""
         found = []
         name = f"relay {self.number}"
+        if self.has_logged("partitions.opened"):
+            allowed -= {UNREACHED}
         if self.end is End.ASKED and self.status != 0 and not (self.status == 3 and self.code in allowed):
             how = "was not through" if self.status == -9 else f"ended with status {self.status} {self.code}"
             found.append(f"{name} {how} {self.stop_seconds:.1f} s after SIGTERM")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from chaos.broker import Feeder, RunFailed, until
-from chaos.crew import FENCED, Crew, Life
+from chaos.crew import FENCED, UNREACHED, Crew, Life
 from chaos.lanes import Kind, Site
 from chaos.toxiproxy import Toxiproxy
 
@@ -49,6 +49,15 @@ class Stage:
         finally:
             feeding.cancel()
             await asyncio.wait({feeding})
+
+    async def perhaps_kill(self) -> None:
+        """Kill the relay, too, in one of four cases, and start another one at once."""
+        if self.rng.random() < 0.25:
+            await asyncio.sleep(self.rng.uniform(0.0, 1.0))
+            for life in self.crew.running:
+                life.kill()
+            self.done.append("and the relay")
+            self.crew.start()
 
 
 Fault = Callable[[Stage], Awaitable[None]]
@@ -88,6 +97,7 @@ async def kill_broker(stage: Stage) -> None:
             await asyncio.sleep(stage.rng.uniform(0.3, 2.5))
             await asyncio.to_thread(node.kill)
             stage.done.append("kill")
+            await stage.perhaps_kill()
             await asyncio.sleep(stage.rng.uniform(0.0, 2.0))
             await asyncio.to_thread(node.start)
             await asyncio.to_thread(node.wait_ready)
@@ -107,6 +117,7 @@ async def elect_leaders(stage: Stage) -> None:
             else:
                 await asyncio.to_thread(node.kill)
             stage.done.append(f"{'stop' if in_order else 'kill'} node {leader}")
+            await stage.perhaps_kill()
             await asyncio.sleep(stage.rng.uniform(0.0, 2.0))
             await asyncio.to_thread(node.start)
             await asyncio.to_thread(node.wait_ready)
@@ -174,6 +185,7 @@ async def network(stage: Stage) -> None:
             await asyncio.sleep(rng.uniform(0.1, 0.8))
             try:
                 stage.done.append(await _trouble(rng, proxy))
+                await stage.perhaps_kill()
                 await asyncio.sleep(rng.uniform(0.3, 2.5))
             finally:
                 await proxy.heal()
@@ -201,10 +213,14 @@ def _when_fenced(mode: str) -> frozenset[str]:
     return frozenset({FENCED}) if mode == EXACTLY_ONCE else frozenset()
 
 
+def _at_start(_: str) -> frozenset[str]:
+    return frozenset({UNREACHED})
+
+
 SCENARIOS = {
     "relay-kill": Scenario("SIGKILL of the relay", Kind.SINGLE, kill_relay),
-    "broker-kill": Scenario("SIGKILL of the only broker", Kind.SINGLE, kill_broker),
-    "election": Scenario("leader election on three brokers", Kind.TRIO, elect_leaders),
+    "broker-kill": Scenario("SIGKILL of the only broker", Kind.SINGLE, kill_broker, _at_start),
+    "election": Scenario("leader election on three brokers", Kind.TRIO, elect_leaders, _at_start),
     "rebalance": Scenario("members join and leave; shards fence", Kind.SINGLE, storm, _when_fenced),
-    "network": Scenario("cuts and latency by toxiproxy", Kind.PROXIED, network),
+    "network": Scenario("cuts and latency by toxiproxy", Kind.PROXIED, network, _at_start),
 }

@@ -50,11 +50,11 @@ def soon_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def slow_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have something left to do: a poll gives some hundred records at most, twenty times a second."""
+    """Have something left to do: a poll gives some hundred records at most, ten times a second."""
     poll = KafkaSource.poll
 
     async def slow(self: KafkaSource) -> Any:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
         return await poll(self)
 
     monkeypatch.setattr(KafkaSource, "poll", slow)

@@ -4,7 +4,7 @@ were added to their topic later at their beginning, because nobody has read thei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -159,16 +159,6 @@ async def test_named_offsets_count_for_added_partitions_too(route: Route, mode: 
     assert opened(relay) == {"0": 10, "1": 4}
 
 
-class Offsets:
-    """A consumer that knows committed offsets alone."""
-
-    def __init__(self, committed: set[int]) -> None:
-        self._committed = committed
-
-    async def committed(self, pair: TopicPartition) -> int | None:
-        return 1 if pair.partition in self._committed else None
-
-
 # Partitions of this instance, those with a committed offset, how many there were at its start; which of this instance's were added.
 MEMBERS: list[tuple[set[int], set[int], int, set[int]]] = [
     ({0, 1}, set(), 2, set()),
@@ -191,16 +181,21 @@ SHARDS: list[tuple[set[int], set[int], int, set[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "ours", "committed", "at_start", "added"),
-    [(KafkaSource, *each) for each in MEMBERS] + [(ShardSource, *each) for each in SHARDS],
-)
+@pytest.mark.parametrize(("kind", "case"), [(KafkaSource, each) for each in MEMBERS] + [(ShardSource, each) for each in SHARDS])
 async def test_which_ones_were_added(
-    kind: type[KafkaSource], ours: set[int], committed: set[int], at_start: int, added: set[int]
+    make_config: Any, monkeypatch: pytest.MonkeyPatch, kind: type[KafkaSource], case: tuple[set[int], set[int], int, set[int]]
 ) -> None:
-    source = kind.__new__(kind)
-    source._consumer, source._partitions_at_start = Offsets(committed), {"t": at_start}
+    ours, committed, at_start, added = case
+
+    async def told(_: object, __: str, asked: Iterable[Partition]) -> dict[Partition, int]:
+        return {partition: 1 for partition in asked if partition.partition in committed}
+
+    monkeypatch.setattr("relay.service.kafka_source.committed_offsets", told)
+    source = kind(make_config("t", "out"))
+    source._partitions_at_start = {"t": at_start}
     fresh = [TopicPartition("t", number) for number in ours - committed]
     # Another topic, which was read before, says nothing about this one.
     known = {Partition("t", number) for number in ours & committed} | {Partition("other", 0)}
-    assert await source._added(fresh, known) == {TopicPartition("t", number) for number in added}
+    found = await source._added(fresh, known)
+    await source.stop()
+    assert found == {TopicPartition("t", number) for number in added}

@@ -9,6 +9,7 @@ import socket
 from typing import Any, NamedTuple
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from service.resilience_support import (
     MODES,
     SHORT,
@@ -16,6 +17,7 @@ from service.resilience_support import (
     ask,
     check_complete,
     committed,
+    has_logged,
     in_thread,
     numbered,
     shorten,
@@ -33,7 +35,7 @@ __all__ = ["slow_polls", "soon_silent"]
 #: Longer than a delivery, a request, a commit and a session may last, and than the watchdog's patience.
 OUTAGE_SECONDS, STALL_SECONDS = 10.0, 8.0
 #: Records that wait when the brokers go, and all of them in the end.
-FIRST, ALL = 20_000, 22_000
+FIRST, ALL = 16_000, 17_000
 
 
 class Case(NamedTuple):
@@ -175,3 +177,32 @@ async def test_no_broker_at_the_start(make_config: Any, run_relay: Any) -> None:
     relay = run_relay(make_config("a", "b", source_bootstrap_servers=f"127.0.0.1:{port}"), Echo("b"))
     assert await relay.ended() == 3
     assert relay.log.named("relay.failed")[0]["code"] == "service.broker-unavailable"
+
+
+async def test_a_rebalance_while_the_target_is_away(
+    kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The schema history cannot be read then, so the new partitions stay closed until the target is back."""
+    (node,) = own_cluster.nodes
+    servers = own_cluster.bootstrap_servers
+    async with kafka_at(servers) as other:
+        source, target = await kafka.topic(2), await other.topic(2)
+    relay = run_relay(make_config(source, target, target_bootstrap_servers=servers, **SHORT), Echo(target))
+    await kafka.produce(source, numbered(100))
+    await committed(kafka, relay, 100)
+    shorten(monkeypatch)
+    monkeypatch.setattr("relay.service.whole_topic.END_SECONDS", 2.0)
+    await in_thread(node.kill)
+    member = AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=relay.config.source.group_id)
+    member.subscribe([source])
+    async with member:
+        await kafka.until(lambda: has_logged(relay, "partitions.revoked"))
+    await kafka.produce(source, numbered(200)[100:])
+    await asyncio.sleep(6.0)
+    assert not relay._task.done()
+    node.start()
+    await in_thread(node.wait_ready)
+    await committed(kafka, relay, 200)
+    assert await relay.stop() == 0
+    async with kafka_at(servers) as other:
+        check_complete(await other.read(target), 200)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from service.resilience_support import MODES, NOW, committed, has_logged
+from service.resilience_support import MODES, NOW, committed
 from support import CANAL, TICDC, captured, translated_records
 
 from relay.records import ConsumerRecord
@@ -158,23 +157,20 @@ async def test_garbage_in_the_history_ends_relay(kafka: Any, make_config: Any, r
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_history_deleted_while_running(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
-    """DDL cannot be kept, so nothing behind it is committed; a restart makes a new history and goes on."""
+    """The next DDL cannot be kept before relay has made a new history. What the old one held is known until a restart."""
     source, target = await kafka.topic(2), await kafka.topic(2)
-    config = make_config(source, target, delivery_delivery_timeout_seconds=1.0, delivery_drain_timeout_seconds=2.0, **MODES[mode])
+    config = make_config(source, target, delivery_delivery_timeout_seconds=1.0, **MODES[mode])
     await write(kafka, source, CREATE)
     relay = run_relay(config, None)
     await committed(kafka, relay, 1)
     await kafka._admin.delete_topics([config.history_topic])
     await write(kafka, source, ALTER, row(1, 3_000, partition=0))
-    await kafka.until(lambda: has_logged(relay, "delivery.failed", retriable=True))
-    began = time.monotonic()
-    assert await relay.stop() in {0, 3}
-    assert time.monotonic() - began < 2.0 + 5.0
-    if mode == "exactly-once":
-        assert len(await kafka.read(target, committed=True)) == 1
-    relay = run_relay(config, None)
     await committed(kafka, relay, 3)
+    assert relay.log.named("delivery.failed")
     assert await relay.stop() == 0
-    assert relay.log.named("topics.created")[0]["topics"] == [config.history_topic]
-    # The last time it was written: the CREATE TABLE went with the old history, so the ALTER TABLE alone tells nothing.
-    assert types_of(await kafka.read(target, committed=True)) == {1: "varchar"}
+    await write(kafka, source, row(2, 4_000, partition=0))
+    relay = run_relay(config, None)
+    await committed(kafka, relay, 4)
+    assert await relay.stop() == 0
+    # An ALTER TABLE alone tells nothing.
+    assert types_of(await kafka.read(target, committed=True)) == {1: "varchar(200)", 2: "varchar"}

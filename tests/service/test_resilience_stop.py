@@ -58,24 +58,25 @@ async def test_a_stop_at_any_moment_of_a_start(kafka: Any, make_config: Any, run
 async def test_a_stop_while_brokers_are_silent(
     kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They take connections and answer nothing: to relays at work, at rest, and about to start."""
+    """They take connections and answer nothing: to relays at work, at rest, and about to start. Those that wait go on later."""
     (node,) = own_cluster.nodes
     servers = own_cluster.bootstrap_servers
     busy: dict[str, Any] = {}
     idle: dict[str, Any] = {}
+    staying: dict[str, Any] = {}
     async with kafka_at(servers) as kafka:
         for mode, settings in MODES.items():
-            for group in (busy, idle):
+            for group in (busy, idle, staying):
                 source, target = await kafka.topic(2), await kafka.topic(2)
                 more = {**SHORT, **settings, "source_bootstrap_servers": servers, "source_max_partition_fetch_bytes": 5_000}
                 group[mode] = run_relay(make_config(source, target, **more), Echo(target))
                 await kafka.produce(source, numbered(10))
-        for relay in [*busy.values(), *idle.values()]:
+        for relay in [*busy.values(), *staying.values(), *idle.values()]:
             await committed(kafka, relay, 10)
-        for relay in busy.values():
+        # The one last of which the most is expected: it must be in the middle of its work.
+        for relay in (*staying.values(), busy["exactly-once"], busy["at-least-once"]):
             await kafka.produce(relay.config.source.topics[0], numbered(ALL - 10, start=10))
-        for relay in busy.values():
-            await kafka.until(lambda relay=relay: has_written(relay, 1_000))
+        await kafka.until(lambda: has_written(busy["at-least-once"], 1_000))
     assert node._process is not None
     shorten(monkeypatch)
     node._process.send_signal(signal.SIGSTOP)
@@ -92,9 +93,10 @@ async def test_a_stop_while_brokers_are_silent(
         assert busy["at-least-once"].log.named("relay.failed")[0]["code"] == "service.delivery-failed"
     finally:
         node._process.send_signal(signal.SIGCONT)
+    assert not any(relay._task.done() for relay in staying.values())
     async with kafka_at(servers) as kafka:
-        for mode, relay in busy.items():
-            again = run_relay(relay.config, Echo(relay.config.target.topic))
+        for mode, relay in [*busy.items(), *staying.items()]:
+            again = run_relay(relay.config, Echo(relay.config.target.topic)) if relay._task.done() else relay
             await committed(kafka, again, ALL)
             assert await again.stop() == 0
             found = await kafka.read(relay.config.target.topic, committed=True)

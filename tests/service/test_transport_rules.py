@@ -276,10 +276,11 @@ async def test_a_sender_that_has_died_unnoticed_is_a_failed_transaction(kafka: A
     target = await kafka.topic()
     sink = TransactionalSink(make_config(target, target, **MODES["exactly-once"]), {target: 1_000_000})
     await sink.start()
-    if is_begun:
-        await send(sink, target, b"one")
+    await send(sink, target, b"one")
+    if not is_begun:
+        await sink.commit({Partition(target, 0): 1})
     sink._producer._sender.sender_task.cancel()
     sink._producer._txn_manager.fatal_error(KafkaError("gone"))
     with pytest.raises(Undelivered, match="transaction of"):
-        await sink.commit({Partition(target, 0): 1})
+        await sink.commit({Partition(target, 0): 2})
     await sink.abandon()
