@@ -204,8 +204,10 @@ class Relay:
             return
         except (PollFailed, BrokerUnavailable) as error:
             # At the first start somebody is there to be told; a relay at work waits for its brokers.
-            if isinstance(error, BrokerUnavailable) and not self._has_opened:
-                raise
+            if isinstance(error, BrokerUnavailable):
+                if not self._has_opened:
+                    raise
+                await self._unless_stopped(self._look_at_topics())
             await self._poll_failed(error)
             return
         if positions is None or generation != self._ledger.generation:
