@@ -9,7 +9,8 @@ import traceback
 from collections.abc import AsyncIterator, Iterator
 
 from relay.config import Config, Mode
-from relay.errors import RelayError
+from relay.errors import BrokerUnavailable, RelayError
+from relay.service.clients import ClusterSettings, cluster_settings
 from relay.service.history import Schemas
 from relay.service.http import HttpServer
 from relay.service.intake import Intake
@@ -19,6 +20,7 @@ from relay.service.logs import ClientLogs, Log
 from relay.service.loop import Relay
 from relay.service.objects import Objects, Translates
 from relay.service.progress import ProgressTopic
+from relay.service.reasons import with_reasons
 from relay.service.report import heartbeat_limit
 from relay.service.state import Counts, RecordRefused, Timing
 from relay.service.status import About, Board
@@ -86,8 +88,19 @@ async def run_until(
 
 async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, board: Board) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
+    # Once and for all: clients that replace others must not depend on files that may be gone by then.
+    settings = cluster_settings(config)
     board.check("configuration", ok=True)
-    checking, stopping = asyncio.create_task(check_topics(config)), asyncio.create_task(stop.wait())
+    try:
+        return await _serve(stop, config, settings, log, board, translator or config.translator())
+    except BrokerUnavailable as error:
+        raise await with_reasons(error, config, settings) from error
+
+
+async def _serve(
+    stop: asyncio.Event, config: Config, settings: ClusterSettings, log: Log, board: Board, translator: Translates
+) -> Counts:
+    checking, stopping = asyncio.create_task(check_topics(config, settings)), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({checking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not checking.done():
@@ -98,7 +111,7 @@ async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Trans
         await asyncio.wait({checking, stopping})
     topics = checking.result()
     topics.tell(log)
-    async with _assembled(config, topics, log, board, translator or config.translator()) as relay:
+    async with _assembled(config, settings, topics, log, board, translator) as relay:
         running = asyncio.create_task(relay.run())
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -116,12 +129,14 @@ async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Trans
 
 
 @contextlib.asynccontextmanager
-async def _assembled(config: Config, topics: Topics, log: Log, board: Board, translator: Translates) -> AsyncIterator[Relay]:
+async def _assembled(
+    config: Config, settings: ClusterSettings, topics: Topics, log: Log, board: Board, translator: Translates
+) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     is_exact = config.delivery.mode is Mode.EXACTLY_ONCE
     board.translator = translator
-    progress = ProgressTopic(config) if is_exact and not config.is_one_cluster else None
-    schemas = Schemas(config, translator, log, board)
+    progress = ProgressTopic(config, settings.target) if is_exact and not config.is_one_cluster else None
+    schemas = Schemas(config, translator, log, board, settings)
     intake = Intake(
         translator,
         Objects(log, writes="to" in config.translator().storages),
@@ -135,13 +150,13 @@ async def _assembled(config: Config, topics: Topics, log: Log, board: Board, tra
     source, sink = (ShardSource, TransactionalSink) if is_exact else (KafkaSource, KafkaSink)
     try:
         yield Relay(
-            lambda: source(config, progress.read if progress else None, log),
-            lambda: sink(config, topics.limits),
+            lambda: source(config, progress.read if progress else None, log, settings.source),
+            lambda: sink(config, topics.limits, settings.target),
             intake,
             log,
             board,
             schemas,
-            check_topics=lambda: check_topics(config),
+            check_topics=lambda: check_topics(config, settings),
             timing=_timing(config),
         )
     finally:

@@ -41,6 +41,16 @@ def cluster_settings(config: Config) -> ClusterSettings:
     return ClusterSettings(source, target)
 
 
+def source_settings(config: Config) -> Settings:
+    """Make the arguments for clients of the source's brokers; see `client_settings`."""
+    return client_settings(config.source.security, "source.security")
+
+
+def target_settings(config: Config) -> Settings:
+    """Make the arguments for clients of the target's brokers; see `client_settings`."""
+    return client_settings(config.target_security, config.target_security_path)
+
+
 def client_settings(security: Security, path: str = "source.security") -> Settings:
     """Make the arguments that AIOKafkaConsumer, AIOKafkaProducer and AIOKafkaAdminClient take.
 

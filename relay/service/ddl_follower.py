@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 from relay.config import Config
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of
-from relay.service.clients import client_settings
+from relay.service.clients import Settings, source_settings
 from relay.service.objects import Translates
 from relay.service.transport import Partition, PollFailed
 
@@ -26,10 +26,20 @@ _POLL_MS = 50
 
 
 class DdlFollower:
-    """Teaches the translator what partition 0 says about tables. `beat` is called while rows wait."""
+    """Teaches the translator what partition 0 says about tables. `beat` is called while rows wait.
 
-    def __init__(self, config: Config, translator: Translates, beat: Callable[[], object] = lambda: None) -> None:
+    `settings`: TLS and SASL, if they were made before.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        translator: Translates,
+        beat: Callable[[], object] = lambda: None,
+        settings: Settings | None = None,
+    ) -> None:
         self._source, self._translator, self._beat = config.source, translator, beat
+        self._settings = source_settings(config) if settings is None else settings
         self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
@@ -89,7 +99,7 @@ class DdlFollower:
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             fetch_max_wait_ms=self._source.fetch_max_wait_ms,
-            **client_settings(self._source.security, "source.security"),
+            **self._settings,
         )
         try:
             await started(REQUEST_SECONDS, self._consumer)

@@ -14,6 +14,7 @@ from relay.errors import CodecError, TopicUnusable
 from relay.needs import Need
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.clients import ClusterSettings, cluster_settings, target_settings
 from relay.service.ddl_follower import DdlFollower
 from relay.service.logs import Log
 from relay.service.objects import Translates
@@ -69,15 +70,19 @@ def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
 
 
 class Schemas:
-    """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if rows wait for it."""
+    """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if rows wait for it.
 
-    def __init__(self, config: Config, translator: Translates, log: Log, board: Board) -> None:
+    `settings`: TLS and SASL, if they were made before.
+    """
+
+    def __init__(
+        self, config: Config, translator: Translates, log: Log, board: Board, settings: ClusterSettings | None = None
+    ) -> None:
+        settings = settings or cluster_settings(config)
         self._translator, self._log, self._board = translator, log, board
         self._source_topics = config.source.topics
-        self._topic = (
-            WholeTopic(config.target_servers, config.target_security, config.history_topic) if config.history_topic else None
-        )
-        self._follower = DdlFollower(config, translator, board.beat) if config.schema.wait else None
+        self._topic = WholeTopic(config.target_servers, settings.target, config.history_topic) if config.history_topic else None
+        self._follower = DdlFollower(config, translator, board.beat, settings.source) if config.schema.wait else None
         # What the history has taught, by source position.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._is_loaded = False
@@ -138,7 +143,7 @@ async def read_history(config: Config) -> list[ConsumerRecord]:
     """All source records of the configured history, in order; none if there is no history. Raises ServiceError."""
     if not config.history_topic:
         return []
-    topic = WholeTopic(config.target_servers, config.target_security, config.history_topic)
+    topic = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
     try:
         return source_records(await topic.to_end())
     finally:

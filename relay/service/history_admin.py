@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from relay.config import Config
 from relay.errors import BrokerUnavailable, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.clients import client_settings
+from relay.service.clients import source_settings, target_settings
 from relay.service.cluster_probe import ClusterProbe
 from relay.service.history import kept_records
 from relay.service.kafka_sink import KafkaSink
@@ -32,7 +32,7 @@ async def read_kept(config: Config, progress: Progress | None = None) -> list[Co
 
 async def ensure_topic(config: Config) -> bool:
     """Create the history's topic if it is missing; whether it was. Raises TopicUnusable, BrokerUnavailable."""
-    cluster = Cluster(config.target_servers, config.target_security, config.target_security_path)
+    cluster = Cluster(config.target_servers, target_settings(config))
     wanted = next(each for each in wanted_topics(config, {}) if each.role is Role.HISTORY)
     is_missing = not await _is_there(wanted, cluster, config)
     if is_missing:
@@ -103,8 +103,7 @@ async def _write_chunk(sink: KafkaSink, partition: Partition, records: Sequence[
 
 async def members(config: Config) -> int | str:
     """How many instances the consumer group has; or, as text, why that is not known."""
-    security = config.source.security
-    access = Access(security, client_settings(security), "source.security")
+    access = Access(config.source.security, source_settings(config), "source.security")
     cluster = ClusterProbe(config.source.bootstrap_servers, access)
     try:
         await cluster.connect()

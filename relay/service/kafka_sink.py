@@ -18,7 +18,7 @@ from relay.config import Config
 from relay.errors import InstanceFenced, ServiceError
 from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
-from relay.service.clients import Settings, client_settings
+from relay.service.clients import Settings, target_settings
 from relay.service.progress import progress_records
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
 
@@ -98,7 +98,7 @@ class KafkaSink:
             # The broker's limit is for a whole batch; uncompressed is the safe side.
             max_batch_size=min(target.max_batch_bytes, self._smallest_limit),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
-            **(client_settings(config.target_security, config.target_security_path) if security is None else security),
+            **(target_settings(config) if security is None else security),
             **settings,
         )
 

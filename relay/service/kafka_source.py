@@ -28,7 +28,7 @@ from relay.config import Config, Start
 from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
-from relay.service.clients import Settings, client_settings
+from relay.service.clients import Settings, source_settings
 from relay.service.committed import committed_offsets
 from relay.service.logs import Log
 from relay.service.positions import start_offsets
@@ -79,7 +79,7 @@ class KafkaSource:
             rebalance_timeout_ms=source.rebalance_timeout_ms,
             # Each further strategy would cost a join request in every rebalance.
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
-            **(client_settings(source.security, "source.security") if settings is None else settings),
+            **(source_settings(config) if settings is None else settings),
         )
 
     async def start(self, owner: Owner) -> None:
@@ -197,6 +197,15 @@ class KafkaSource:
         with contextlib.suppress(IllegalStateError):
             return cast("int | None", self._consumer.highwater(TopicPartition(*partition)))
         return None
+
+    def passed(self, partition: Partition) -> int | None:
+        """The client's position, which moves over what is no record, too."""
+        assigned = self._consumer._subscription.subscription  # noqa: SLF001  the public way waits
+        pair = TopicPartition(*partition)
+        if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
+            return None
+        state = assigned.assignment.state_value(pair)
+        return int(state.position) if state.has_valid_position else None
 
     def partitions(self) -> Sequence[Partition]:
         """All partitions, by the client's newest metadata."""

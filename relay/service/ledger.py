@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from relay.errors import DeliveryFailed
 from relay.service.logs import Log
@@ -64,6 +64,14 @@ class Ledger:
         if self._safe_state is None:
             self._safe_state = current.before
         return current
+
+    def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
+        """Positions that have moved although nothing was polled: over what is no record. So lag ends with the partition."""
+        found = {}
+        for partition, owned in self.owned.items():
+            if partition not in polled and (self.source.passed(partition) or 0) > owned.next:
+                found[partition] = self.source.passed(partition) or 0
+        return found
 
     async def settle(self, keep: int = 0) -> None:
         """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets count.

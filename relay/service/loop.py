@@ -17,8 +17,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, ServiceError, WatermarksUnknowable
 from relay.records import ConsumerRecord
@@ -29,16 +28,16 @@ from relay.service.logs import Log
 from relay.service.silence import Silence
 from relay.service.state import Round, Timing
 from relay.service.status import Board
+from relay.service.stopping import Stop
 from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
 
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Failed deliveries in a row of a kind that waiting does not cure.
 GIVE_UP_DELIVERIES = 3
+#: Failed polls in a row, after which the brokers are asked whether they are there at all.
 GIVE_UP_POLLS = 20
 #: After so long without records the brokers are asked whether there are some; twice in a row means that the source is deaf.
 SILENT_SECONDS = 10.0
-
-T = TypeVar("T")
 
 
 class Relay:
@@ -63,7 +62,7 @@ class Relay:
         self._timing = timing or Timing()
         self._ledger = Ledger(make_source(), make_sink(), intake.translator, log, board)
         self.counts = self._ledger.counts
-        self._stop = asyncio.Event()
+        self._stop = Stop()
         # Held while records are translated, settled or committed; not while polling.
         self._busy = asyncio.Lock()
         self._revoking = False
@@ -81,7 +80,7 @@ class Relay:
     async def run(self) -> None:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a defect raised."""
         try:
-            await self._unless_stopped(self._start())
+            await self._stop.unless_asked(self._start())
             self._board.entered("running")
             await self._turn_until_stopped()
             self._board.entered("draining")
@@ -178,8 +177,10 @@ class Relay:
         polled = await self._poll()
         async with self._busy:
             try:
-                if polled and generation == self._ledger.generation and not self._revoking:
-                    await self._process(polled)
+                is_ours = generation == self._ledger.generation and not self._revoking
+                gaps = self._ledger.gaps(polled) if is_ours else {}
+                if is_ours and (polled or gaps):
+                    await self._process(polled, gaps)
                 else:
                     await self._ledger.settle()
                 if time.monotonic() >= self._next_commit:
@@ -197,9 +198,9 @@ class Relay:
         opening, generation = self._opening, self._ledger.generation
         try:
             # What other members have learnt, or we ourselves before a restart, must be known before the first row.
-            await self._unless_stopped(self._schemas.load())
-            positions = await self._unless_stopped(self._ledger.source.open(opening, self._ledger.promised))
-            await self._unless_stopped(self._schemas.begin(self._ledger.source, positions or {}))
+            await self._stop.unless_asked(self._schemas.load())
+            positions = await self._stop.unless_asked(self._ledger.source.open(opening, self._ledger.promised))
+            await self._stop.unless_asked(self._schemas.begin(self._ledger.source, positions or {}))
         except OwnershipLost:
             return
         except (PollFailed, BrokerUnavailable) as error:
@@ -207,7 +208,7 @@ class Relay:
             if isinstance(error, BrokerUnavailable):
                 if not self._has_opened:
                     raise
-                await self._unless_stopped(self._look_at_topics())
+                await self._stop.unless_asked(self._look_at_topics())
             await self._poll_failed(error)
             return
         if positions is None or generation != self._ledger.generation:
@@ -233,8 +234,8 @@ class Relay:
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         try:
-            polled = await self._unless_stopped(self._ledger.source.poll()) or {}
-            await self._unless_stopped(self._schemas.ready(polled))
+            polled = await self._stop.unless_asked(self._ledger.source.poll()) or {}
+            await self._stop.unless_asked(self._schemas.ready(polled))
         except PollFailed as error:
             await self._poll_failed(error)
             return {}
@@ -243,41 +244,28 @@ class Relay:
             self._board.check("source", ok=True)
         return polled
 
-    async def _unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
-        """Give the result, or None as soon as a stop is asked for.
-
-        That is the only time a start or a poll is cancelled: whatever state this leaves the source in, it is closed next.
-        """
-        task, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        if task.done():
-            return task.result()
-        task.cancel()
-        await asyncio.wait({task})
-        return None
-
     async def _poll_failed(self, error: Exception) -> None:
         """Read every partition again from where we are: records may have been lost with the exception."""
         self._failed_polls += 1
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
         self._board.failed("poll", BrokerUnavailable.code, "", str(error))
         self._board.check("source", ok=False, detail=str(error))
-        if self._failed_polls >= GIVE_UP_POLLS:
+        # An outage is waited for, however long; what goes on while the brokers answer needs somebody.
+        is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
+        if is_odd and await self._stop.unless_asked(self._ledger.source.waiting()) is not None:
             raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
         self._ledger.source.seek({partition: owned.next for partition, owned in self._ledger.owned.items()})
         await self._back_off(self._failed_polls)
 
     async def _back_off(self, failures: int) -> None:
         self._board.beat()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
+        await self._stop.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
 
     async def _listen(self, *, heard: bool) -> None:
         """Replace a source that stays silent although there are records: aiokafka may go deaf when brokers come and go."""
         if not self._silence.is_long(heard=heard or not self._ledger.owned or bool(self._opening)):
             return
-        records_wait = await self._unless_stopped(self._ledger.source.waiting())
+        records_wait = await self._stop.unless_asked(self._ledger.source.waiting())
         if self._stop.is_set():
             return
         self._board.check("source", ok=records_wait is not None, detail="no broker answers" if records_wait is None else "")
@@ -293,10 +281,12 @@ class Relay:
             await self._ledger.source.stop()
             self._ledger.source = self._make_source()
             self.counts.sources += 1
-        await self._unless_stopped(self._ledger.source.start(self))
+        await self._stop.unless_asked(self._ledger.source.start(self))
 
-    async def _process(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
-        """Make a round of what was polled. The last round may stay under way while the next poll travels."""
+    async def _process(self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]) -> None:
+        """Make a round of what was polled, and of what was passed over. The last round may stay under way while the next poll
+        travels.
+        """
         began = time.monotonic()
         current = self._ledger.begin()
         current.pause_at = began + YIELD_SECONDS
@@ -305,6 +295,8 @@ class Relay:
             if owned is not None and current.refused is None:
                 done = await self._intake.take(records, owned, current, self._ledger.sink, lambda: self._is_over(current))
                 self._told(partition, records, done)
+        for partition, offset in gaps.items():
+            self._ledger.owned[partition].next = current.reached[partition] = offset
         await self._intake.send_rest(current, self._ledger.sink)
         current.sent_at = time.monotonic()
         self._board.took("translate", current.sent_at - began)
@@ -349,7 +341,7 @@ class Relay:
         self._schemas.rewound({partition: owned.next for partition, owned in self._ledger.owned.items()})
         self._ledger.recoveries += 1
         if self._ledger.recoveries > 1:
-            await self._unless_stopped(self._look_at_topics())
+            await self._stop.unless_asked(self._look_at_topics())
         for attempts in itertools.count(1):
             await self._back_off(attempts)
             if await self._replaced() or self._stop.is_set():

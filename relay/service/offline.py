@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from relay.config import Config
 from relay.records import ConsumerRecord
+from relay.service.clients import source_settings, target_settings
 from relay.service.dead_letters import Place
 from relay.service.history import read_history, teach
 from relay.service.topic_admin import Cluster
@@ -32,7 +33,7 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
     translator = config.translator()
     if config.target_partitions:
         # Watermarks of a few records alone would be promises about partitions that were not read.
-        sources = await Cluster(config.source.bootstrap_servers, config.source.security).look(config.source.topics)
+        sources = await Cluster(config.source.bootstrap_servers, source_settings(config)).look(config.source.topics)
         translator.expect_partitions((name, number) for name, topic in sources.found.items() for number in range(topic.partitions))
     return Learned(translator, len(records), teach(translator, records))
 
@@ -40,6 +41,6 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
 async def _history(config: Config) -> list[ConsumerRecord]:
     """The history's source records; none while its topic does not exist, because relay makes that at its first start."""
     topic = config.history_topic
-    if not topic or topic not in (await Cluster(config.target_servers, config.target_security).look([topic])).found:
+    if not topic or topic not in (await Cluster(config.target_servers, target_settings(config)).look([topic])).found:
         return []
     return await read_history(config)

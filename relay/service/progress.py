@@ -13,6 +13,7 @@ import orjson
 from relay.config import Config
 from relay.errors import TopicUnusable
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.clients import Settings
 from relay.service.transport import Partition
 from relay.service.whole_topic import WholeTopic
 
@@ -42,11 +43,11 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
 
 
 class ProgressTopic:
-    """Reads the progress topic, from where the last reading ended."""
+    """Reads the progress topic, from where the last reading ended. `settings`: TLS and SASL of the target."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, settings: Settings) -> None:
         self._group = config.source.group_id
-        self._topic = WholeTopic(config.target_servers, config.target_security, config.delivery.progress_topic)
+        self._topic = WholeTopic(config.target_servers, settings, config.delivery.progress_topic)
         self._offsets: dict[Partition, int] = {}
 
     async def read(self) -> Mapping[Partition, int]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from relay.config import Config
 from relay.errors import BrokerUnavailable, ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.records import ProducerRecord
+from relay.service.clients import target_settings
 from relay.service.dead_letters import DeadLetter, by_original, marker
 from relay.service.kafka_sink import KafkaSink
 from relay.service.state import record_too_large
@@ -53,7 +54,7 @@ class Outcome:
 async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]:
     """`max.message.bytes` of topics at the target's brokers. Raises TopicUnusable with all that is wrong, BrokerUnavailable."""
     names = set(topics)
-    seen = await Cluster(config.target_servers, config.target_security).look(names)
+    seen = await Cluster(config.target_servers, target_settings(config)).look(names)
     problems = [
         f"topic {name} at {config.target_servers} " + (f"cannot be used: {why}" if why else "does not exist")
         for name, why in ((name, seen.unusable.get(name)) for name in sorted(names - seen.found.keys()))

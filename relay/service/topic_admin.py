@@ -28,9 +28,8 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
-from relay.config import Security
 from relay.service.aiokafka_ends import REQUEST_SECONDS, started, unreachable
-from relay.service.clients import client_settings
+from relay.service.clients import Settings
 
 POLL_SECONDS = 0.1
 
@@ -96,12 +95,11 @@ class Refusal(msgspec.Struct, frozen=True):
 class Cluster:
     """The topics of one cluster. Every method raises BrokerUnavailable if no broker answers in time.
 
-    `path`: the table of `security` in the configuration, for messages. Raises ConfigError if its files are wrong.
+    `settings`: TLS and SASL, as `relay.service.clients` makes them.
     """
 
-    def __init__(self, servers: str, security: Security, path: str = "source.security") -> None:
-        self.servers = servers
-        self._settings = client_settings(security, path)
+    def __init__(self, servers: str, settings: Settings) -> None:
+        self.servers, self._settings = servers, settings
 
     async def look(self, names: Iterable[str]) -> Seen:
         """Ask for partitions and settings."""

@@ -17,11 +17,11 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from relay.config import Config, Security
+from relay.config import Config
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, started, text_of, unreachable, within
-from relay.service.clients import client_settings
+from relay.service.clients import Settings, source_settings, target_settings
 from relay.service.topic_admin import Cluster
 
 POLL_MS = 200
@@ -38,17 +38,17 @@ class Brokers(msgspec.Struct, frozen=True):
     """A cluster and how it is spoken to."""
 
     servers: str
-    security: Security
+    settings: Settings
 
     @classmethod
     def of_source(cls, config: Config) -> Brokers:
         """Those of the source topics."""
-        return cls(config.source.bootstrap_servers, config.source.security)
+        return cls(config.source.bootstrap_servers, source_settings(config))
 
     @classmethod
     def of_target(cls, config: Config) -> Brokers:
         """Those of the target topics, of the dead letters and of the schema history."""
-        return cls(config.target_servers, config.target_security)
+        return cls(config.target_servers, target_settings(config))
 
 
 class Lookup(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
 async def partitions_of(brokers: Brokers, topic: str) -> int:
     """How many partitions a topic has. Raises TopicUnusable if it does not exist, BrokerUnavailable."""
-    seen = await Cluster(brokers.servers, brokers.security).look([topic])
+    seen = await Cluster(brokers.servers, brokers.settings).look([topic])
     if topic in seen.found:
         return seen.found[topic].partitions
     if topic in seen.unusable:
@@ -152,7 +152,7 @@ async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIter
         isolation_level="read_committed",
         fetch_max_bytes=FETCH_MAX_BYTES,
         max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-        **client_settings(brokers.security),
+        **brokers.settings,
     )
     try:
         await started(REQUEST_SECONDS, consumer)

@@ -8,6 +8,7 @@ import msgspec
 
 from relay.config import Config
 from relay.errors import TopicUnusable
+from relay.service.clients import ClusterSettings, cluster_settings
 from relay.service.logs import Log
 from relay.service.topic_admin import Cluster, Found, Seen
 from relay.service.topic_checks import Wanted, limit_of, missing, not_created, problems, wanted_topics, warnings
@@ -35,14 +36,15 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
             log.warning("topics.warning", message=warning)
 
 
-async def check_topics(config: Config) -> Topics:
+async def check_topics(config: Config, settings: ClusterSettings | None = None) -> Topics:
     """Check all topics of the route, and create those that are missing and may be created: last, if nothing else is wrong.
 
-    Raises TopicUnusable with everything that is wrong, BrokerUnavailable, ConfigError for files of [….security].
+    `settings`: TLS and SASL, if they were made before. Raises TopicUnusable with everything that is wrong, BrokerUnavailable, and
+    ConfigError for files of [….security].
     """
-    source_cluster = Cluster(config.source.bootstrap_servers, config.source.security)
-    table = "target.security" if config.target.bootstrap_servers else "source.security"
-    target_cluster = Cluster(config.target_servers, config.target_security, table)
+    settings = settings or cluster_settings(config)
+    source_cluster = Cluster(config.source.bootstrap_servers, settings.source)
+    target_cluster = Cluster(config.target_servers, settings.target)
     source = await source_cluster.look(config.source.topics)
     wanted = wanted_topics(config, source.found)
     target = await target_cluster.look(each.name for each in wanted)

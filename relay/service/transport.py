@@ -92,6 +92,12 @@ class Source(Protocol):
         """Where the partition ended when the brokers last answered; None if they have not said. Asks nobody."""
         ...
 
+    def passed(self, partition: Partition) -> int | None:
+        """Where the next record of a partition of ours can be, behind all that was polled and what is no record: markers of
+        transactions, what was aborted or compacted away. None if it is not known. Asks nobody.
+        """
+        ...
+
     def partitions(self) -> Sequence[Partition]:
         """All partitions of the topics, whoever they belong to, as far as known. Asks nobody."""
         ...

@@ -9,11 +9,10 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from relay.config import Security
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
-from relay.service.clients import client_settings
+from relay.service.clients import Settings
 
 #: How long reading to the end may take. What an open transaction hides is behind the end that the brokers tell.
 END_SECONDS = 120.0
@@ -21,9 +20,12 @@ _POLL_MS = 200
 
 
 class WholeTopic:
-    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order."""
+    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order.
 
-    def __init__(self, bootstrap_servers: str, security: Security, topic: str) -> None:
+    `settings`: TLS and SASL, as `relay.service.clients` makes them.
+    """
+
+    def __init__(self, bootstrap_servers: str, settings: Settings, topic: str) -> None:
         self._servers, self._topic = bootstrap_servers, topic
         self._pair = TopicPartition(topic, 0)
         self._consumer: Any = AIOKafkaConsumer(
@@ -33,7 +35,7 @@ class WholeTopic:
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             fetch_max_wait_ms=100,
-            **client_settings(security, "target.security"),
+            **settings,
         )
         self._is_ready = False
         self._next = 0

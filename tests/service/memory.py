@@ -78,6 +78,9 @@ class MemorySource:
     def end(self, partition: Partition) -> int | None:
         return self.length
 
+    def passed(self, partition: Partition) -> int | None:
+        return self.position.get(partition)
+
     def partitions(self) -> Sequence[Partition]:
         return self.every
 

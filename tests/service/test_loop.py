@@ -51,6 +51,28 @@ async def test_polls_that_fail_for_ever_end_the_relay(bench: Bench) -> None:
     assert bench.source.stopped
 
 
+async def test_an_outage_is_waited_for_however_many_polls_fail(bench: Bench) -> None:
+    async def nobody_answers() -> None:
+        return None
+
+    bench.source.waiting = nobody_answers  # type: ignore[method-assign, assignment]
+    bench.source.failures = [None, None, *[PollFailed("no broker")] * 3 * GIVE_UP_POLLS]
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert len(bench.log.named("poll.failed")) == 3 * GIVE_UP_POLLS
+
+
+async def test_positions_behind_the_last_record_are_committed(bench: Bench) -> None:
+    """What ends a partition may be no record: a transaction's marker, or what was aborted or compacted away."""
+    source = bench.source
+    source.passed = lambda partition: 25 if source.position[partition] == source.length else None  # type: ignore[method-assign]
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: source.committed == dict.fromkeys(source.every, 25))
+    bench.relay.request_stop()
+    await running
+    assert len(bench.target.records) == 40
+
+
 @pytest.mark.parametrize("retriable", [True, False])
 @pytest.mark.parametrize("moment", range(0, 20, 3))
 async def test_a_refused_batch_is_written_again_in_order(bench: Bench, moment: int, retriable: bool) -> None:

@@ -155,7 +155,6 @@ async def test_garbage_in_the_history_ends_relay(kafka: Any, make_config: Any, r
     assert "schema-history reset" in failed["message"]
 
 
-@pytest.mark.xfail(strict=False, reason="exactly-once may wait longer than the test for the history to be made anew")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_history_deleted_while_running(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
     """The next DDL cannot be kept before relay has made a new history. What the old one held is known until a restart."""

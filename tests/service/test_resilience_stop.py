@@ -55,7 +55,6 @@ async def test_a_stop_at_any_moment_of_a_start(kafka: Any, make_config: Any, run
 
 
 @pytest.mark.usefixtures("slow_polls")
-@pytest.mark.xfail(strict=False, reason="the client's own tasks may complain about silent brokers after the stop")
 async def test_a_stop_while_brokers_are_silent(
     kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

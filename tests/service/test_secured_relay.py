@@ -20,7 +20,6 @@ from relay.service.reasons import with_reasons
 from relay.service.transport import Undelivered
 
 pytestmark = pytest.mark.kafka
-unwired = pytest.mark.xfail(reason="app.py does not hand on the settings of TLS and SASL, nor ask for reasons")
 
 
 class Login:
@@ -103,7 +102,6 @@ async def test_a_relay_with_no_more_permissions_than_it_needs(login: Login, echo
     assert not any(secret in str(relay.log.events) for secret in SECRETS)
 
 
-@unwired
 @both_modes
 async def test_new_clients_need_no_files(
     login: Login, echo: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -134,7 +132,6 @@ async def test_new_clients_need_no_files(
     check_complete(await login.kafka.read(login.target, committed=True), 2_000, once=mode == "exactly-once")
 
 
-@unwired
 @pytest.mark.parametrize("side", ["source", "target"])
 async def test_a_wrong_password_is_told_as_what_it_is(login: Login, echo: Any, run_relay: Any, side: str) -> None:
     await login.lay("at-least-once")

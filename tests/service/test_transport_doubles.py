@@ -86,7 +86,6 @@ async def test_records_of_partitions_that_are_not_open_are_dropped(bench: Bench)
     assert len(bench.target.records) == 40
 
 
-@pytest.mark.xfail(reason="the poll goes on beside the closing of the source")
 async def test_a_relay_that_is_cancelled_leaves_no_poll_behind(bench: Bench) -> None:
     """As at the end of a drain: a poll that goes on has its consumer stopped under it."""
     polling = 0
