@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -47,3 +47,8 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     headers: tuple[Header, ...] = ()
     blobs: tuple[Blob, ...] = ()
+
+
+def size_of(records: Sequence[ConsumerRecord]) -> int:
+    """The bytes of keys and values."""
+    return sum([len(record.value or b"") + len(record.key or b"") for record in records])

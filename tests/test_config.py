@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from config_support import EXAMPLE, MINIMAL, load, problems, without_variables
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
@@ -18,39 +18,13 @@ from relay.cli.check import check
 from relay.config import Config, load_config
 from relay.errors import ConfigError
 
-EXAMPLE = Path(__file__).parent.parent / "config.example.toml"
-COMMENTED_KEY = re.compile(r"^# (?=[a-z_]+ = )", re.MULTILINE)
-
-MINIMAL = """
-[route]
-from = "ticdc-canal-json"
-to = "canal-json"
-[source]
-bootstrap_servers = "kafka:9092"
-topics = ["orders"]
-group_id = "g"
-[target]
-topic = "{topic}.canal"
-"""
-
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("RELAY_") and "__" in name]:
-        monkeypatch.delenv(name)
+    without_variables(monkeypatch)
 
 
-def load(tmp_path: Path, text: str) -> Config:
-    path = tmp_path / "relay.toml"
-    path.write_text(text)
-    return load_config(path)
-
-
-def problems(tmp_path: Path, text: str) -> list[str]:
-    with pytest.raises(ConfigError) as raised:
-        load(tmp_path, text)
-    assert raised.value.exit_status == 2
-    return [str(problem) for problem in raised.value.problems]
+COMMENTED_KEY = re.compile(r"^# (?=[a-z_]+ = )", re.MULTILINE)
 
 
 def keys(model: type[BaseModel], table: str = "") -> Iterator[tuple[str, str, Any]]:
@@ -111,36 +85,6 @@ def test_defaults_follow_the_source(tmp_path: Path) -> None:
 def test_options_may_be_booleans_numbers_and_texts(tmp_path: Path) -> None:
     text = MINIMAL.replace("[source]", 'from_options = {enable-tidb-extension = true, timezone = "UTC"}\n[source]')
     assert load(tmp_path, text).route.from_options == {"enable-tidb-extension": "true", "timezone": "UTC"}
-
-
-def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELAY_SOURCE__TOPICS", "a, b")
-    monkeypatch.setenv("RELAY_SOURCE__FETCH_MAX_BYTES", "1000")
-    monkeypatch.setenv("RELAY_ROUTE__FROM", "canal-json")
-    monkeypatch.setenv("RELAY_ROUTE__TO_OPTIONS__STRICT", "true")
-    monkeypatch.setenv("RELAY_DELIVERY__COMMIT_INTERVAL_SECONDS", "0.5")
-    monkeypatch.setenv("RELAY_CACHE_DIR", "/somewhere")  # not a key of the configuration
-    config = load(tmp_path, MINIMAL)
-    assert config.source.topics == ("a", "b")
-    assert config.source.fetch_max_bytes == 1000
-    assert config.source.group_id == "g"
-    assert config.route.from_ == "canal-json"
-    assert config.route.to_options == {"strict": "true"}
-    assert config.delivery.commit_interval_seconds == 0.5
-
-
-def test_the_environment_alone_may_hold_what_the_file_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from-env")
-    assert load(tmp_path, MINIMAL.replace('group_id = "g"', "")).source.group_id == "from-env"
-
-
-def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RELAY_SOURC__GROUP_ID", "x")
-    monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
-    assert problems(tmp_path, MINIMAL) == [
-        "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
-        "source.groupid: there is no such key (did you mean group_id or group_instance_id?)",
-    ]
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
@@ -342,34 +286,51 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     assert "s3cret" not in repr(config) + str(config.model_dump())
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "relay.toml"
-    path.write_text(MINIMAL)
-    monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from the environment")
-    monkeypatch.setenv("RELAY_TARGET__PARTITIONS", "3")
-    flags = [
-        "source.group_id=blue",
-        "source.security.protocol=SSL",
-        "delivery.drain_timeout_seconds=2.5",
-        'source.topics=["a", "b"]',
-    ]
-    config = load_config(path, flags)
-    assert (config.source.group_id, config.target.partitions, config.route.from_) == ("blue", 3, "ticdc-canal-json")
-    assert (config.source.security.protocol, config.delivery.drain_timeout_seconds) == ("SSL", 2.5)
-    assert config.source.topics == ("a", "b")
-    assert load_config(path).source.group_id == "from the environment"
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("[source.security]\npassword = 48151623", "source.security.password: input should be a valid string"),
+        ("[source.security]\nkey_password = 48151.623", "source.security.key_password: input should be a valid string"),
+        ("[target.security]\nclient_secret = true", "target.security.client_secret: input should be a valid string"),
+        ("security = 48151623", "target.security: input should be a valid dictionary or instance of Security"),
+        ("[errors]\ndead_letter_topic = 48151623", "errors.dead_letter_topic: input should be a valid string"),
+    ],
+)
+def test_numbers_in_place_of_texts_are_not_shown(tmp_path: Path, text: str, wanted: str) -> None:
+    """A password of digits alone, without its quotes."""
+    assert problems(tmp_path, MINIMAL + text) == [wanted]
 
 
-@pytest.mark.parametrize("flag", ["source.group_id", "group_id=x", "=x", ".=x", "source.=x"])
-def test_a_flag_that_names_nothing(tmp_path: Path, flag: str) -> None:
-    path = tmp_path / "relay.toml"
-    path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match=r"is not of the form TABLE\.KEY=VALUE"):
-        load_config(path, [flag])
+@pytest.mark.parametrize(
+    ("source", "delivery", "stall", "wait", "longest"),
+    [
+        ("", "stall_timeout_seconds = 90", "90", "delivery.delivery_timeout_seconds and 30 s for an answer", "90"),
+        ("", "stall_timeout_seconds = 0.5", "0.5", "delivery.delivery_timeout_seconds and 30 s for an answer", "90"),
+        ("", "delivery_timeout_seconds = 270", "300", "delivery.delivery_timeout_seconds and 30 s for an answer", "300"),
+        ("", "drain_timeout_seconds = 300", "300", "delivery.drain_timeout_seconds", "300"),
+        ("", "drain_timeout_seconds = inf", "300", "delivery.drain_timeout_seconds", "inf"),
+        ("rebalance_timeout_ms = 300_500", "", "300", "source.rebalance_timeout_ms", "300.5"),
+    ],
+)
+def test_a_stall_is_longer_than_every_wait(tmp_path: Path, source: str, delivery: str, stall: str, wait: str, longest: str) -> None:
+    """Or the watchdog would end a relay that waits as it should."""
+    text = MINIMAL.replace("[source]", f"[source]\n{source}") + f"[delivery]\n{delivery}"
+    message = f"is {stall} s, and relay may wait as long: {wait}, {longest} s (set it to more than {longest})"
+    assert problems(tmp_path, text) == [f"delivery.stall_timeout_seconds: {message}"]
 
 
-def test_a_flag_of_no_key_has_near_ones(tmp_path: Path) -> None:
-    path = tmp_path / "relay.toml"
-    path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match=r"source\.group: there is no such key"):
-        load_config(path, ["source.group=x"])
+@pytest.mark.parametrize(
+    ("source", "delivery"),
+    [
+        ("", ""),
+        ("", "stall_timeout_seconds = 90.5"),
+        ("", "delivery_timeout_seconds = 269"),
+        ("", "drain_timeout_seconds = 299"),
+        ("rebalance_timeout_ms = 299_000", ""),
+        ("rebalance_timeout_ms = 300_000", 'mode = "exactly-once"'),  # shards join no group
+        ("", "stall_timeout_seconds = 3600\ndelivery_timeout_seconds = 1800\ndrain_timeout_seconds = 1800"),
+    ],
+)
+def test_a_stall_that_is_long_enough(tmp_path: Path, source: str, delivery: str) -> None:
+    config = load(tmp_path, MINIMAL.replace("[source]", f"[source]\n{source}") + f"[delivery]\n{delivery}")
+    assert config.delivery.stall_timeout_seconds > 90

@@ -43,27 +43,92 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default (include "relay.fullname" .) .Values.existingConfigMap -}}
 {{- end }}
 
-{{/* Mistakes between values, which no schema finds. The configuration is read here only as far as a pattern can. */}}
+{{/* Mistakes between values, which no schema finds. */}}
 {{- define "relay.check" -}}
-{{- if not .Values.existingConfigMap -}}
-{{- if not (trim (default "" .Values.config)) -}}
+{{- if and (not .Values.existingConfigMap) (not (trim (default "" .Values.config))) -}}
 {{- fail "relay needs a configuration: give `config` (--set-file config=relay.toml), or the name of a ConfigMap in `existingConfigMap`" -}}
 {{- end -}}
-{{- if and (regexMatch "(?m)^[^#\n]*mode\\s*=\\s*[\"']exactly-once" .Values.config) (not .Values.exactlyOnce.enabled) -}}
-{{- fail "`config` asks for exactly-once, which needs a StatefulSet: set exactlyOnce.enabled=true, and exactlyOnce.shards" -}}
-{{- end -}}
-{{- $drain := regexFind "(?m)^[^#\n]*drain_timeout_seconds\\s*=\\s*[0-9_]+" .Values.config -}}
-{{- $seconds := regexFind "[0-9_]+$" $drain | replace "_" "" | default "20" | int -}}
-{{- if lt (int .Values.terminationGracePeriodSeconds) (add $seconds 15 | int) -}}
-{{- fail (printf "relay may drain for %d s and then needs some seconds to disconnect: set terminationGracePeriodSeconds to %d or more" $seconds (add $seconds 15)) -}}
-{{- end -}}
+{{- include "relay.checkVariables" . -}}
+{{- include "relay.checkOwnKeys" . -}}
+{{- if not .Values.existingConfigMap -}}
+{{- include "relay.checkDrain" . -}}
 {{- end -}}
 {{- if .Values.exactlyOnce.enabled -}}
 {{- if ne (int (default 1 .Values.replicaCount)) 1 -}}
 {{- fail "replicaCount is for at-least-once: with exactlyOnce.enabled set exactlyOnce.shards" -}}
 {{- end -}}
+{{- if .Values.strategy -}}
+{{- fail "strategy is for at-least-once: the pods of a StatefulSet are always replaced one by one, each gone before its successor comes" -}}
+{{- end -}}
+{{- else if eq (include "relay.key" (dict "root" . "table" "delivery" "key" "mode")) "exactly-once" -}}
+{{- fail "`config` asks for exactly-once, which needs a StatefulSet: set exactlyOnce.enabled=true, and exactlyOnce.shards" -}}
+{{- end -}}
+{{- if eq (include "relay.isSingle" .) "yes" -}}
+{{- include "relay.checkSingle" . -}}
 {{- end -}}
 {{- include "relay.checkRunning" . -}}
+{{- end }}
+
+{{/* Variables that say what a value says, too: the chart would go by the one, and relay by the other. */}}
+{{- define "relay.checkVariables" -}}
+{{- $advice := dict "RELAY_DELIVERY__MODE" "exactlyOnce.enabled" "RELAY_DELIVERY__SHARDS" "exactlyOnce.shards" -}}
+{{- $_ := set $advice "RELAY_DELIVERY__SHARD" "exactlyOnce.shards; Kubernetes gives every pod its number" -}}
+{{- $_ := set $advice "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS" "drain_timeout_seconds in the configuration, where the chart sees it" -}}
+{{- $_ := set $advice "RELAY_HTTP__PORT" "http.port" -}}
+{{- range concat (default list .Values.secrets.env) (default list .Values.extraEnv) -}}
+{{- if hasKey $advice (upper .name) -}}
+{{- fail (printf "%s: set %s, in place of this variable" .name (get $advice (upper .name))) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Labels and annotations that would be written twice. */}}
+{{- define "relay.checkOwnKeys" -}}
+{{- $selector := keys (include "relay.selectorLabels" . | fromYaml) -}}
+{{- $labels := keys (include "relay.labels" . | fromYaml) -}}
+{{- $annotations := list "kubectl.kubernetes.io/default-container" -}}
+{{- if not .Values.existingConfigMap -}}
+{{- $annotations = append $annotations "checksum/config" -}}
+{{- end -}}
+{{- include "relay.checkKeys" (list "podLabels" .Values.podLabels $selector) -}}
+{{- include "relay.checkKeys" (list "podAnnotations" .Values.podAnnotations $annotations) -}}
+{{- include "relay.checkKeys" (list "serviceMonitor.labels" .Values.serviceMonitor.labels $labels) -}}
+{{- include "relay.checkKeys" (list "prometheusRule.labels" .Values.prometheusRule.labels $labels) -}}
+{{- end }}
+
+{{- define "relay.checkKeys" -}}
+{{- $own := index . 2 -}}
+{{- range $key, $_ := default dict (index . 1) -}}
+{{- if has $key $own -}}
+{{- fail (printf "%s: the chart itself sets %s; leave it out" (index $ 0) $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "relay.checkDrain" -}}
+{{- $given := include "relay.key" (dict "root" . "table" "delivery" "key" "drain_timeout_seconds") | default "20" | replace "_" "" -}}
+{{- if not (regexMatch "^[+]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$" $given) -}}
+{{- fail (printf "the chart cannot read drain_timeout_seconds = %s: write it as a decimal number" $given) -}}
+{{- end -}}
+{{- $needed := addf (ceil (float64 $given)) 15.0 -}}
+{{- if lt (float64 .Values.terminationGracePeriodSeconds) $needed -}}
+{{- fail (printf "relay may drain for %s s and then needs some seconds to disconnect: set terminationGracePeriodSeconds to %.0f or more" $given $needed) -}}
+{{- end -}}
+{{- end }}
+
+{{/* One that sees a part of the source refuses to run, and a rolling update starts a second one: both would end. */}}
+{{- define "relay.checkSingle" -}}
+{{- $why := "`partitions` in [target] spreads rows anew, and watermarks are right only if one pod reads all of the source" -}}
+{{- $or := "or leave watermarks out (watermarks = \"drop\" in [target]), or keep the source's partitions (partitions = 0)" -}}
+{{- if .Values.exactlyOnce.enabled -}}
+{{- if gt (int .Values.exactlyOnce.shards) 1 -}}
+{{- fail (printf "%s: set exactlyOnce.shards=1, %s" $why $or) -}}
+{{- end -}}
+{{- else if gt (int (default 1 .Values.replicaCount)) 1 -}}
+{{- fail (printf "%s: set replicaCount=1, %s" $why $or) -}}
+{{- else if ne (include "relay.strategy" . | fromYaml).type "Recreate" -}}
+{{- fail (printf "%s: leave strategy out, or set strategy.type=Recreate, %s" $why $or) -}}
+{{- end -}}
 {{- end }}
 
 {{/* Pods of another kind, or of another number of shards, must not run beside the new ones. Without a cluster, lookup finds nothing. */}}

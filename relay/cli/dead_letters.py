@@ -36,6 +36,9 @@ _Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records b
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this source topic.")]
 _Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="Only records of this source partition.")]
 _Offset = Annotated[int | None, typer.Option(min=0, metavar="N", help="Only records of this source offset.")]
+_Route = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Only letters of this route, named as `show` and `list --json` name it.")
+]
 _All = Annotated[bool, typer.Option("--all", help="Letters that were replayed, too.")]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object a letter, for programs.")]
 _Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")]
@@ -53,6 +56,7 @@ def _list(
     topic: _Topic = None,
     partition: _Partition = None,
     offset: _Offset = None,
+    route: _Route = None,
     replayed: _All = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")] = None,
     as_json: _Json = False,
@@ -77,6 +81,7 @@ def _list(
         topic=topic,
         partition=partition,
         offset=offset,
+        route=route,
         replayed=replayed,
         limit=limit,
         quiet=quiet,
@@ -112,6 +117,7 @@ def _replay(
     topic: _Topic = None,
     partition: _Partition = None,
     offset: _Offset = None,
+    route: _Route = None,
     replayed: _All = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Translate, and write nothing.")] = False,
@@ -134,6 +140,7 @@ def _replay(
         topic=topic,
         partition=partition,
         offset=offset,
+        route=route,
         replayed=replayed,
         limit=limit,
         quiet=quiet,

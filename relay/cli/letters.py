@@ -24,7 +24,7 @@ from relay.config import Config, load_config
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from relay.records import Header
-from relay.service.dead_letters import DeadLetter, Filter, Letters, Place, by_original
+from relay.service.dead_letters import DeadLetter, Filter, Letters, Place, by_original, route_name
 from relay.service.topic_reading import Brokers, quiet_client, read_topic
 
 _PIPE_WIDTH = 200
@@ -47,6 +47,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
+    route: str | None = None
     replayed: bool = False
     limit: int | None = None
     quiet: bool = False
@@ -68,6 +69,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             topic=self.topic,
             partition=self.partition,
             offset=self.offset,
+            route=self.route,
             replayed=self.replayed,
         )
 
@@ -147,7 +149,8 @@ def list_letters(request: Request, *, as_json: bool, export: str | None) -> None
         for letter in chosen:
             typer.echo(orjson.dumps(letter_object(letter)))
     elif chosen:
-        _print_table(chosen, with_replayed=request.replayed)
+        others = {letter.route for letter in chosen} - {"", route_name(config)}
+        _print_table(chosen, with_route=bool(others), with_replayed=request.replayed)
     if not request.quiet:
         say(_summary(config.errors.dead_letter_topic, chosen, found, letters.others))
 
@@ -163,10 +166,10 @@ def _summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter], othe
 
 
 def _export(letters: list[DeadLetter], name: str) -> None:
-    """Write the originals, each once and each partition in order."""
+    """Write the originals, each once, whatever routes they are of, and each partition in order."""
     with open_output(name, "--export") as output:
         writer = RecordWriter(output, "stdout" if name == STANDARD else name)
-        for first, *_ in by_original(letters):
+        for first, *_ in by_original(msgspec.structs.replace(letter, route="") for letter in letters):
             writer.write_original(first.original)
         writer.flush()
 
@@ -176,6 +179,7 @@ def letter_object(letter: DeadLetter) -> dict[str, Any]:
     return {
         "position": letter.place._asdict(),
         "source": letter.source._asdict(),
+        "route": letter.route,
         "timestamp": letter.original.timestamp_ms,
         "code": letter.code,
         "protocol": letter.protocol,
@@ -186,7 +190,7 @@ def letter_object(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _print_table(letters: list[DeadLetter], *, with_replayed: bool) -> None:
+def _print_table(letters: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
     # rich's tables cost 50 ms to import.
     from rich import box  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
@@ -194,7 +198,8 @@ def _print_table(letters: list[DeadLetter], *, with_replayed: bool) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("position", "source", "time", "code", "tables", "reason", *(["replayed"] if with_replayed else [])):
+    more = [name for name, is_shown in (("route", with_route), ("replayed", with_replayed)) if is_shown]
+    for heading in ("position", "source", "time", "code", "tables", "reason", *more):
         table.add_column(heading, overflow="fold")
     for letter in letters:
         cells = [
@@ -205,6 +210,8 @@ def _print_table(letters: list[DeadLetter], *, with_replayed: bool) -> None:
             ", ".join(map(str, letter.tables)),
             ": ".join(filter(None, (letter.path, letter.detail))),
         ]
+        if with_route:
+            cells.append(letter.route)
         if with_replayed:
             cells.append("" if letter.replayed_ms is None else _time(letter.replayed_ms))
         table.add_row(*(escape(printable(cell)) for cell in cells))
@@ -244,6 +251,7 @@ def record_json(line: bytes) -> str:
 def _letter_lines(letter: DeadLetter) -> list[Line]:
     rows = {
         "original": str(letter.source),
+        "route": letter.route,
         "time": _time(letter.original.timestamp_ms),
         "code": letter.code,
         "protocol": letter.protocol,

@@ -9,7 +9,7 @@ from relay.cli.event_text import printable
 from relay.cli.exits import say
 from relay.cli.letters import Progress, Request, letter_config, now_ms, read_letters, with_values
 from relay.config import Config
-from relay.service.dead_letters import DeadLetter, Filter, by_original
+from relay.service.dead_letters import DeadLetter, Filter, by_original, route_name
 from relay.service.offline import learned_translator
 from relay.service.replay import Outcome, Replay, target_limits
 from relay.service.topic_reading import quiet_client
@@ -39,7 +39,8 @@ async def _replay(config: Config, wanted: Filter, request: Request, *, dry_run: 
     if not chosen:
         _say("There are no dead letters to replay.", quiet=quiet)
         return Outcome()
-    limits = await target_limits(config, {*config.target_topics.values(), config.errors.dead_letter_topic})
+    own = filter(None, (config.errors.dead_letter_topic, config.history_topic))
+    limits = await target_limits(config, {*config.target_topics.values(), *own})
     learned = await learned_translator(config)
     if learned.failed:
         _say(
@@ -56,12 +57,22 @@ async def _replay(config: Config, wanted: Filter, request: Request, *, dry_run: 
 
 
 async def _chosen(config: Config, wanted: Filter, request: Request) -> list[DeadLetter]:
-    """The letters to replay: those of this route's topics, of which `--limit` takes the first originals."""
-    letters = wanted.of((await read_letters(config, lambda _: False, quiet=request.quiet)).found())
-    ours = [letter for letter in letters if letter.original.topic in config.target_topics]
-    if len(ours) < len(letters):
+    """The letters to replay: those of this route, or of the one that is asked for, of which `--limit` takes the first originals.
+
+    Only letters of the route's topics; those of relays that named no route may be anyone's.
+    """
+    quiet = request.quiet
+    letters = wanted.of((await read_letters(config, lambda _: False, quiet=quiet)).found())
+    mine = [letter for letter in letters if letter.original.topic in config.target_topics]
+    if len(mine) < len(letters):
         topics = ", ".join(sorted({letter.original.topic for letter in letters} - config.target_topics.keys()))
-        _say(f"letters of other topics ({printable(topics)}), left alone: {len(letters) - len(ours)}", quiet=request.quiet)
+        _say(f"letters of other topics ({printable(topics)}), left alone: {len(letters) - len(mine)}", quiet=quiet)
+    names = {"", route_name(config)} if wanted.route is None else {wanted.route}
+    ours = [letter for letter in mine if letter.route in names]
+    if len(ours) < len(mine):
+        routes = "; ".join(sorted({letter.route for letter in mine} - names))
+        hint = "--route NAME takes those of one of them"
+        _say(f"letters of other routes ({printable(routes)}), left alone: {len(mine) - len(ours)}; {hint}", quiet=quiet)
     return [letter for same in by_original(ours)[: request.limit] for letter in same]
 
 

@@ -14,12 +14,15 @@ from relay.translator import Translator
 if TYPE_CHECKING:
     from relay.config.loading import Config
 
+#: How long relay waits for the answer to a request, which may follow on a delivery that has failed.
+_ANSWER_SECONDS = 30
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def config_problems(config: Config) -> list[Problem]:
     """Check what lies between the tables."""
-    return [*_topic_problems(config), *_own_topic_problems(config), *_mode_problems(config), *_target_problems(config)]
+    checks = (_topic_problems, _own_topic_problems, _mode_problems, _target_problems, _waiting_problems)
+    return [problem for check in checks for problem in check(config)]
 
 
 def route_problems(route: Route | None) -> list[Problem]:
@@ -63,7 +66,8 @@ def same_brokers(one: str, other: str) -> bool:
 
 
 def _split_servers(text: str) -> list[str]:
-    return [server.strip().lower() for server in text.split(",")]
+    servers = [server.strip().lower() for server in text.split(",")]
+    return [server if ":" in server else f"{server}:9092" for server in servers]
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
@@ -104,3 +108,19 @@ def _target_problems(config: Config) -> Iterator[Problem]:
         yield Problem("target.security", "the target is the source's cluster, so [source.security] holds", hint)
     if not target.create_topics and (target.create_settings or target.create_replication_factor != -1):
         yield Problem("target.create_topics", "is off, so nothing is created with these settings", "set create_topics = true")
+
+
+def _waiting_problems(config: Config) -> Iterator[Problem]:
+    """Check that a stall is longer than any wait: relay must not take one of its own for a defect, and end."""
+    delivery = config.delivery
+    waits = {
+        f"delivery.delivery_timeout_seconds and {_ANSWER_SECONDS} s for an answer": delivery.delivery_timeout_seconds
+        + _ANSWER_SECONDS,
+        "delivery.drain_timeout_seconds": delivery.drain_timeout_seconds,
+    }
+    if delivery.mode is not Mode.EXACTLY_ONCE:
+        waits["source.rebalance_timeout_ms"] = config.source.rebalance_timeout_ms / 1000
+    name, longest = max(waits.items(), key=lambda item: item[1])
+    if delivery.stall_timeout_seconds <= longest:
+        message = f"is {delivery.stall_timeout_seconds:g} s, and relay may wait as long: {name}, {longest:g} s"
+        yield Problem("delivery.stall_timeout_seconds", message, f"set it to more than {longest:g}")

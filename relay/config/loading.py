@@ -7,7 +7,6 @@ underscores (`RELAY_ROUTE__FROM_OPTIONS__ENABLE_TIDB_EXTENSION`). A new table is
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -17,21 +16,24 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from relay.config.checks import config_problems, route_problems, same_brokers
+from relay.config.flags import tables_of
+from relay.config.keys import is_table, keys_of, type_at
 from relay.config.tables import Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target, Watermarks
+from relay.config.variables import BETWEEN, PREFIX, near, stray_variables
 from relay.errors import ConfigError, Problem
 from relay.translator import Selection, Translator
 
 # The table is called [schema], and a method of pydantic's models, long given up, is called so, too.
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
 
-ENV_PREFIX = "RELAY_"
-
+#: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.
+_ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
 
 #: What flags set, for the configuration that is being made.
 _flags: ContextVar[Mapping[str, Any]] = ContextVar("flags", default={})  # noqa: B039 - nobody changes it
@@ -49,8 +51,8 @@ class Config(BaseSettings):
     """The whole configuration."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_nested_delimiter="__",
+        env_prefix=PREFIX,
+        env_nested_delimiter=BETWEEN,
         extra="forbid",
         frozen=True,
         enable_decoding=False,
@@ -134,8 +136,8 @@ class Config(BaseSettings):
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     """Read the file, the environment and flags (`table.key=value`); raises ConfigError with every problem there is."""
     data = _read(path)
-    problems = _stray_variables()
-    token = _flags.set(_flags_of(settings, problems))
+    problems = stray_variables(os.environ, Config)
+    token = _flags.set(tables_of(settings, Config, problems))
     config = None
     try:
         config = Config(**data)
@@ -165,35 +167,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError([Problem(str(path), f"is not TOML: {error}", "text values need quotes")]) from error
 
 
-def _flags_of(settings: Sequence[str], problems: list[Problem]) -> dict[str, Any]:
-    """Read `table.key=value` texts into tables; a value is TOML, or text if it is none."""
-    tables: dict[str, Any] = {}
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        *names, key = path.split(".")
-        if not equals or not names or not all((*names, key)):
-            problems.append(Problem("--set", f"{path!r} is not of the form TABLE.KEY=VALUE", "for example source.group_id=blue"))
-            continue
-        table = tables
-        for name in names:
-            table = table.setdefault(name, {})
-        try:
-            table[key] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            table[key] = text
-    return tables
-
-
-def _stray_variables() -> list[Problem]:
-    """Find variables that look like ours and name no table: pydantic would pass over them in silence."""
-    problems = []
-    for name in sorted(os.environ):
-        table = name.removeprefix(ENV_PREFIX).partition("__")[0].lower()
-        if name.startswith(ENV_PREFIX) and "__" in name and table not in Config.model_fields:
-            problems.append(Problem(name, f"there is no table {table!r}", _near(table, list(Config.model_fields))))
-    return problems
-
-
 def _problem(details: ErrorDetails) -> Problem:
     path = ".".join(str(part) for part in details["loc"])
     kind = details["type"]
@@ -201,29 +174,18 @@ def _problem(details: ErrorDetails) -> Problem:
         return Problem(path, "is missing", "config.example.toml shows it")
     if kind == "extra_forbidden":
         *table, key = details["loc"]
-        return Problem(path, "there is no such key", _near(str(key), _keys(tuple(str(part) for part in table))))
+        return Problem(path, "there is no such key", near(str(key), _keys(tuple(str(part) for part in table))))
     if kind in {"string_too_short", "too_short"}:
         return Problem(path, "must not be empty")
-    # The value itself is shown only where it cannot be a secret: a choice or a number.
-    given = f", not {details['input']!r}" if isinstance(details["input"], int | float) or kind == "enum" else ""
+    # The value itself is shown only where it cannot be a secret: a choice, or a number where one belongs.
+    is_number = isinstance(details["input"], int | float) and kind.startswith(_ABOUT_NUMBERS)
+    given = f", not {details['input']!r}" if is_number or kind == "enum" else ""
     return Problem(path, details["msg"][0].lower() + details["msg"][1:] + given)
 
 
 def _keys(table: tuple[str, ...]) -> list[str]:
-    if not table:
-        return list(Config.model_fields)
-    model: Any = Config
-    for part in table:
-        field = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
-        model = field.annotation if field else None
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        return [field.alias or name for name, field in model.model_fields.items()]
-    return []
-
-
-def _near(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    return "did you mean " + " or ".join(near) + "?" if near else "known here: " + ", ".join(sorted(known))
+    model = type_at(Config, table)
+    return list(keys_of(model)) if is_table(model) else []
 
 
 def _route_alone(data: Mapping[str, Any]) -> Route | None:

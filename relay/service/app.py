@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from relay.config import Config, Mode
 from relay.errors import BrokerUnavailable, RelayError
 from relay.service.clients import ClusterSettings, cluster_settings
+from relay.service.dead_letters import route_name
 from relay.service.history import Schemas
 from relay.service.http import HttpServer
 from relay.service.intake import Intake
@@ -145,6 +146,7 @@ async def _assembled(
         errors=config.errors,
         history_topic=config.history_topic,
         dead_letter_partitions=topics.target_partitions.get(config.errors.dead_letter_topic, 1),
+        route=route_name(config),
         ahead=schemas.ahead,
     )
     source, sink = (ShardSource, TransactionalSink) if is_exact else (KafkaSource, KafkaSink)

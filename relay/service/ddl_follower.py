@@ -43,7 +43,9 @@ class DdlFollower:
         self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
-        # The offset to read next. The client's own position may have moved past records that were lost with an exception.
+        # The offset from which on everything was read, and the one to read next. The client's own position may have moved past
+        # records that were lost with an exception.
+        self._begun: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
         self._consumer: Any = None
         self._is_ready = False
@@ -55,8 +57,12 @@ class DdlFollower:
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
         """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
-        self._next = {TopicPartition(topic, 0): positions[Partition(topic, 0)] for topic in self._source.topics}
-        self._reached.clear()
+        for topic in self._source.topics:
+            pair, position = TopicPartition(topic, 0), positions[Partition(topic, 0)]
+            # What was read ahead before partitions were handed out anew is still known: a long reading must come to its end.
+            if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
+                self._begun[pair] = self._next[pair] = position
+                self._reached.pop(topic, None)
         if not self._is_ready:
             await self._start()
         self._seek()
@@ -68,7 +74,7 @@ class DdlFollower:
         for partition, offset in positions.items():
             if TopicPartition(*partition) in self._next:
                 # The loop may have learnt of DDL before it was read here; then it is not among what is ahead.
-                self._next[TopicPartition(*partition)] = offset
+                self._begun[TopicPartition(*partition)] = self._next[TopicPartition(*partition)] = offset
                 self._reached.pop(partition.topic, None)
         if self._is_ready:
             self._seek()

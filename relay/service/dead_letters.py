@@ -8,6 +8,7 @@ A letter has key, value (null stays null), timestamp and headers of the original
     relay.error.path        the place in the message, such as data[0].price; may be empty
     relay.error.detail      the reason, never a row's value
     relay.error.tables      JSON, [["database", "table"], …]; only if they are known
+    relay.route             the route that could not relay it, as `route_name` calls it; letters of older relays lack it
 
 An original that has such headers already, because it was a dead letter before, keeps them: the last block is the letter's.
 
@@ -41,6 +42,7 @@ from relay.records import ConsumerRecord, Header, ProducerRecord
 from relay.translator import SOURCE_HEADER
 
 if TYPE_CHECKING:
+    from relay.config import Config
     from relay.config.tables import Errors, Policy
 
 CODE_HEADER = "relay.error.code"
@@ -48,9 +50,10 @@ PROTOCOL_HEADER = "relay.error.protocol"
 PATH_HEADER = "relay.error.path"
 DETAIL_HEADER = "relay.error.detail"
 TABLES_HEADER = "relay.error.tables"
+ROUTE_HEADER = "relay.route"
 REPLAYED_HEADER = "relay.replayed"
 
-_ERROR_HEADERS = frozenset({CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER})
+_ERROR_HEADERS = frozenset({CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, ROUTE_HEADER})
 #: Limits of what is added to a record, which still has to fit into the dead-letter topic; names in garbage can be of any length.
 _MOST_TEXT_BYTES = 2_000
 _MOST_TABLES_BYTES = 4_000
@@ -74,6 +77,15 @@ def policy_for(error: BaseException, errors: Errors) -> Policy:
 
     name = error_class(error)
     return Policy.STOP if name is None else Policy(getattr(errors, name))
+
+
+def route_name(config: Config) -> str:
+    """What the letters of a configuration call their route: consumer group, protocols and target topic.
+
+    Routes that read the same records and share a dead-letter topic differ in one of these.
+    """
+    route = config.route
+    return _bytes(f"{config.source.group_id} {route.from_} to {route.to} {config.target.topic}").decode()
 
 
 class Place(NamedTuple):
@@ -104,8 +116,8 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
-def error_headers(record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = ()) -> tuple[Header, ...]:
-    """The headers that a dead letter has more than its original."""
+def error_headers(record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = (), route: str = "") -> tuple[Header, ...]:
+    """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out."""
     protocol, path, detail = (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
     headers = [
         (SOURCE_HEADER, _bytes(str(Place.of(record)))),
@@ -116,6 +128,8 @@ def error_headers(record: ConsumerRecord, error: RelayError, tables: Sequence[Ta
     ]
     if known := _tables_json(tables):
         headers.append((TABLES_HEADER, known))
+    if route:
+        headers.append((ROUTE_HEADER, route.encode()))
     return tuple(headers)
 
 
@@ -145,11 +159,11 @@ def dead_letter_partition(partition: int, partitions: int) -> int:
 
 
 def dead_letter(
-    record: ConsumerRecord, error: RelayError, topic: str, tables: Sequence[TableId] = (), partitions: int = 1
+    record: ConsumerRecord, error: RelayError, topic: str, tables: Sequence[TableId] = (), partitions: int = 1, route: str = ""
 ) -> ProducerRecord:
     """The record to write for one that could not be relayed. `partitions`: how many the dead-letter topic has."""
     partition = dead_letter_partition(record.partition, partitions)
-    headers = (*record.headers, *error_headers(record, error, tables))
+    headers = (*record.headers, *error_headers(record, error, tables, route))
     return ProducerRecord(topic, partition, record.timestamp_ms, record.key, record.value, headers)
 
 
@@ -185,7 +199,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """A letter as it was read: its own place, the original at the place where that stood, and the error.
 
     The original has the letter's timestamp, which is the original's unless the topic sets its own. `replayed_ms`: when the letter
-    was replayed, in milliseconds since 1970; None if it was not.
+    was replayed, in milliseconds since 1970; None if it was not. `route`: the name of its route, "" if the letter has none.
     """
 
     place: Place
@@ -196,6 +210,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     detail: str
     tables: tuple[TableId, ...] = ()
     replayed_ms: int | None = None
+    route: str = ""
 
     @property
     def source(self) -> Place:
@@ -221,6 +236,7 @@ def read_letter(record: ConsumerRecord) -> DeadLetter | None:
         path=texts.get(PATH_HEADER, ""),
         detail=texts.get(DETAIL_HEADER, ""),
         tables=_read_tables(texts.get(TABLES_HEADER, "[]")),
+        route=texts.get(ROUTE_HEADER, ""),
     )
 
 
@@ -298,7 +314,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     `codes`: whole codes, or the first parts of some (`decode`). `tables`: names `database.table`, with `*`, `?` and `[…]`; one of
     a letter's tables must match one of them. `since_ms`, `until_ms`: the original's timestamp in milliseconds since 1970, from and
-    before. `topic`, `partition`, `offset`: where the original stood. `replayed`: those that were replayed, too.
+    before. `topic`, `partition`, `offset`: where the original stood. `route`: the name of the letter's route, "" for letters
+    without one. `replayed`: those that were replayed, too.
     """
 
     codes: tuple[str, ...] = ()
@@ -308,6 +325,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
+    route: str | None = None
     replayed: bool = False
 
     def of(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
@@ -320,6 +338,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return (
             (self.replayed or letter.replayed_ms is None)
             and all(want is None or want == given for want, given in zip(wanted, letter.source, strict=True))
+            and (self.route is None or letter.route == self.route)
             and (self.since_ms is None or at >= self.since_ms)
             and (self.until_ms is None or at < self.until_ms)
             and (not self.codes or any(f"{letter.code}.".startswith(f"{code}.") for code in self.codes))
@@ -328,8 +347,14 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_original(letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
-    """Letters by their originals, in the source's order: after a crash a record may have become a letter twice."""
-    found: dict[Place, list[DeadLetter]] = {}
+    """Letters by route and original, in the source's order: after a crash a record may have become a letter twice.
+
+    A source topic that was made anew has other records at the same positions: only what has the same bytes is one original.
+    """
+    found: dict[tuple[object, ...], list[DeadLetter]] = {}
     for letter in sorted(letters, key=lambda letter: (letter.source, letter.place)):
-        found.setdefault(letter.source, []).append(letter)
+        original = letter.original
+        # Without the timestamp: a topic that sets its own gives each letter another.
+        same = letter.route, letter.source, original.key, original.value, original.headers
+        found.setdefault(same, []).append(letter)
     return list(found.values())

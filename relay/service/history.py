@@ -26,7 +26,8 @@ from relay.service.whole_topic import WholeTopic
 def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
     """What the history keeps of a source record that changed the catalogue."""
     key = f"{record.topic}/{record.partition}/{record.offset}".encode()
-    return ProducerRecord(topic, 0, record.timestamp_ms, key, format_record(record, record.offset))
+    # No time of its own: the value has the record's, and a broker may refuse that of a clock that runs ahead.
+    return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset))
 
 
 def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
@@ -83,6 +84,8 @@ class Schemas:
         self._source_topics = config.source.topics
         self._topic = WholeTopic(config.target_servers, settings.target, config.history_topic) if config.history_topic else None
         self._follower = DdlFollower(config, translator, board.beat, settings.source) if config.schema.wait else None
+        # Read, but not learnt yet: the reading was cut off.
+        self._unlearnt: list[ConsumerRecord] = []
         # What the history has taught, by source position.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._is_loaded = False
@@ -96,7 +99,9 @@ class Schemas:
         """Learn everything that the history holds by now. Raises BrokerUnavailable, TopicUnusable."""
         if self._topic is None:
             return
-        learnt = source_records(await self._topic.to_end(self._board.beat))
+        await self._topic.to_end(self._unlearnt.extend, self._board.beat)
+        learnt = source_records(self._unlearnt)
+        self._unlearnt.clear()
         failed = self._learn(learnt)
         self._board.check("schema-history", ok=True)
         if learnt or not self._is_loaded:
@@ -116,7 +121,8 @@ class Schemas:
 
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Learn what other instances have added to the history, and what the polled records wait for. Raises PollFailed."""
-        if self._topic is not None and (new := await self._topic.new()):
+        if self._topic is not None and (new := [*self._unlearnt, *await self._topic.new()]):
+            self._unlearnt.clear()
             self._learn(source_records(new))
         if self._follower is not None:
             await self._follower.wait_for(polled)
@@ -145,6 +151,8 @@ async def read_history(config: Config) -> list[ConsumerRecord]:
         return []
     topic = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
     try:
-        return source_records(await topic.to_end())
+        found: list[ConsumerRecord] = []
+        await topic.to_end(found.extend)
+        return source_records(found)
     finally:
         await topic.stop()

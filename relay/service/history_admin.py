@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import Sequence
 
 from relay.config import Config
@@ -17,7 +16,7 @@ from relay.service.replay import target_limits
 from relay.service.topic_admin import Cluster
 from relay.service.topic_checks import Role, Wanted, not_created, problems, wanted_topics
 from relay.service.topic_reading import Brokers, Progress, read_topic
-from relay.service.transport import Batch, Partition, Undelivered
+from relay.service.transport import Partition, Undelivered
 
 #: Records between two waits for acknowledgements.
 CHUNK = 500
@@ -74,7 +73,7 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
         await _start(sink)
         for start in range(0, len(records), CHUNK):
             chunk = records[start : start + CHUNK]
-            await _write_chunk(sink, Partition(config.history_topic, 0), chunk)
+            await sink.write(Partition(config.history_topic, 0), chunk)
             progress(start + len(chunk), len(records))
     except Undelivered as error:
         raise DeliveryFailed(f"writing failed: {error}; what was written until then stays, run the command again") from error
@@ -87,18 +86,6 @@ async def _start(sink: KafkaSink) -> None:
         await sink.start()
     except Undelivered as error:
         raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
-
-
-async def _write_chunk(sink: KafkaSink, partition: Partition, records: Sequence[ProducerRecord]) -> None:
-    pending: list[Future[object]] = []
-    batch: Batch = sink.batch()
-    for record in records:
-        if not batch.append(record):
-            pending.append(await sink.send(partition, batch))
-            batch = sink.batch()
-            batch.append(record)
-    pending.append(await sink.send(partition, batch))
-    await sink.delivered(pending)
 
 
 async def members(config: Config) -> int | str:

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Mapping
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import orjson
 from aiohttp import web
@@ -36,6 +36,10 @@ PATHS: Final[Mapping[str, str]] = {
     "/metrics": "metrics for Prometheus",
     "/status": "everything as JSON",
 }
+#: Connections at a time; each costs a file descriptor that the relay itself may need.
+MOST_CONNECTIONS: Final = 64
+#: How long a connection may be without a whole request, the first one or the next.
+_REQUEST_SECONDS: Final = 10.0
 _SHUTDOWN_SECONDS: Final = 1.0
 _COMMON_HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -62,6 +66,8 @@ class HttpServer:
         self._page = files("relay.service").joinpath("status_page.html").read_bytes()
         self._page_headers = {"Content-Security-Policy": content_security_policy(self._page), "X-Frame-Options": "DENY"}
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: dict[web.RequestHandler, asyncio.Transport] = {}
 
     @property
     def port(self) -> int:
@@ -69,22 +75,32 @@ class HttpServer:
         return self._port
 
     async def __aenter__(self) -> Self:
-        self._runner = web.AppRunner(self._application(), access_log=None, logger=_silent(), shutdown_timeout=_SHUTDOWN_SECONDS)
+        self._runner = web.AppRunner(self._application(), shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
+        loop = asyncio.get_running_loop()
         try:
-            await site.start()
-        except OSError as error:
+            self._server = await loop.create_server(self._connection, self._host, self._port, backlog=MOST_CONNECTIONS)
+        except (OSError, ValueError) as error:
             await self._runner.cleanup()
             raise _unavailable(self._host, self._port, error) from error
-        self._port = site.port
+        self._port = self._server.sockets[0].getsockname()[1]
         if self._log is not None:
             self._log.info("http.serving", host=self._host, port=self._port)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._server is not None:
+            self._server.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        for transport in self._connections.values():
+            # A client that does not read would keep it open.
+            transport.abort()
+
+    def _connection(self) -> web.RequestHandler:
+        assert self._runner is not None  # noqa: S101  (it was made before the server)
+        assert self._runner.server is not None  # noqa: S101
+        return _Connection(self._runner.server, self._connections)
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=[self._answered])
@@ -139,6 +155,35 @@ class HttpServer:
         return _json(report.status(self._board, self._limit), indent=False)
 
 
+class _Connection(web.RequestHandler):
+    """A client's connection; `others` are all that are open, the oldest first.
+
+    If there are too many, the oldest is closed: the newest may be the kubelet's probe, and slow clients must not keep it out.
+    """
+
+    def __init__(self, server: web.Server, others: dict[web.RequestHandler, asyncio.Transport]) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            # It runs from the last answer, or from the start, to the end of the next request.
+            keepalive_timeout=_REQUEST_SECONDS,
+            lingering_time=_SHUTDOWN_SECONDS,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
+            logger=_silent(),
+        )
+        self._others = others
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._others[self] = cast("asyncio.Transport", transport)
+        if len(self._others) > MOST_CONNECTIONS:
+            self._others.pop(next(iter(self._others))).abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._others.pop(self, None)
+        super().connection_lost(exc)
+
+
 def content_security_policy(page: bytes) -> str:
     """A policy that lets the page run its own script and style, ask the server that it came from, and nothing else."""
     allowed = {"script": "", "style": ""}
@@ -155,8 +200,9 @@ def _json(body: Mapping[str, Any], status: int = 200, *, indent: bool = True) ->
     return web.Response(body=data, status=status, content_type="application/json")
 
 
-def _unavailable(host: str, port: int, error: OSError) -> AddressUnavailable:
-    if isinstance(error, socket.gaierror):
+def _unavailable(host: str, port: int, error: OSError | ValueError) -> AddressUnavailable:
+    # A ValueError: what cannot be a name at all.
+    if isinstance(error, socket.gaierror | ValueError):
         why = "the host's name is not known; set host in [http] to an address of this machine, such as 127.0.0.1 or 0.0.0.0"
     elif error.errno == errno.EADDRINUSE:
         why = "another program, perhaps another relay, uses the port; stop it or set another port in [http], 0 for none"

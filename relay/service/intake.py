@@ -33,7 +33,8 @@ LOOK_EVERY = 16
 class Intake:
     """Translates records. `history_topic` "" keeps no history; `dead_letter_partitions`: how many the dead-letter topic has.
 
-    `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
+    `route`: its name in dead letters. `ahead`: places of records that taught the catalogue before their turn, and that the history
+    lacks.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -46,12 +47,13 @@ class Intake:
         errors: Errors | None = None,
         history_topic: str = "",
         dead_letter_partitions: int = 1,
+        route: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
     ) -> None:
         self.translator, self._objects, self._log, self._board = translator, objects, log, board
         self._errors = errors or Errors()
         self._history_topic, self._dead_letter_partitions = history_topic, dead_letter_partitions
-        self._ahead = ahead
+        self._route, self._ahead = route, ahead
 
     async def take(
         self, records: Sequence[ConsumerRecord], owned: Owned, current: Round, sink: Sink, is_over: Callable[[], bool]
@@ -131,7 +133,8 @@ class Intake:
         instead = []
         if policy is Policy.DEAD_LETTER:
             tables = tables_of(self.translator, record)
-            instead = [dead_letter(record, error, self._errors.dead_letter_topic, tables, self._dead_letter_partitions)]
+            topic, partitions = self._errors.dead_letter_topic, self._dead_letter_partitions
+            instead = [dead_letter(record, error, topic, tables, partitions, self._route)]
             if oversize := sink.too_large(instead):
                 error.add_note(str(record_too_large(record, oversize)))
                 current.refused = RecordRefused(record, error)
@@ -183,9 +186,6 @@ class Intake:
         batch = current.batches.pop(key)
         current.written[key[0]] += len(batch)
         current.sizes[key[0]] += batch.size
+        # It may wait for the target.
+        self._board.beat()
         current.pending.append(await sink.send(Partition(*key), batch))
-
-
-def size_of(records: Sequence[ConsumerRecord]) -> int:
-    """The bytes of keys and values."""
-    return sum([len(record.value or b"") + len(record.key or b"") for record in records])

@@ -7,15 +7,26 @@ outlive them. So the loop awaits every acknowledgement, every wait has a deadlin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import IllegalOperation, KafkaError, ProducerClosed, ProducerFenced
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    IllegalOperation,
+    InvalidTimestampError,
+    InvalidTransactionTimeout,
+    KafkaError,
+    ProducerClosed,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from relay.config import Config
-from relay.errors import InstanceFenced, ServiceError
+from relay.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnusable
 from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
 from relay.service.clients import Settings, target_settings
@@ -30,6 +41,7 @@ OVERHEAD_BYTES = 1024
 WORN_AFTER_RECORDS = 2**30
 # The broker's default for `transaction.max.timeout.ms`.
 LONGEST_TRANSACTION_MS = 900_000
+_NOT_ALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError, TransactionalIdAuthorizationFailed)
 # What the client raises in a transaction; the last two when its sender has died unnoticed.
 _CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
 
@@ -42,9 +54,15 @@ class KafkaBatch:
         # The encoder behind the builder: its own `append` adds three calls of Python to every record, for serializers we have not.
         self._encode = builder._builder.append  # noqa: SLF001
         self._count = 0
+        self._is_untimed = False
 
     def append(self, record: ProducerRecord) -> bool:
         """Encode one record; False if the batch is full."""
+        # The client takes the first time that is known for the base of the whole batch, so that those without one would get it.
+        if self._count == 0:
+            self._is_untimed = record.timestamp_ms == -1
+        elif self._is_untimed and record.timestamp_ms != -1:
+            return False
         headers = list(record.headers)
         if self._encode(self._count, record.timestamp_ms, key=record.key, value=record.value, headers=headers) is None:
             return False
@@ -103,9 +121,17 @@ class KafkaSink:
         )
 
     async def start(self) -> None:
-        """Connect and get a producer id."""
+        """Connect and get a producer id. Raises Undelivered, TopicUnusable if rights are missing, DeliveryFailed."""
         try:
             await started(REQUEST_SECONDS, self._producer)
+        except _NOT_ALLOWED as error:
+            grant = "WRITE on the target topics and, for exactly-once, on the transactional id"
+            raise TopicUnusable(f"not allowed to write at {self._servers}: {text_of(error)}; grant {grant}") from error
+        except InvalidTransactionTimeout as error:
+            advice = "raise transaction.max.timeout.ms of the brokers, or lower delivery_timeout_seconds in [delivery]"
+            raise DeliveryFailed(
+                f"the brokers at {self._servers} allow no transaction as long as relay's may be; {advice}"
+            ) from error
         except (KafkaError, TimeoutError) as error:
             raise Undelivered(f"cannot connect to {self._servers}: {text_of(error)}", retriable=True) from error
 
@@ -129,11 +155,22 @@ class KafkaSink:
         except AssertionError as error:
             raise Undelivered(f"{partition} does not exist", retriable=False) from error
         except (KafkaError, TimeoutError) as error:
-            raise _undelivered(partition, error) from error
+            raise self._failed(partition, error) from error
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
         future.add_done_callback(retrieve)
         return future
+
+    async def write(self, partition: Partition, records: Iterable[ProducerRecord]) -> None:
+        """Write records of one partition and wait for their acknowledgements. Raises Undelivered."""
+        pending, batch = [], self.batch()
+        for record in records:
+            if not batch.append(record):
+                pending.append(await self.send(partition, batch))
+                batch = self.batch()
+                batch.append(record)
+        pending.append(await self.send(partition, batch))
+        await self.delivered(pending)
 
     async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
         """Await every acknowledgement: `flush` would pass over failures."""
@@ -146,9 +183,12 @@ class KafkaSink:
                 raise Undelivered("the producer was abandoned", retriable=True)
             error = future.exception() if future.done() else None
             if error is not None:
-                raise _undelivered(None, error) from error
+                raise self._failed(None, error, f"one of {', '.join(self._limits)}: ") from error
         if waiting:
             raise Undelivered(f"{len(waiting)} batches were not acknowledged within {self._deadline:g} s", retriable=True)
+
+    def _failed(self, partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
+        return _undelivered(partition, error, where)
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
         """Find a record that does not fit in a batch of its own."""
@@ -214,6 +254,7 @@ class TransactionalSink(KafkaSink):
         timeout_ms = min(LONGEST_TRANSACTION_MS, int(2000 * config.delivery.delivery_timeout_seconds) + 30_000)
         super().__init__(config, limits, security, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
         self._is_open = False
+        self._seconds, self._began = timeout_ms / 1000, 0.0
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""
@@ -228,7 +269,7 @@ class TransactionalSink(KafkaSink):
                 await self._add_offsets(offsets)
                 await self._producer.commit_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
-            raise _undelivered(None, error, f"transaction of {self._id}: ") from error
+            raise self._failed(None, error, f"transaction of {self._id}: ") from error
         self._is_open = False
 
     async def stop(self) -> None:
@@ -257,18 +298,24 @@ class TransactionalSink(KafkaSink):
             async with asyncio.timeout(self._deadline):
                 await self._producer.begin_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
-            raise _undelivered(None, error, f"transaction of {self._id}: ") from error
-        self._is_open = True
+            raise self._failed(None, error, f"transaction of {self._id}: ") from error
+        self._is_open, self._began = True, time.monotonic()
+
+    def _failed(self, partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
+        failure = super()._failed(partition, error, where)
+        if isinstance(failure, InstanceFenced) and self._is_open and time.monotonic() - self._began >= self._seconds:
+            # The broker gives a transaction up in the same way as one that another instance has taken over.
+            return Undelivered(
+                f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted", retriable=True
+            )
+        return failure
 
     async def _add_offsets(self, offsets: Mapping[Partition, int]) -> None:
         if self._progress_topic is None:
             pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
             await self._producer.send_offsets_to_transaction(pairs, self._group)
             return
-        for record in progress_records(self._progress_topic, self._group, offsets):
-            batch = self.batch()
-            batch.append(record)
-            await self.delivered([await self.send(Partition(record.topic, record.partition), batch)])
+        await self.write(Partition(self._progress_topic, 0), progress_records(self._progress_topic, self._group, offsets))
 
 
 def _roughly(record: ProducerRecord) -> int:
@@ -302,5 +349,8 @@ def _undelivered(partition: Partition | None, error: BaseException, where: str =
         chain.append(chain[-1].__cause__)
     if any(isinstance(each, ProducerFenced) for each in chain):
         return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")
+    if any(isinstance(each, InvalidTimestampError) for each in chain):
+        cure = "raise the topic's message.timestamp.after.max.ms and message.timestamp.before.max.ms"
+        return TopicUnusable(f"{where}the topic refuses a record's timestamp, which relay keeps; {cure}")
     retriable = any(isinstance(each, TimeoutError) or getattr(each, "retriable", False) for each in chain)
     return Undelivered(where + text_of(error), retriable=retriable)

@@ -255,7 +255,18 @@ class KafkaSource:
         if isinstance(error, TopicAuthorizationFailedError | GroupAuthorizationFailedError):
             group = self._config.group_id
             return TopicUnusable(f"not allowed to read: {text_of(error)}; grant READ on the topics and on group {group!r}")
+        if isinstance(error, UnicodeDecodeError):
+            where = ", ".join(f"{partition} at {self.passed(partition)} or behind" for partition in self._unread())
+            return TopicUnusable(
+                f"a record has a header whose name is not UTF-8, which the client cannot read, in {where}: "
+                f"move the offset of group {self._config.group_id!r} past it (kafka-consumer-groups.sh --reset-offsets)"
+            )
         return PollFailed(text_of(error))
+
+    def _unread(self) -> list[Partition]:
+        """Partitions of ours that hold more than was polled."""
+        ours = [Partition(*pair) for pair in self._consumer.assignment()]
+        return [each for each in sorted(ours) if (self.passed(each) or 0) < (self.end(each) or 0)]
 
 
 class ShardSource(KafkaSource):

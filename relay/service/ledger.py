@@ -10,7 +10,8 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
-from relay.errors import DeliveryFailed
+from relay.errors import DeliveryFailed, WatermarksUnknowable
+from relay.records import ConsumerRecord, size_of
 from relay.service.logs import Log
 from relay.service.objects import Translates
 from relay.service.state import Counts, Owned, Round
@@ -65,6 +66,18 @@ class Ledger:
             self._safe_state = current.before
         return current
 
+    def took(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
+        """Note how many of a partition's polled records are in the round; the others are polled again."""
+        if done < len(records) and partition in self.owned:
+            self.source.seek({partition: self.owned[partition].next})
+        if not done:
+            return
+        self.counts.read += done
+        last = records[done - 1]
+        self._board.consumed(partition.topic, done, size_of(records[:done]))
+        end = self.source.end(partition)
+        self._board.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
+
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
         """Positions that have moved although nothing was polled: over what is no record. So lag ends with the partition."""
         found = {}
@@ -73,12 +86,30 @@ class Ledger:
                 found[partition] = self.source.passed(partition) or 0
         return found
 
+    def check_watermarks(self) -> None:
+        """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known here.
+
+        Raises WatermarksUnknowable.
+        """
+        if not self._translator.needs_all_partitions:
+            return
+        every = self.source.partitions()
+        missing = sorted(set(every) - self.owned.keys())
+        if missing:
+            raise WatermarksUnknowable(
+                f"`partitions` in [target] spreads rows anew, and {missing[0]} (of {len(missing)}) is read by another instance, "
+                "so no watermark of a target partition could be right: run one instance, or keep the source's partitions "
+                '(partitions = 0), or leave watermarks out (watermarks = "drop" in [target])'
+            )
+        self._translator.expect_partitions(every)
+
     async def settle(self, keep: int = 0) -> None:
         """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets count.
 
         Raises Undelivered, InstanceFenced.
         """
         while len(self.rounds) > keep:
+            self._board.beat()
             oldest = self.rounds[0]
             await self.sink.delivered(oldest.pending)
             self.rounds.popleft()
@@ -160,10 +191,13 @@ class Ledger:
         for owned in self.owned.values():
             owned.next = owned.acknowledged
         self.source.seek({partition: owned.next for partition, owned in self.owned.items()})
+        # What is read again counts as lag from now on: nothing is polled while there is no sink.
+        self.tell_positions()
         if not self.sink.is_transactional:
             return ()
         unknown = tuple(self.owned)
-        self.disown()
+        self.generation += 1
+        self.owned.clear()
         return unknown
 
     def tell_positions(self) -> None:

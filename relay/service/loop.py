@@ -19,10 +19,10 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, ServiceError, WatermarksUnknowable
+from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, ServiceError
 from relay.records import ConsumerRecord
 from relay.service.history import Schemas
-from relay.service.intake import YIELD_SECONDS, Intake, size_of
+from relay.service.intake import YIELD_SECONDS, Intake
 from relay.service.ledger import Ledger
 from relay.service.logs import Log
 from relay.service.silence import Silence
@@ -38,6 +38,8 @@ GIVE_UP_DELIVERIES = 3
 GIVE_UP_POLLS = 20
 #: After so long without records the brokers are asked whether there are some; twice in a row means that the source is deaf.
 SILENT_SECONDS = 10.0
+#: After so long a round ends before the poll does: a transaction must not outlive its time, however slow a storage is.
+ROUND_SECONDS = 10.0
 
 
 class Relay:
@@ -81,9 +83,7 @@ class Relay:
         """Relay until asked to stop. Raises RecordRefused, a ServiceError, or whatever a defect raised."""
         try:
             await self._stop.unless_asked(self._start())
-            self._board.entered("running")
             await self._turn_until_stopped()
-            self._board.entered("draining")
             await self._drain()
         except InstanceFenced:
             # What is under way is the other instance's by now.
@@ -114,6 +114,7 @@ class Relay:
         turns, stop = asyncio.ensure_future(self._turns()), asyncio.ensure_future(self._stop.wait())
         try:
             await asyncio.wait({turns, stop}, return_when=asyncio.FIRST_COMPLETED)
+            self._board.entered("draining")
             # The turn under way may wait for acknowledgements much longer than a stop may take.
             self._drain_until = time.monotonic() + self._timing.drain
             await asyncio.wait({turns}, timeout=self._timing.drain)
@@ -173,8 +174,13 @@ class Relay:
         if self._opening or self._stop.is_set():
             await self._back_off(1)
             return
+        # Only now: before, the tables are not known, or other instances have not handed over yet.
+        self._board.entered("running")
         generation = self._ledger.generation
         polled = await self._poll()
+        if self._stop.is_set():
+            # It may have cut short what the records had to wait for; the next start reads them again.
+            return
         async with self._busy:
             try:
                 is_ours = generation == self._ledger.generation and not self._revoking
@@ -216,21 +222,7 @@ class Relay:
         self._opening, self._has_opened = (), True
         self._ledger.own(positions)
         self._log.info("partitions.opened", offsets={str(partition): position.offset for partition, position in positions.items()})
-        self._check_watermarks()
-
-    def _check_watermarks(self) -> None:
-        """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known here."""
-        if not self._translator.needs_all_partitions:
-            return
-        every = self._ledger.source.partitions()
-        missing = sorted(set(every) - self._ledger.owned.keys())
-        if missing:
-            raise WatermarksUnknowable(
-                f"`partitions` in [target] spreads rows anew, and {missing[0]} (of {len(missing)}) is read by another instance, "
-                "so no watermark of a target partition could be right: run one instance, or keep the source's partitions "
-                '(partitions = 0), or leave watermarks out (watermarks = "drop" in [target])'
-            )
-        self._translator.expect_partitions(every)
+        self._ledger.check_watermarks()
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         try:
@@ -268,7 +260,10 @@ class Relay:
         records_wait = await self._stop.unless_asked(self._ledger.source.waiting())
         if self._stop.is_set():
             return
-        self._board.check("source", ok=records_wait is not None, detail="no broker answers" if records_wait is None else "")
+        if records_wait is None:
+            self._unreachable("no broker answers")
+        else:
+            self._board.check("source", ok=True)
         if not self._silence.is_deaf(records_wait=bool(records_wait)):
             return
         self._log.warning("source.silent", message="records wait, and none came: the consumer is replaced")
@@ -278,23 +273,38 @@ class Relay:
             except Undelivered as error:
                 await self._recover(error)
             self._forget()
-            await self._ledger.source.stop()
-            self._ledger.source = self._make_source()
-            self.counts.sources += 1
-        await self._stop.unless_asked(self._ledger.source.start(self))
+        for attempts in itertools.count(1):
+            if await self._has_new_source() or self._stop.is_set():
+                return
+            await self._back_off(attempts)
+
+    async def _has_new_source(self) -> bool:
+        """Start a new source."""
+        await self._ledger.source.stop()
+        self._ledger.source = self._make_source()
+        self.counts.sources += 1
+        try:
+            await self._stop.unless_asked(self._ledger.source.start(self))
+        except BrokerUnavailable as error:
+            self._unreachable(str(error))
+            return False
+        return True
+
+    def _unreachable(self, why: str) -> None:
+        self._log.warning("source.unreachable", message=f"{why}; relay waits")
+        self._board.failed("poll", BrokerUnavailable.code, "", why)
+        self._board.check("source", ok=False, detail=why)
 
     async def _process(self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]) -> None:
-        """Make a round of what was polled, and of what was passed over. The last round may stay under way while the next poll
-        travels.
-        """
+        """Make a round of what was polled or passed over. It may stay under way while the next poll travels."""
         began = time.monotonic()
         current = self._ledger.begin()
-        current.pause_at = began + YIELD_SECONDS
+        current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         for partition, records in polled.items():
             owned = self._ledger.owned.get(partition)
             if owned is not None and current.refused is None:
                 done = await self._intake.take(records, owned, current, self._ledger.sink, lambda: self._is_over(current))
-                self._told(partition, records, done)
+                self._ledger.took(partition, records, done)
         for partition, offset in gaps.items():
             self._ledger.owned[partition].next = current.reached[partition] = offset
         await self._intake.send_rest(current, self._ledger.sink)
@@ -308,16 +318,8 @@ class Relay:
             raise current.refused
 
     def _is_over(self, current: Round) -> bool:
-        return self._stop.is_set() or self._revoking or current.generation != self._ledger.generation
-
-    def _told(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
-        if not done:
-            return
-        self.counts.read += done
-        last = records[done - 1]
-        self._board.consumed(partition.topic, done, size_of(records[:done]))
-        end = self._ledger.source.end(partition)
-        self._board.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
+        is_late = time.monotonic() >= current.ends_at
+        return is_late or self._stop.is_set() or self._revoking or current.generation != self._ledger.generation
 
     async def _commit(self) -> bool:
         timing, transactional = self._timing, self._ledger.sink.is_transactional
@@ -362,6 +364,8 @@ class Relay:
             await self._ledger.sink.start()
         except Undelivered as error:
             self._log.warning("sink.unavailable", reason=str(error))
+            self._board.failed("produce", BrokerUnavailable.code, "", str(error))
+            self._board.check("target", ok=False, detail=str(error))
             await self._ledger.sink.abandon()
             return False
         self.counts.sinks += 1

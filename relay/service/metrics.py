@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from relay.codecs._codec import Lossy
 from relay.errors import RelayError
 from relay.model import Op
+from relay.service.report import is_alive
 from relay.service.status import ERROR_STAGES, Board, Histogram
 
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
@@ -56,6 +57,7 @@ class BoardCollector(Collector):
         yield from self._outcomes()
         yield from self._durations()
         yield from self._positions()
+        yield from self._checks()
         yield from self._facts()
 
     def _traffic(self) -> Iterator[Metric]:
@@ -113,6 +115,14 @@ class BoardCollector(Collector):
             lag[topic] = lag.get(topic, 0) + (progress.lag or 0)
         yield _gauge("relay_assigned_partitions", "Partitions that this instance reads.", ("topic",), assigned.items())
         yield _gauge("relay_consumer_lag_records", "Records that wait in the partitions of this instance.", ("topic",), lag.items())
+
+    def _checks(self) -> Iterator[Metric]:
+        board = self._board
+        found = {"loop": is_alive(board, board.about.heartbeat_limit_seconds)} | {
+            name: each.ok for name, each in board.checks.items()
+        }
+        text = "Whether a check of /readyz is ok (1) or failing (0); each from its first result on."
+        yield _gauge("relay_check_ok", text, ("check",), (((name,), int(ok)) for name, ok in found.items()))
 
     def _facts(self) -> Iterator[Metric]:
         board, about = self._board, self._board.about

@@ -52,7 +52,7 @@ class ProgressTopic:
 
     async def read(self) -> Mapping[Partition, int]:
         """How far each partition has been read. Raises BrokerUnavailable, TopicUnusable."""
-        self._offsets |= progress_in(await self._topic.to_end(), self._group)
+        await self._topic.to_end(lambda records: self._offsets.update(progress_in(records, self._group)))
         return self._offsets
 
     async def stop(self) -> None:

@@ -19,6 +19,7 @@ from relay.errors import BrokerUnavailable, ClaimCheckMissing, CodecError, Deliv
 from relay.records import ProducerRecord
 from relay.service.clients import target_settings
 from relay.service.dead_letters import DeadLetter, by_original, marker
+from relay.service.history import history_record
 from relay.service.kafka_sink import KafkaSink
 from relay.service.state import record_too_large
 from relay.service.topic_admin import Cluster
@@ -80,6 +81,7 @@ class Replay:
 
     def __init__(self, config: Config, translator: Translator, limits: Mapping[str, int], *, writes: bool) -> None:
         self._translator, self._storage, self._writes = translator, Storage(), writes
+        self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
         self._sink: Sink = KafkaSink(config, limits)
         self.outcome = Outcome()
@@ -110,17 +112,22 @@ class Replay:
 
     async def _chunk(self, originals: Sequence[list[DeadLetter]]) -> None:
         produced: list[ProducerRecord] = []
+        learnt: list[ProducerRecord] = []
         done: list[DeadLetter] = []
         failed: list[Failure] = []
         for letters in originals:
+            catalog = self._translator.catalog
             try:
                 produced += await asyncio.to_thread(self._translated, letters[0])
             except FAILURES as error:
                 failed += [Failure(letter, error) for letter in letters]
             else:
                 done += letters
+                if self._history_topic and self._translator.catalog is not catalog:
+                    # The relay at work hears of it there, and knows it from now on.
+                    learnt.append(history_record(letters[0].original, self._history_topic))
         if self._writes:
-            await self._write(produced)
+            await self._write([*learnt, *produced])
             now_ms = int(time.time() * 1000)
             await self._write([marker(letter.place, now_ms) for letter in done if letter.replayed_ms is None])
         self.outcome.letters += len(done)

@@ -11,21 +11,12 @@ from itertools import pairwise
 from typing import Any, Final
 
 from relay.codecs._codec import NOTES
-from relay.config.tables import Delivery
-from relay.service.status import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic
+from relay.service.status import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic, heartbeat_limit
 from relay.service.transport import Partition
 
 RATE_SECONDS: Final = 60.0
-#: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery may take.
-_DELIVERIES_OF_A_TURN: Final = 2
-_SHORTEST_LIMIT_SECONDS: Final = 60.0
-
 Json = dict[str, Any]
-
-
-def heartbeat_limit(delivery: Delivery) -> float:
-    """The age, in seconds, from which on a heartbeat means that the loop hangs: longer than any turn may take."""
-    return max(_SHORTEST_LIMIT_SECONDS, _DELIVERIES_OF_A_TURN * delivery.delivery_timeout_seconds)
+__all__ = ["heartbeat_limit", "is_alive", "liveness", "moment", "readiness", "status"]
 
 
 def is_alive(board: Board, limit: float) -> bool:

@@ -63,6 +63,7 @@ class Round:
     generation: int
     before: State
     pause_at: float = 0.0
+    ends_at: float = 0.0
     batches: dict[tuple[str, int], Batch] = field(default_factory=dict)
     pending: list[Future[object]] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)

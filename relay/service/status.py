@@ -19,6 +19,7 @@ import msgspec
 from relay.codecs._codec import Lossy
 from relay.codecs._large_messages import shown_uri
 from relay.config import Config
+from relay.config.tables import Delivery
 from relay.service.transport import Partition
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
@@ -36,6 +37,16 @@ SAMPLE_SECONDS: Final = 10.0
 SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 LONGEST_TEXT: Final = 500
+
+
+#: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery may take.
+_DELIVERIES_OF_A_TURN: Final = 2
+_SHORTEST_LIMIT_SECONDS: Final = 60.0
+
+
+def heartbeat_limit(delivery: Delivery) -> float:
+    """The age, in seconds, from which on a heartbeat means that the loop hangs: longer than any turn may take."""
+    return max(_SHORTEST_LIMIT_SECONDS, _DELIVERIES_OF_A_TURN * delivery.delivery_timeout_seconds)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -56,6 +67,7 @@ class About(msgspec.Struct, frozen=True):
     group: str
     mode: str
     dead_letter_topic: str = ""
+    heartbeat_limit_seconds: float = heartbeat_limit(Delivery())
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -69,6 +81,7 @@ class About(msgspec.Struct, frozen=True):
             group=config.source.group_id,
             mode=str(config.delivery.mode),
             dead_letter_topic=config.errors.dead_letter_topic,
+            heartbeat_limit_seconds=heartbeat_limit(config.delivery),
         )
 
 

@@ -55,10 +55,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a cluster says about some topics. A topic that does not exist is in neither; `unusable` tells why, by topic."""
+    """What a cluster says about some topics. A topic that does not exist is in neither; `unusable` tells why, by topic.
+
+    `brokers`: the addresses that the brokers give of themselves; two clusters have none in common. Their ids tell less: people copy
+    them from examples.
+    """
 
     found: Mapping[str, Found]
     unusable: Mapping[str, str]
+    brokers: frozenset[tuple[str, int]] = frozenset()
 
 
 class NewSpec(msgspec.Struct, frozen=True):
@@ -147,7 +152,7 @@ async def _look(admin: Any, names: Collection[str]) -> Seen:  # noqa: ANN401  # 
     for name, settings in (await _settings(admin, partitions)).items():
         is_led = all(partition["leader"] >= 0 for partition in partitions[name])
         found[name] = Found(len(partitions[name]), settings, is_led)
-    return Seen(found, unusable)
+    return Seen(found, unusable, frozenset((broker["host"], broker["port"]) for broker in answer["brokers"]))
 
 
 def _words(error: type[BrokerResponseError]) -> str:

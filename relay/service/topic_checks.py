@@ -18,6 +18,8 @@ DEFAULT_LIMIT_BYTES = 1_048_588
 #: What a dead letter's headers may add to the record that it keeps.
 HEADER_ROOM_BYTES = 16_384
 _COMPACTED = {"cleanup.policy": "compact"}
+#: Every transaction writes to it, and only what is in closed segments is compacted: by default, of a week or a gigabyte.
+_OFTEN_COMPACTED = {**_COMPACTED, "segment.ms": "600000", "segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.1"}
 
 
 class Role(enum.StrEnum):
@@ -93,7 +95,7 @@ def _own_topics(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted
         yield Wanted(name=config.history_topic, role=Role.HISTORY, partitions=1, replicas=replicas, settings=_COMPACTED)
     if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
         name = config.delivery.progress_topic
-        yield Wanted(name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_COMPACTED)
+        yield Wanted(name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_OFTEN_COMPACTED)
     errors = config.errors
     if Policy.DEAD_LETTER in {errors.decode, errors.encode, errors.too_large, errors.claim_check}:
         # A dead letter is the record as it came: what the source takes must fit, and its age is no reason to delete it.

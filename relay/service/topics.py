@@ -48,7 +48,8 @@ async def check_topics(config: Config, settings: ClusterSettings | None = None) 
     source = await source_cluster.look(config.source.topics)
     wanted = wanted_topics(config, source.found)
     target = await target_cluster.look(each.name for each in wanted)
-    wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_cluster.servers)]
+    loops = _loops(wanted, source, target, config)
+    wrong = [*_source_problems(source, config), *loops, *_problems(wanted, target, config, target_cluster.servers)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))
     absent = [each for each in wanted if each.name not in target.found]
@@ -76,6 +77,18 @@ def _source_problems(source: Seen, config: Config) -> Iterator[str]:
             yield _unusable(name, servers, source)
         elif name not in source.found:
             yield f"topic {name} does not exist at {servers}: create it, relay creates no source topics"
+
+
+def _loops(wanted: Sequence[Wanted], source: Seen, target: Seen, config: Config) -> Iterator[str]:
+    """Topics that are read and written, where the addresses alone do not tell that both are one cluster."""
+    if not source.brokers & target.brokers:
+        return
+    for each in wanted:
+        if each.name in config.source.topics:
+            yield (
+                f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} are one cluster, "
+                f"and {each.name} is a source topic and the {each.role}; name another one"
+            )
 
 
 def _problems(wanted: Sequence[Wanted], target: Seen, config: Config, servers: str) -> Iterator[str]:

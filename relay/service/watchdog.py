@@ -14,6 +14,8 @@ from relay.service.logs import Log
 from relay.service.status import Board
 
 STALLED = 3
+#: What the last words of a stalled process may take.
+HURRY_SECONDS = 5.0
 _LOOKS = 10
 
 
@@ -41,9 +43,14 @@ class Watchdog:
         while not self._done.wait(self._limit / _LOOKS):
             age = self._board.heartbeat_age
             if age is not None and age > self._limit:
+                # Whoever reads the log may be what the loop waits for.
+                hurry = threading.Timer(HURRY_SECONDS, self._exit, [STALLED])
+                hurry.daemon = True
+                hurry.start()
                 self._log.error("relay.stalled", code="service.stalled", seconds=round(age, 1))
                 # Where every thread is, for whoever looks at the log later; a stack holds no row's values.
                 if sys.__stderr__ is not None:
                     faulthandler.dump_traceback(file=sys.__stderr__)
+                hurry.cancel()
                 self._exit(STALLED)
                 return

@@ -1,9 +1,9 @@
-"""Reads a small topic of relay's own from an offset to its end, and goes on from there when asked again."""
+"""Reads a small topic of relay's own to its end, and goes on from there when asked again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -20,7 +20,8 @@ _POLL_MS = 200
 
 
 class WholeTopic:
-    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order.
+    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order, also if a call is cut off
+    and the next one goes on.
 
     `settings`: TLS and SASL, as `relay.service.clients` makes them.
     """
@@ -40,9 +41,11 @@ class WholeTopic:
         self._is_ready = False
         self._next = 0
 
-    async def to_end(self, beat: Callable[[], object] = lambda: None) -> list[ConsumerRecord]:
-        """All records up to the end that the topic has now, calling `beat` on the way. Raises BrokerUnavailable, TopicUnusable."""
-        found: list[ConsumerRecord] = []
+    async def to_end(self, take: Callable[[Sequence[ConsumerRecord]], object], beat: Callable[[], object] = lambda: None) -> None:
+        """Hand all records up to the end that the topic has now to `take`, some at a time, calling `beat` on the way.
+
+        Raises BrokerUnavailable, TopicUnusable.
+        """
         try:
             async with asyncio.timeout(END_SECONDS):
                 await self._start()
@@ -51,14 +54,15 @@ class WholeTopic:
                     end = (await self._consumer.end_offsets([self._pair]))[self._pair]
                 while await self._consumer.position(self._pair) < end:
                     beat()
-                    found += await self._poll(_POLL_MS)
+                    take(await self._poll(_POLL_MS))
         except TimeoutError as error:
             raise BrokerUnavailable(f"topic {self._topic} could not be read to its end in time; does it exist?") from error
+        except UnicodeDecodeError as error:
+            raise TopicUnusable(f"topic {self._topic} holds a record that is not relay's: a header's name is not UTF-8") from error
         except KafkaError as error:
             if error.retriable:
                 raise BrokerUnavailable(f"topic {self._topic} cannot be read now: {text_of(error)}") from error
             raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
-        return found
 
     async def new(self) -> list[ConsumerRecord]:
         """What has come since; asks nobody and does not wait. A failure shows nothing new: `to_end` will tell."""
@@ -66,9 +70,7 @@ class WholeTopic:
             return []
         try:
             return await self._poll(0)
-        except KafkaError:
-            # The client may have moved on past records that nobody got.
-            self._consumer.seek(self._pair, self._next)
+        except (KafkaError, UnicodeDecodeError):
             return []
 
     async def stop(self) -> None:
@@ -84,10 +86,16 @@ class WholeTopic:
             raise unreachable(self._servers, error) from error
         self._is_ready = True
         self._consumer.assign([self._pair])
-        await self._consumer.seek_to_beginning(self._pair)
+        # Where retention or a reset has taken the oldest records away, the client moves to the oldest there is.
+        self._consumer.seek(self._pair, self._next)
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        polled = await self._consumer.getmany(timeout_ms=timeout_ms)
+        try:
+            polled = await self._consumer.getmany(timeout_ms=timeout_ms)
+        except BaseException:
+            # Cut off or failed, the client may have moved on past records that nobody got.
+            self._consumer.seek(self._pair, self._next)
+            raise
         found = [record for records in polled.values() for record in relay_records(records)]
         if found:
             self._next = found[-1].offset + 1

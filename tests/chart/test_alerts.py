@@ -17,7 +17,7 @@ from relay.service.metrics import registry_of
 
 ALERTS = CHART / "files/alerts.yaml"
 PAGE = ROOT / "docs/kubernetes.md"
-_METRIC = re.compile(r"\brelay_[a-z_]+")
+_METRIC = re.compile(r"\b(?:relay|process)_[a-z_]+")
 _LABEL_USED = re.compile(r"\$labels\.([a-z]+)")
 _TARGET_LABELS = {"job", "instance", "pod", "namespace"}
 needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus")
@@ -70,7 +70,7 @@ def test_each_says_what_to_do(rule: dict[str, Any]) -> None:
 def test_a_release_watches_itself() -> None:
     groups = example("monitoring").objects["PrometheusRule"]["spec"]["groups"]
     selectors = [found for rule in groups[0]["rules"] for found in re.findall(r"\{([^}]*)\}", rule["expr"])]
-    assert len(selectors) == 8
+    assert len(selectors) == 11
     assert {selector for selector in selectors if not selector.startswith(f'namespace="{NAMESPACE}",job="{NAME}"')} == set()
     # Prometheus Operator names the job after the service.
     assert example("monitoring").objects["Service"]["metadata"]["name"] == NAME

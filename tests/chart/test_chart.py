@@ -251,6 +251,7 @@ def test_at_least_once_is_a_deployment() -> None:
     assert default().workload["spec"]["replicas"] == 1
     assert default().workload["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     assert example("placement").workload["spec"]["replicas"] == 3
+    assert example("single-instance").workload["spec"]["strategy"] == {"type": "Recreate"}
     assert not {name for name in default().env if name.startswith("RELAY_DELIVERY__")}
 
 

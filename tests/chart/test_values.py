@@ -12,6 +12,10 @@ import pytest
 from chart.generate import README, documented, with_table
 from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes
 
+from relay.cli.formats import options_of
+from relay.codecs import PROTOCOLS
+from relay.translator import Translator
+
 #: Objects of Kubernetes' own, which the API server checks, and Helm's own.
 _OPEN = {"/definitions/kubernetes", "/properties/global"}
 
@@ -37,6 +41,10 @@ _OPEN = {"/definitions/kubernetes", "/properties/global"}
         ({"secrets": {"files": [{"secretName": "s", "mountPath": "/etc/relay/tls"}]}}, "/secrets/files/0/mountPath"),
         ({"secrets": {"files": [{"secretName": "s", "mountPath": "/tmp"}]}}, "/secrets/files/0/mountPath"),  # noqa: S108
         ({"serviceMonitor": {"interval": "often"}}, "/serviceMonitor/interval"),
+        ({"strategy": {"type": "OnDelete"}}, "/strategy/type"),
+        ({"strategy": {"maxSurge": 1}}, "'maxSurge' not allowed"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": "one"}}}, "/strategy/rollingUpdate/maxSurge"),
+        ({"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}, "/strategy"),
     ],
 )
 def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> None:
@@ -52,6 +60,54 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
         ({"config": "[delivery]\ndrain_timeout_seconds = 31\n"}, "set terminationGracePeriodSeconds to 46 or more"),
         ({"terminationGracePeriodSeconds": 30}, "set terminationGracePeriodSeconds to 35 or more"),
         ({"exactlyOnce": {"enabled": True}, "replicaCount": 2}, "set exactlyOnce.shards"),
+        ({"exactlyOnce": {"enabled": True}, "strategy": {"type": "Recreate"}}, "strategy is for at-least-once"),
+        ({"config": "[delivery]\ndrain_timeout_seconds = 1e3\n"}, "set terminationGracePeriodSeconds to 1015 or more"),
+        ({"config": "[delivery]\ndrain_timeout_seconds = +3.05E+01\n"}, "set terminationGracePeriodSeconds to 46 or more"),
+        ({"config": "delivery = {drain_timeout_seconds=1_000, shard=0}\n"}, "set terminationGracePeriodSeconds to 1015 or more"),
+        (
+            {"config": "[delivery]\ndrain_timeout_seconds = inf\n"},
+            "cannot read drain_timeout_seconds = inf: write it as a decimal number",
+        ),
+        ({"config": "[delivery]\ndrain_timeout_seconds = 0x14\n"}, "cannot read drain_timeout_seconds = 0x14"),
+        (
+            {"extraEnv": [{"name": "RELAY_DELIVERY__MODE", "value": "exactly-once"}]},
+            "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
+        ),
+        (
+            {"extraEnv": [{"name": "RELAY_DELIVERY__MODE"}], "existingConfigMap": "mine"},
+            "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
+        ),
+        (
+            {"extraEnv": [{"name": "relay_delivery__mode", "value": "exactly-once"}]},
+            "relay_delivery__mode: set exactlyOnce.enabled",
+        ),
+        ({"extraEnv": [{"name": "RELAY_DELIVERY__SHARDS", "value": "3"}]}, "RELAY_DELIVERY__SHARDS: set exactlyOnce.shards"),
+        ({"extraEnv": [{"name": "RELAY_DELIVERY__SHARD", "value": "0"}]}, "RELAY_DELIVERY__SHARD: set exactlyOnce.shards"),
+        (
+            {"extraEnv": [{"name": "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS", "value": "1"}]},
+            "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS: set drain_timeout_seconds in the configuration",
+        ),
+        ({"extraEnv": [{"name": "RELAY_HTTP__PORT", "value": "1"}]}, "RELAY_HTTP__PORT: set http.port"),
+        (
+            {"secrets": {"env": [{"name": "RELAY_DELIVERY__MODE", "secretName": "s", "key": "k"}]}},
+            "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
+        ),
+        # Kubernetes and Helm would take one of both, and not say which.
+        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart itself sets app.kubernetes.io/name"),
+        ({"podLabels": {"app.kubernetes.io/instance": "x"}}, "podLabels: the chart itself sets app.kubernetes.io/instance"),
+        ({"podAnnotations": {"checksum/config": "x"}}, "podAnnotations: the chart itself sets checksum/config"),
+        (
+            {"podAnnotations": {"kubectl.kubernetes.io/default-container": "x"}},
+            "podAnnotations: the chart itself sets kubectl.kubernetes.io/default-container",
+        ),
+        (
+            {"serviceMonitor": {"enabled": True, "labels": {"helm.sh/chart": "x"}}},
+            "serviceMonitor.labels: the chart itself sets helm.sh/chart",
+        ),
+        (
+            {"prometheusRule": {"enabled": True, "labels": {"app.kubernetes.io/managed-by": "x"}}},
+            "prometheusRule.labels: the chart itself sets app.kubernetes.io/managed-by",
+        ),
     ],
 )
 def test_what_no_schema_sees_is_refused_with_advice(values: dict[str, Any], message: str) -> None:
@@ -63,6 +119,128 @@ def test_what_no_schema_sees_is_refused_with_advice(values: dict[str, Any], mess
 def test_what_is_commented_out_does_not_count() -> None:
     text = '[delivery]\n# mode = "exactly-once"\n# drain_timeout_seconds = 600\ndrain_timeout_seconds = 30\n'
     assert Rendered({"config": text}).workload["kind"] == "Deployment"
+
+
+def test_the_checksum_of_a_config_map_of_ones_own_is_welcome() -> None:
+    """The chart does not see its changes, and sets no checksum."""
+    release = Rendered({"existingConfigMap": "mine", "podAnnotations": {"checksum/config": "1"}})
+    assert release.annotations["checksum/config"] == "1"
+
+
+# Watermarks need an instance that sees all of the source, if rows are spread anew.
+
+SPREAD = """
+[route]
+from = "{source}"
+to = "{target}"
+[target]
+topic = "x"
+{keys}
+"""
+
+
+def spread(
+    source: str = "ticdc-open-protocol", target: str = "ticdc-open-protocol", keys: str = "partitions = 6"
+) -> dict[str, Any]:
+    return {"config": SPREAD.format(source=source, target=target, keys=keys)}
+
+
+def strategy(values: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = Rendered(values).workload["spec"]["strategy"]
+    return found
+
+
+ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+EXTENSION = "partitions = 6\n[route.to_options]\nenable-tidb-extension = true"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        spread(),
+        spread(keys="partitions=1_0"),
+        spread(keys='partitions = 6\nwatermarks = "keep"'),
+        spread(keys='partitions = 6\n# watermarks = "drop"'),
+        spread("ticdc-canal-json", "ticdc-debezium", EXTENSION),
+        spread(keys="") | {"extraEnv": [{"name": "RELAY_TARGET__PARTITIONS", "value": "6"}]},
+        spread() | {"replicaCount": None},
+        spread() | {"replicaCount": 0},
+        spread() | {"strategy": {"type": "Recreate"}},
+        {"config": 'route = {from="ticdc-open-protocol", to="ticdc-open-protocol"}\ntarget = {topic="x", partitions=6}\n'},
+    ],
+)
+def test_a_single_instance_is_gone_before_the_next_one_comes(values: dict[str, Any]) -> None:
+    assert strategy(values) == {"type": "Recreate"}
+    assert "This configuration is for one pod" in Rendered(values).notes
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        spread(keys=""),
+        spread(keys="# partitions = 6"),
+        spread(keys="partitions = 0"),
+        spread(keys='partitions = 6\nwatermarks = "drop"'),
+        spread(keys='partitions = 6\ncreate_settings = {"x.partitions" = 3}\nwatermarks = "drop"'),
+        spread() | {"extraEnv": [{"name": "RELAY_TARGET__WATERMARKS", "value": "drop"}]},
+        spread() | {"extraEnv": [{"name": "RELAY_TARGET__PARTITIONS", "value": "0"}]},
+        spread() | {"existingConfigMap": "mine"},
+        # These routes have no watermarks.
+        spread("canal-json"),
+        spread(target="canal-json"),
+        spread("ckafka-json"),
+        spread("ticdc-canal-json", "ticdc-debezium"),
+    ],
+)
+def test_others_are_replaced_one_by_one(values: dict[str, Any]) -> None:
+    assert strategy(values | {"replicaCount": 3}) == ROLLING
+    assert "This configuration is for one pod" not in Rendered(values).notes
+
+
+def test_the_strategy_may_be_given() -> None:
+    assert strategy({"strategy": {"type": "Recreate"}}) == {"type": "Recreate"}
+    assert strategy({"strategy": {"type": "RollingUpdate"}}) == ROLLING
+    assert strategy({"strategy": {"rollingUpdate": {"maxSurge": "25%"}}}) == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": "25%"},
+    }
+    assert strategy({"strategy": None}) == ROLLING
+    assert "strategy" not in Rendered({"exactlyOnce": {"enabled": True}}).workload["spec"]
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        ({"replicaCount": 2}, "set replicaCount=1"),
+        ({"strategy": {"type": "RollingUpdate"}}, "leave strategy out, or set strategy.type=Recreate"),
+        (
+            {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
+            "leave strategy out, or set strategy.type=Recreate",
+        ),
+        ({"exactlyOnce": {"enabled": True, "shards": 2}}, "set exactlyOnce.shards=1"),
+    ],
+)
+def test_a_second_instance_without_all_partitions_is_refused(values: dict[str, Any], advice: str) -> None:
+    """It would end itself and the first one: service.watermarks-unknowable."""
+    with pytest.raises(helm.HelmRenderError) as refused:
+        Rendered(spread() | values)
+    assert advice in str(refused.value)
+    assert 'watermarks = "drop"' in str(refused.value)
+    assert Rendered(spread() | {"exactlyOnce": {"enabled": True}}).workload["kind"] == "StatefulSet"
+
+
+@pytest.mark.parametrize("source", PROTOCOLS)
+@pytest.mark.parametrize("target", PROTOCOLS)
+@pytest.mark.parametrize("extension", [False, True])
+def test_the_chart_knows_which_routes_have_watermarks(source: str, target: str, extension: bool) -> None:
+    """As relay itself does; with an option that the target may not have, so it is not asked then."""
+    options = {"enable-tidb-extension": "true"} if extension else {}
+    if extension and "enable-tidb-extension" not in {option.name for option in options_of(PROTOCOLS[target])}:
+        options = {}
+    needs_all = Translator(source, target, None, options, topic="x", partitions=6).needs_all_partitions
+    found = strategy(spread(source, target, EXTENSION if options else "partitions = 6"))
+    assert (found["type"] == "Recreate") == needs_all
 
 
 def test_the_schema_knows_every_object_it_allows() -> None:

@@ -26,6 +26,7 @@ class Route:
     def __init__(self, kafka: Any, relay: Callable[..., Result], path: Path, topics: list[str]) -> None:
         self.kafka, self._relay, self.config = kafka, relay, path
         self.source, self.target, self.dead, self.history = topics
+        self.group = f"g-{uuid.uuid4().hex[:8]}"
 
     @classmethod
     async def made(cls, kafka: Any, relay: Callable[..., Result], folder: Path, partitions: int = 1, **limits: str) -> Route:
@@ -51,11 +52,18 @@ class Route:
         self.config.write_text(
             f'[route]\nfrom = "ticdc-canal-json"\nto = "{to}"\nto_options = {to_options}\n'
             f'[source]\nbootstrap_servers = "{self.kafka.bootstrap_servers}"\ntopics = ["{self.source}"]\n'
-            f'group_id = "g-{uuid.uuid4().hex[:8]}"\n[target]\ntopic = "{self.target}"\npartitions = {partitions}\n'
+            f'group_id = "{self.group}"\n[target]\ntopic = "{self.target}"\npartitions = {partitions}\n'
             f'[errors]\ndecode = "{policy}"\nencode = "{policy}"\ndead_letter_topic = "{self.dead if dead is None else dead}"\n'
             f'[schema]\nhistory_topic = "{self.history}"\n',
             encoding="utf-8",
         )
+
+    async def beside(self, folder: Path, to: str = "canal-json") -> Route:
+        """Another route of the same source topic, with the same dead-letter topic."""
+        topics = [self.source, await self.kafka.topic(), self.dead, await self.kafka.topic(cleanup_policy="compact")]
+        route = Route(self.kafka, self._relay, folder / "beside.toml", topics)
+        route.configure(to=to)
+        return route
 
     def records(self, path: str = DML) -> list[ConsumerRecord]:
         """Captured records as if they stood in the source topic."""

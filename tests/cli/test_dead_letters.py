@@ -21,7 +21,7 @@ from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayEr
 from relay.model import TableId
 from relay.records import ConsumerRecord
 from relay.service.app import run_until
-from relay.service.dead_letters import dead_letter, read_marker
+from relay.service.dead_letters import dead_letter, read_marker, route_name
 from relay.service.logs import Log
 from relay.translator import SOURCE_HEADER
 
@@ -39,13 +39,24 @@ async def route(kafka: Any, relay: Callable[..., Result], tmp_path: Path) -> Rou
 
 
 async def bury(
-    route: Route, records: Iterable[ConsumerRecord], error: RelayError = STRICT, tables: Sequence[TableId] = (), partitions: int = 1
+    route: Route,
+    records: Iterable[ConsumerRecord],
+    error: RelayError = STRICT,
+    tables: Sequence[TableId] = (),
+    partitions: int = 1,
+    *,
+    names_route: bool = True,
 ) -> None:
-    """Write records to the dead-letter topic."""
-    letters = [dead_letter(record, error, route.dead, tables, partitions) for record in records]
+    """Write records to the dead-letter topic, as letters of this route or of a relay that did not name its route."""
+    name = own_name(route) if names_route else ""
+    letters = [dead_letter(record, error, route.dead, tables, partitions, route=name) for record in records]
     await route.kafka.produce(
         route.dead, [ConsumerRecord(e.topic, e.partition, 0, e.timestamp_ms, e.key, e.value, e.headers) for e in letters]
     )
+
+
+def own_name(route: Route) -> str:
+    return route_name(load_config(route.config))
 
 
 def garbage(route: Route, *offsets: int, timestamp_ms: int = 1_700_000_000_000) -> list[ConsumerRecord]:
@@ -89,6 +100,7 @@ async def test_list_shows_where_and_why_and_no_values(route: Route) -> None:
     assert first == {
         "position": {"topic": route.dead, "partition": 0, "offset": 1},
         "source": {"topic": route.source, "partition": 0, "offset": 3},
+        "route": own_name(route),
         "timestamp": 1_700_000_000_003,
         "code": "decode.malformed",
         "protocol": "ticdc-canal-json",
@@ -133,7 +145,8 @@ async def test_show_gives_one_letter_with_its_record(route: Route) -> None:
     await bury(route, garbage(route, 3), GARBAGE, ORDERS)
     result = await route.run("dead-letters", "show", "0/0")
     assert result.exit_code == 0, result.stderr
-    for text in (f"{route.source}/0/3", "decode.malformed", "not valid JSON", "dml_db.accounts", "h  X'FE'", "h  NULL"):
+    where = f"{route.source}/0/3"
+    for text in (where, own_name(route), "decode.malformed", "not valid JSON", "dml_db.accounts", "h  X'FE'", "h  NULL"):
         assert text in result.stdout
     record = json.loads(result.stdout.splitlines()[-1])
     assert (record["topic"], record["offset"], record["key"]) == (route.source, 3, "k")
@@ -282,6 +295,66 @@ async def test_letters_of_other_topics_are_left_alone(route: Route) -> None:
     assert await offsets(route) == [other.offset]
 
 
+async def test_routes_that_share_a_topic_replay_their_own_letters(route: Route, tmp_path: Path) -> None:
+    """Both read the same records: what one route replays says nothing about the other's target."""
+    other = await route.beside(tmp_path)
+    rows = rows_of(route, 3)
+    await bury(other, rows[:2])
+    await bury(route, rows)
+    result = await route.run("dead-letters", "list")
+    assert [own_name(each) in result.stdout for each in (route, other)] == [True, True]
+    result = await route.run("dead-letters", "replay")
+    assert result.exit_code == 0, result.stderr
+    assert f"letters of other routes ({own_name(other)}), left alone: 2; --route NAME takes" in result.stderr
+    assert [await route.kafka.length(each.target) for each in (route, other)] == [3, 0]
+    assert await offsets(route, "--route", own_name(other)) == [row.offset for row in rows[:2]], "not marked"
+    assert (await other.run("dead-letters", "replay")).exit_code == 0
+    assert await route.kafka.length(other.target) == 2
+    assert await offsets(route) == []
+
+
+async def test_letters_of_a_route_that_was_renamed_are_replayed_by_its_name(route: Route, tmp_path: Path) -> None:
+    before = await route.beside(tmp_path)
+    rows = rows_of(route, 2)
+    await bury(before, rows)
+    await bury(route, rows)
+    assert (await route.run("dead-letters", "replay", "--route", own_name(before))).exit_code == 0
+    assert await route.kafka.length(route.target) == 2
+    assert {each["route"] for each in listed(await route.run("dead-letters", "list", "--json"))} == {own_name(route)}
+
+
+async def test_letters_of_relays_that_named_no_route_are_replayed_by_any(route: Route) -> None:
+    rows = rows_of(route, 2)
+    await bury(route, rows[:1], names_route=False)
+    await bury(route, rows[1:])
+    assert (await route.run("dead-letters", "replay")).exit_code == 0
+    assert await route.kafka.length(route.target) == 2
+    assert await offsets(route) == []
+
+
+async def test_letters_of_a_topic_that_was_made_anew_are_letters_of_their_own(route: Route, tmp_path: Path) -> None:
+    """The new topic counts from 0 again: the same position, another record."""
+    rows = [msgspec.structs.replace(row, offset=0) for row in rows_of(route, 2)]
+    await bury(route, [rows[0], rows[1], rows[0]])
+    exported = tmp_path / "out.jsonl"
+    assert (await route.run("dead-letters", "list", "--export", exported)).exit_code == 0
+    values = [json.loads(line)["value"].encode() for line in exported.read_text().splitlines()]
+    assert values == [row.value for row in rows]
+    result = await route.run("dead-letters", "replay")
+    assert (result.exit_code, await offsets(route)) == (0, [])
+    expected = outputs(Translator("ticdc-canal-json", "canal-json", topic=route.target), rows)
+    assert contents(await route.kafka.read(route.target)) == contents(expected)
+
+
+async def test_an_export_holds_a_record_once_however_many_routes_buried_it(route: Route, tmp_path: Path) -> None:
+    other = await route.beside(tmp_path)
+    for each in (route, other):
+        await bury(each, rows_of(route, 2))
+    exported = tmp_path / "out.jsonl"
+    assert (await route.run("dead-letters", "list", "--export", exported)).exit_code == 0
+    assert len(exported.read_text().splitlines()) == 2
+
+
 async def test_many_letters_keep_the_order_of_their_partitions(kafka: Any, relay: Callable[..., Result], tmp_path: Path) -> None:
     """More than are written in one go, and in several partitions."""
     route = await Route.made(kafka, relay, tmp_path, partitions=3)
@@ -314,9 +387,9 @@ async def test_what_is_wrong_is_said(route: Route) -> None:
 
 async def test_replay_needs_the_target(route: Route) -> None:
     (row,) = rows_of(route, 1)
-    await bury(route, [row])
     route.target = "is-not-there"
     route.configure()
+    await bury(route, [row])
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 3
     assert "topic is-not-there at" in result.stderr
@@ -343,6 +416,7 @@ async def test_what_the_relay_buried_can_be_replayed(route: Route) -> None:
 
     everything = listed(await route.run("dead-letters", "list", "--json"))
     assert [each["source"]["offset"] for each in everything] == list(range(41))
+    assert {each["route"] for each in everything} == {own_name(route)}
     assert {each["code"] for each in everything} == {"encode.not-representable", "decode.malformed"}
     assert {"database": "dml_db", "table": "accounts"} in everything[10]["tables"]
     route.configure()

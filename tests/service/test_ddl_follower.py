@@ -319,6 +319,30 @@ def first_row(records: Sequence[ConsumerRecord], partition: int = 1) -> dict[Par
     return {Partition(row.topic, partition): [row]}
 
 
+async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_out_anew(follower: Any) -> None:
+    """Reading ahead may take longer than a group waits for its member: it must come to its end nevertheless."""
+    ahead, translator, records = follower
+    first = Partition(records[0].topic, 0)
+    await ahead.begin({first: 2})
+    await ahead.wait_for(first_row(records))
+    read: list[int] = []
+    learn = translator.learn
+
+    def listening(record: ConsumerRecord) -> None:
+        read.append(record.offset)
+        learn(record)
+
+    translator.learn = listening
+    for place in (2, 3):
+        await ahead.begin({first: place})
+        await ahead.wait_for(first_row(records))
+        assert read == []
+    # An older place, as after a reset of the group's offsets: everything from there on.
+    await ahead.begin({first: 1})
+    await ahead.wait_for(first_row(records))
+    assert read[0] == 1
+
+
 async def test_what_was_learnt_ahead_is_learnt_again_after_a_way_back(follower: Any) -> None:
     ahead, translator, records = follower
     topic = records[0].topic

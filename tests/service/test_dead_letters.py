@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import CANAL, OPEN, TICDC, captured, record
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.config import Policy
+from relay.config import Config, Policy
 from relay.config.tables import Errors
 from relay.errors import (
     BrokerUnavailable,
@@ -41,11 +42,13 @@ from relay.service.dead_letters import (
     policy_for,
     read_letter,
     read_marker,
+    route_name,
     tables_of,
 )
 
 MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
 GOLDEN = Path(__file__).with_name("dead_letters.golden.jsonl")
+ROUTE = "orders-relay ticdc-canal-json to canal-json {topic}.canal-json"
 TABLES = (TableId("shop", "orders"), TableId("a,b", 'c".`d'))
 
 
@@ -54,8 +57,10 @@ def as_read(letter: ProducerRecord, offset: int = 0) -> ConsumerRecord:
     return ConsumerRecord(letter.topic, letter.partition, offset, letter.timestamp_ms, letter.key, letter.value, letter.headers)
 
 
-def letter_of(original: ConsumerRecord, offset: int = 0, error: RelayError = MALFORMED, tables: Any = ()) -> DeadLetter:
-    found = read_letter(as_read(dead_letter(original, error, "dead", tables), offset))
+def letter_of(
+    original: ConsumerRecord, offset: int = 0, error: RelayError = MALFORMED, tables: Any = (), route: str = ""
+) -> DeadLetter:
+    found = read_letter(as_read(dead_letter(original, error, "dead", tables, route=route), offset))
     assert found is not None
     return found
 
@@ -111,6 +116,43 @@ def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value
         Place("dead", 1, 9), given_record, "decode.malformed", "canal-json", "data[0].c1", "is no number", TABLES
     )
     assert found.source == Place("orders", 3, 4711)
+
+
+def test_a_letter_names_its_route() -> None:
+    letter = letter_of(original(), tables=TABLES, route=ROUTE)
+    assert (letter.route, letter.tables, letter.original) == (ROUTE, TABLES, original())
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("source", "group_id", "another"),
+        ("target", "topic", "another"),
+        ("route", "from", "canal-json"),
+        ("route", "to", "ticdc-debezium"),
+    ],
+)
+def test_routes_that_differ_have_different_names(table: str, key: str, value: str) -> None:
+    tables: dict[str, dict[str, Any]] = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": "orders-relay"},
+        "target": {"topic": "{topic}.canal-json"},
+    }
+    assert route_name(Config(**tables)) == ROUTE  # type: ignore[arg-type]
+    assert route_name(Config(**tables | {table: tables[table] | {key: value}})) != ROUTE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("group", ["g" * 30_000, "ä" * 5_000])
+def test_a_long_name_of_a_route_is_found_again(group: str) -> None:
+    name = route_name(
+        Config(
+            route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]
+            source={"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": group},  # type: ignore[arg-type]
+            target={"topic": "out"},  # type: ignore[arg-type]
+        )
+    )
+    assert letter_of(original(), route=name).route == name
+    assert len(name.encode()) < 2_100
 
 
 def test_an_error_of_no_codec_has_its_text_as_detail() -> None:
@@ -177,7 +219,9 @@ def test_other_records_are_no_letters(headers: Any) -> None:
 
 _HEADERS = st.lists(
     st.tuples(
-        st.sampled_from(["relay.source", "relay.error.code", "relay.error.tables", "relay.error.path", "relay.replayed", "h"]),
+        st.sampled_from(
+            ["relay.source", "relay.error.code", "relay.route", "relay.error.tables", "relay.error.path", "relay.replayed", "h"]
+        ),
         st.none() | st.binary(max_size=12) | st.sampled_from([b"t/0/1", b'[["a","b"]]', b"[[1]]", b"["]),
     ),
     max_size=8,
@@ -195,24 +239,25 @@ def test_any_headers_are_read_without_an_error_and_are_kept(headers: Any) -> Non
 
 
 def test_the_format_on_disk_is_the_golden_one() -> None:
-    """What is in topics today must be read tomorrow: a letter, a letter of a letter, and a marker."""
+    """What is in topics today must be read tomorrow: a letter, a letter of a letter, a marker, a letter with its route."""
     lines = GOLDEN.read_bytes().splitlines(keepends=True)
-    first, second, mark = (parse_record(line) for line in lines)
-    letter = dead_letter(
-        ConsumerRecord("orders", 3, 4711, 1_700_000_000_123, None, b'{"a":1', (("h", None),)), MALFORMED, "dead", TABLES
-    )
+    first, second, mark, routed = (parse_record(line) for line in lines)
+    record = ConsumerRecord("orders", 3, 4711, 1_700_000_000_123, None, b'{"a":1', (("h", None),))
+    letter = dead_letter(record, MALFORMED, "dead", TABLES)
     again = dead_letter(first, RecordTooLarge("becomes 2000 bytes"), "dead")
     assert [
         format_record(letter, 0),
         format_record(again, 1),
         format_record(marker(Place.of(first), 1_700_000_100_000), 2),
+        format_record(dead_letter(record, MALFORMED, "dead", TABLES, route=ROUTE), 3),
     ] == lines
     letters = Letters(lambda _: True)
-    for each in (first, second, mark):
+    for each in (first, second, mark, routed):
         letters.add(each)
-    assert [(each.code, each.replayed_ms) for each in letters.found()] == [
-        ("decode.malformed", 1_700_000_100_000),
-        ("service.record-too-large", None),
+    assert [(each.code, each.route, each.replayed_ms) for each in letters.found()] == [
+        ("decode.malformed", "", 1_700_000_100_000),
+        ("service.record-too-large", "", None),
+        ("decode.malformed", ROUTE, None),
     ]
 
 
@@ -251,7 +296,21 @@ def test_letters_of_one_original_come_together_in_the_order_of_the_source() -> N
     assert found == [[1], [3], [0, 2]]
 
 
-CHOSEN = letter_of(original(7, 3, 1_000), tables=TABLES)
+def test_letters_come_together_only_if_route_and_bytes_are_the_same() -> None:
+    """Another route has another target; a topic that was made anew has other records at the same positions."""
+    same = original()
+    others = [
+        msgspec.structs.replace(same, value=b"w"),
+        msgspec.structs.replace(same, key=None),
+        msgspec.structs.replace(same, headers=(("h", b"1"),)),
+    ]
+    given_letters = [letter_of(each, place) for place, each in enumerate((same, *others, same))]
+    given_letters += [letter_of(same, place, route=ROUTE) for place in (5, 6)]
+    found = [[letter.place.offset for letter in alike] for alike in by_original(given_letters)]
+    assert found == [[0, 4], [1], [2], [3], [5, 6]]
+
+
+CHOSEN = letter_of(original(7, 3, 1_000), tables=TABLES, route=ROUTE)
 
 
 @pytest.mark.parametrize(
@@ -275,6 +334,8 @@ CHOSEN = letter_of(original(7, 3, 1_000), tables=TABLES)
         ({"topic": "orders", "partition": 3, "offset": 7}, True),
         ({"topic": "order"}, False),
         ({"partition": 0}, False),
+        ({"route": ROUTE}, True),
+        ({"route": ""}, False),
         ({"offset": 8}, False),
     ],
 )

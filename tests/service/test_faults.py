@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiokafka.errors import CorruptRecordException
 
 from relay.demo.kafka import Cluster
 from relay.records import ConsumerRecord
@@ -71,8 +72,8 @@ async def test_a_batch_that_the_broker_refuses(
 ) -> None:
     """The topic's limit was lowered after the start: our own check lets the record through, the broker refuses its batch."""
 
-    async def limits_of_yesterday(config: Any) -> Topics:
-        return msgspec.structs.replace(await check_topics(config), limits={config.target.topic: 1_000_000})
+    async def limits_of_yesterday(config: Any, settings: Any) -> Topics:
+        return msgspec.structs.replace(await check_topics(config, settings), limits={config.target.topic: 1_000_000})
 
     monkeypatch.setattr("relay.service.app.check_topics", limits_of_yesterday)
     source, target = await kafka.topic(2), await kafka.topic(2, max_message_bytes="2000")
@@ -104,7 +105,7 @@ async def test_a_poll_that_raises_after_it_has_drained(
                 found = await original(**settings)
                 if found and failures:
                     failures -= 1
-                    raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "a header's name")
+                    raise CorruptRecordException
                 return found
 
             self._consumer.getmany = getmany

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -250,8 +251,8 @@ class Topic:
     def __init__(self) -> None:
         self.coming: list[ConsumerRecord] = []
 
-    async def to_end(self, beat: object) -> list[ConsumerRecord]:
-        return await self.new()
+    async def to_end(self, take: Callable[[list[ConsumerRecord]], None], _: object) -> None:
+        take(await self.new())
 
     async def new(self) -> list[ConsumerRecord]:
         coming, self.coming = self.coming, []

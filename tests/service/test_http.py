@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import json
 import re
@@ -20,7 +21,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from relay.errors import AddressUnavailable
-from relay.service.http import PATHS, HttpServer, content_security_policy
+from relay.service import http
+from relay.service.http import MOST_CONNECTIONS, PATHS, HttpServer, content_security_policy
 from relay.service.status import Board
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
@@ -155,6 +157,84 @@ async def test_an_address_of_another_machine_is_a_clear_error(board: Board, host
     with pytest.raises(AddressUnavailable, match=words):
         async with HttpServer(host, 0, board):
             pass
+
+
+@pytest.mark.parametrize("host", ["a" * 70, "a..b", "a\0b", "\ud800"])
+async def test_a_host_that_can_be_none_is_a_clear_error(board: Board, host: str) -> None:
+    with pytest.raises(AddressUnavailable, match="is not known"):
+        async with HttpServer(host, 0, board):
+            pass
+
+
+async def is_closed(reader: asyncio.StreamReader, seconds: float) -> bool:
+    """Whether the server ends this connection by then; what it still sends is passed over."""
+    try:
+        async with asyncio.timeout(seconds):
+            await reader.read()
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+@contextlib.asynccontextmanager
+async def clients(port: int, count: int, sent: bytes) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Connections, made one after the other, that have sent this."""
+    found = []
+    try:
+        for _ in range(count):
+            found.append(await asyncio.open_connection("127.0.0.1", port))
+            found[-1][1].write(sent)
+        yield [reader for reader, _ in found]
+    finally:
+        for _, writer in found:
+            writer.transport.abort()
+        # The event loop ends them in its next turn.
+        await asyncio.sleep(0.01)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+HALF = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
+MANY_PAGES = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 500
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, HALF + b"\r\n", MANY_PAGES], ids=["nothing", "half", "whole", "reads-nothing"])
+async def test_slow_clients_keep_nobody_out(site: Site, sent: bytes) -> None:
+    """The oldest connection gives way: a probe is answered however many others there are, and descriptors do not run out."""
+    before = descriptors()
+    async with clients(site.server.port, MOST_CONNECTIONS + 40, sent) as held:
+        async with asyncio.timeout(5), aiohttp.ClientSession() as probe:
+            assert (await Site(probe, site.server).get("/livez"))[0] == 200
+        open_here = descriptors() - before - len(held)
+        assert open_here <= MOST_CONNECTIONS
+        # What a client has not read comes before the end.
+        assert await is_closed(held[0], 5)
+
+
+@pytest.mark.parametrize("sent", [b"", HALF, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc"])
+async def test_a_request_that_does_not_end_is_not_waited_for(board: Board, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(http, "_REQUEST_SECONDS", 0.3)
+    async with HttpServer("127.0.0.1", 0, board) as server, clients(server.port, 2, sent) as held:
+        assert not await is_closed(held[0], 0.1)
+        for reader in held:
+            assert await is_closed(reader, 5)
+
+
+async def test_bytes_that_drip_win_no_time(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_REQUEST_SECONDS", 0.3)
+    async with HttpServer("127.0.0.1", 0, board) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(HALF + b"X: ")
+        async with asyncio.timeout(5):
+            while not reader.at_eof() and reader.exception() is None:
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+        writer.transport.abort()
+        await asyncio.sleep(0.01)
 
 
 async def test_the_port_is_free_again_afterwards(board: Board) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from board_support import ORDERS_0, Clock, Translated, make_board, running_board
+from board_support import LIMIT, ORDERS_0, Clock, Translated, make_board, running_board
 from docs.generate import ROOT
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from relay import errors
 from relay.codecs._codec import Lossy
 from relay.model import Event, Heartbeat, Op, SchemaChange, TransactionMark, Watermark
+from relay.service import report
 from relay.service.metrics import OPS, OTHER_KINDS, ROW_CHANGE, error_codes, exposition, registry_of
 from relay.service.status import ERROR_STAGES, STAGES, Board
 from relay.translator import Translator, kind_of
@@ -217,6 +218,28 @@ def test_the_queries_of_the_documentation_are_valid_and_name_real_metrics(tmp_pa
     # A label value that no metric has would match nothing, and nobody would notice.
     stages = set(re.findall(r'stage="([a-z]+)"', block))
     assert stages <= set(ERROR_STAGES)
+
+
+def test_checks_are_those_of_readyz() -> None:
+    """In an outage lag may stand at 0, since nothing is read, and counters stand still: this is what an alert can go by."""
+    clock = Clock()
+    board = running_board(clock)
+    names = {"configuration", "source", "target", "member", "schema-history"}
+    for name in names:
+        board.check(name, ok=True)
+    assert {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop")} == dict.fromkeys((*names, "loop"), 1)
+    board.check("source", ok=False, detail="no broker answers")
+    board.check("another", ok=False)
+    clock.passes(LIMIT + 1)
+    found = {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop", "another")}
+    assert found == dict.fromkeys(names, 1) | {"source": 0, "another": 0, "loop": 0}
+    lines = report.readiness(board, LIMIT)["checks"]
+    assert {name for name, ok in found.items() if not ok} == {name for name, line in lines.items() if line.startswith("failing")}
+
+
+def test_a_check_that_nobody_has_made_says_nothing() -> None:
+    assert value(make_board(), "relay_check_ok", check="source") is None
+    assert value(make_board(), "relay_check_ok", check="loop") == 1
 
 
 async def test_a_scrape_reads_the_board_as_it_is_then() -> None:

@@ -29,6 +29,8 @@ from relay.config import load_config
 from relay.service.app import run_service
 
 config = load_config(Path(sys.argv[1]))
+delivery = config.delivery.model_copy(update={"stall_timeout_seconds": 2.0})
+config = config.model_copy(update={"delivery": delivery})
 translator = config.translator()
 translator.translate = lambda record: time.sleep(60)
 sys.exit(run_service(config, translator=translator))
@@ -180,7 +182,7 @@ async def test_signals_again_and_again_end_a_busy_relay_once(kafka: Any, write_c
 
 async def test_a_loop_that_is_stuck_ends_the_process(kafka: Any, write_config: Any, tmp_path: Path) -> None:
     source, target = await kafka.topic(4), await kafka.topic(4)
-    _, path = write_config("stuck", source, target, delivery_stall_timeout_seconds=2.0)
+    _, path = write_config("stuck", source, target)
     script = tmp_path / "stuck.py"
     script.write_text(STUCK)
     process = await start(sys.executable, script, path)

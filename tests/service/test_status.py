@@ -252,6 +252,7 @@ def test_a_clock_that_is_set_does_not_kill(clock: Clock) -> None:
 def test_the_limit_is_longer_than_a_delivery_may_take() -> None:
     assert report.heartbeat_limit(Delivery()) == 120
     assert report.heartbeat_limit(Delivery(delivery_timeout_seconds=5)) == 60
+    assert make_board().about.heartbeat_limit_seconds == report.heartbeat_limit(Delivery())
 
 
 @pytest.mark.parametrize(("state", "ready"), [("starting", False), ("running", True), ("draining", False), ("stopped", False)])
@@ -306,6 +307,8 @@ def test_about_shows_a_configuration_without_secrets(monkeypatch: pytest.MonkeyP
         username = "relay"
         [target]
         topic = "{topic}.out"
+        [delivery]
+        delivery_timeout_seconds = 100
         """
     about = About.of(Config(**tomllib.loads(text)))
     assert (about.source.protocol, about.target.brokers, about.topics) == (
@@ -314,5 +317,6 @@ def test_about_shows_a_configuration_without_secrets(monkeypatch: pytest.MonkeyP
         {"orders": "orders.out"},
     )
     assert (about.group, about.mode) == ("relay", "at-least-once")
+    assert about.heartbeat_limit_seconds == 200
     assert about.source.options["claim-check-storage-uri"].startswith("s3://bucket/prefix")
     assert "hunter2" not in json.dumps(report.status(Board(about), LIMIT))

@@ -1,0 +1,47 @@
+{{/*
+A key of the configuration, as text: of a variable in extraEnv, or else of `config`, which is read here only as far as a pattern can.
+Empty if it is not found. Takes root, table and key.
+*/}}
+{{- define "relay.key" -}}
+{{- $variable := printf "RELAY_%s__%s" (upper .table) (upper .key) -}}
+{{- $given := "" -}}
+{{- range .root.Values.extraEnv -}}
+{{- if eq (upper .name) $variable -}}
+{{- $given = default "" .value -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not $given) (not .root.Values.existingConfigMap) -}}
+{{- $line := regexFind (printf "(?m)^([^#\n]*[\\s{,.])?%s[ \t]*=[ \t]*[^\\s,}#]+" .key) (default "" .root.Values.config) -}}
+{{- $given = regexReplaceAll "^.*=[ \t]*" (regexReplaceAll "\\s+" $line " ") "" -}}
+{{- end -}}
+{{- trimAll "\"'" $given -}}
+{{- end }}
+
+{{/*
+"yes" if there may be one instance only: rows are spread over other partitions, and watermarks, which are right only where all of
+the source is seen, are kept. Formats without watermarks have none to keep.
+*/}}
+{{- define "relay.isSingle" -}}
+{{- $spreads := gt (include "relay.key" (dict "root" . "table" "target" "key" "partitions") | replace "_" "" | int) 0 -}}
+{{- $drops := eq (include "relay.key" (dict "root" . "table" "target" "key" "watermarks")) "drop" -}}
+{{- $from := include "relay.key" (dict "root" . "table" "route" "key" "from") -}}
+{{- $to := include "relay.key" (dict "root" . "table" "route" "key" "to") -}}
+{{- $extended := regexMatch "enable[-_]tidb[-_]extension[\"']?[ \t]*=[ \t]*[\"']?true" (default "" .Values.config) -}}
+{{- $without := list "canal-json" "ckafka-json" -}}
+{{- $silent := or (has $from $without) (has $to $without) (and (has $to (list "ticdc-canal-json" "ticdc-debezium")) (not $extended)) -}}
+{{- if and $spreads (not $drops) (not $silent) -}}
+yes
+{{- end -}}
+{{- end }}
+
+{{/* How the Deployment replaces its pods. */}}
+{{- define "relay.strategy" -}}
+{{- $given := default dict .Values.strategy -}}
+{{- $single := and (eq (include "relay.isSingle" .) "yes") (not $given.rollingUpdate) -}}
+{{- $type := default (ternary "Recreate" "RollingUpdate" $single) $given.type -}}
+type: {{ $type }}
+{{- if eq $type "RollingUpdate" }}
+rollingUpdate:
+  {{- default (dict "maxSurge" 1 "maxUnavailable" 0) $given.rollingUpdate | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}

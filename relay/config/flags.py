@@ -1,0 +1,60 @@
+"""Flags of the command line: `--set table.key=value`."""
+
+from __future__ import annotations
+
+import tomllib
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from relay.config.keys import is_text, type_at
+from relay.errors import Problem
+
+Tables = dict[str, Any]
+
+
+def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Problem]) -> Tables:
+    """Read `table.key=value` texts into tables; what is wrong is appended to `problems`.
+
+    A value is TOML, or text if it is none. Where the key takes text, only quoted text is TOML: `007` and `true` are texts there.
+    """
+    tables: Tables = {}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        names = path.split(".")
+        if not equals or len(names) < 2 or not all(names):
+            problems.append(Problem("--set", f"{path!r} is not of the form TABLE.KEY=VALUE", "for example source.group_id=blue"))
+            continue
+        clash = _put(tables, names, _value(text, type_at(model, names)))
+        if clash:
+            problems.append(Problem("--set", f"{clash!r} is given as a value and as a table", "keep one"))
+    return tables
+
+
+def _put(tables: Tables, names: Sequence[str], value: object) -> str:
+    """Put a value at its place; gives the name of what is a value and a table at once, else an empty text."""
+    table = tables
+    for depth, name in enumerate(names[:-1], 1):
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            return ".".join(names[:depth])
+    before = table.get(names[-1])
+    if isinstance(before, dict) and not isinstance(value, dict):
+        return ".".join(names)
+    table[names[-1]] = value
+    return ""
+
+
+def _value(text: str, declared: object) -> object:
+    try:
+        value: object = tomllib.loads(f"value = {text}")["value"]
+    except ValueError:  # also a number with more digits than Python reads
+        return text
+    if is_text(declared):
+        is_one_text = isinstance(value, str) and not ("\n" in text and text[:3] not in {'"""', "'''"})
+        return value if is_one_text else text
+    if typing.get_origin(declared) is tuple:
+        return value if isinstance(value, list | str) else text
+    return value

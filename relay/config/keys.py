@@ -1,0 +1,52 @@
+"""The keys of the configuration, as its tables declare them: for flags, for variables, and for hints."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+Path = tuple[str, ...]
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The keys of a table, as they are written, with their fields."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def type_at(model: type[BaseModel], path: Sequence[str]) -> Any:  # noqa: ANN401 - a type, or a form such as dict[str, str]
+    """The declared type of a key, without constraints; for a key inside a table of options, that of all its values.
+
+    None if there is no such key.
+    """
+    found: Any = model
+    for name in path:
+        if is_table(found):
+            field = keys_of(found).get(name)
+            found = field.annotation if field else None
+        else:
+            found = typing.get_args(found)[1] if typing.get_origin(found) is dict else None
+            found = found.__origin__ if typing.get_origin(found) is typing.Annotated else found
+    return found
+
+
+def is_table(declared: object) -> typing.TypeGuard[type[BaseModel]]:
+    """Whether a declared type is a table with keys of its own."""
+    return isinstance(declared, type) and issubclass(declared, BaseModel)
+
+
+def is_text(declared: object) -> bool:
+    """Whether a declared type takes any text, secret or not. A choice does not."""
+    return declared in (str, SecretStr)
+
+
+def leaves(model: type[BaseModel], path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every key that is no table of keys, with its declared type."""
+    for name, field in keys_of(model).items():
+        if is_table(field.annotation):
+            yield from leaves(field.annotation, (*path, name))
+        else:
+            yield (*path, name), field.annotation

@@ -1,0 +1,65 @@
+"""Environment variables that look like relay's and are not: pydantic would pass over them in silence."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import BaseModel
+
+from relay.config.keys import leaves
+from relay.errors import Problem
+
+PREFIX: Final = "RELAY_"
+BETWEEN: Final = "__"
+#: Variables that are no configuration: of the command line, and of `relay demo`.
+OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR")
+#: Kubernetes gives pods such variables for each service of their namespace, and a service may be called relay or relay-something.
+_SERVICE_LINK: Final = re.compile(r"RELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_LINK_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
+_FORM: Final = "a table's variables are written RELAY_<TABLE>__<KEY>"
+
+
+def stray_variables(environment: Mapping[str, str], model: type[BaseModel]) -> list[Problem]:
+    """Find variables that begin with RELAY_ and name no table, or name a key with too few underscores."""
+    problems = []
+    for name in sorted(environment):
+        if not name.startswith(PREFIX) or name in OTHERS or _is_service_link(name, environment[name]):
+            continue
+        if BETWEEN in name:
+            table, known = name.removeprefix(PREFIX).partition(BETWEEN)[0].lower(), list(model.model_fields)
+            if table not in known:
+                problems.append(Problem(name, f"there is no table {table!r}", near(table, known)))
+        else:
+            problems.append(_too_few_underscores(name, model))
+    return problems
+
+
+def near(word: str, known: list[str]) -> str:
+    """A hint: the known words that are like this one, or else all of them."""
+    found = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    return "did you mean " + " or ".join(found) + "?" if found else "known here: " + ", ".join(sorted(known))
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """RELAY_HTTP_PORT may be the address of a service called relay-http, or a mistake for RELAY_HTTP__PORT: its value tells."""
+    return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _LINK_ADDRESS.fullmatch(value)))
+
+
+def _too_few_underscores(name: str, model: type[BaseModel]) -> Problem:
+    variables = dict.fromkeys(OTHERS, "")
+    for path, declared in leaves(model):
+        variable = PREFIX + BETWEEN.join(path).upper()
+        collapsed = variable.replace(BETWEEN, "_")
+        variables[variable] = collapsed
+        is_option = name.startswith(f"{collapsed}_") and getattr(declared, "__origin__", None) is dict
+        if name == collapsed or is_option:
+            rest = name.removeprefix(collapsed)
+            right = variable + (rest and f"{BETWEEN}{rest[1:]}")
+            return Problem(name, "there are two underscores between table and key", f"did you mean {right}?")
+    table = name.removeprefix(PREFIX).partition("_")[0].lower()
+    what = "there are two underscores between table and key" if table in model.model_fields else "is no variable of relay's"
+    like = difflib.get_close_matches(name, list(variables), n=1, cutoff=0.8)
+    return Problem(name, what, f"did you mean {like[0]}?" if like else _FORM)

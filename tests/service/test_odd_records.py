@@ -1,0 +1,138 @@
+"""Records that a broker or a client refuses for what is around their value, and addresses that hide what they are."""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.record.util import calc_crc32c
+from service.topics_support import refusal
+
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.clients import target_settings
+from relay.service.kafka_sink import KafkaSink
+from relay.service.transport import Partition
+from relay.service.whole_topic import WholeTopic
+
+pytestmark = pytest.mark.kafka
+
+NOW = 1_700_000_000_000
+FOR_EVER = str(2**63 - 1)
+HOURS_MS = 2 * 3_600_000
+
+
+async def produce_with_broken_name(servers: str, topic: str) -> None:
+    """Two records; the second one's header has a name that is not UTF-8."""
+    async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+        batch = producer.create_batch()
+        for value, headers in ((b"0", []), (b"1", [("QQQQ", b"x")])):
+            batch.append(timestamp=NOW, key=b"k", value=value, headers=headers)
+        batch.close()
+        build = batch._build
+
+        def broken() -> bytes:
+            data = bytearray(build())
+            at = data.index(b"QQQQ")
+            data[at : at + 4] = b"\xff\xfe\xff\xfe"
+            struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
+            return bytes(data)
+
+        batch._build = broken
+        await (await producer.send_batch(batch, topic, partition=0))
+
+
+async def test_a_header_name_that_is_not_text_is_told_at_once(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+    source, target = await kafka.topic(1), await kafka.topic(1)
+    await produce_with_broken_name(kafka.bootstrap_servers, source)
+    began = time.monotonic()
+    relay = run_relay(make_config(source, target), echo(target))
+    assert await relay.ended() == 3
+    assert time.monotonic() - began < 20
+    (failed,) = relay.log.named("relay.failed")
+    assert failed["code"] == "service.topic-unusable"
+    assert f"header whose name is not UTF-8, which the client cannot read, in {source}/0 at 0 or behind" in failed["message"]
+
+
+async def test_such_a_header_in_a_topic_of_relays_own_ends_it_with_a_reason(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
+    source, target, history = await kafka.topic(1), await kafka.topic(1), await kafka.topic(1, cleanup_policy="compact")
+    await kafka.produce(source, [ConsumerRecord("", 0, 0, NOW, None, b"0")])
+    await produce_with_broken_name(kafka.bootstrap_servers, history)
+    relay = run_relay(make_config(source, target, schema_history_topic=history), echo(target))
+    assert await relay.ended() == 3
+    assert "holds a record that is not relay's" in relay.log.named("relay.failed")[0]["message"]
+
+
+@pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
+async def test_a_time_that_the_target_refuses_is_told_with_the_cure(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any, mode: str
+) -> None:
+    source = await kafka.topic(1, message_timestamp_after_max_ms=FOR_EVER)
+    target = await kafka.topic(1)
+    ahead = int(time.time() * 1000) + HOURS_MS
+    await kafka.produce(source, [ConsumerRecord("", 0, 0, ahead, None, b"0")])
+    relay = run_relay(make_config(source, target, delivery_mode=mode), echo(target))
+    assert await relay.ended() == 3
+    (failed,) = relay.log.named("relay.failed")
+    assert failed["code"] == "service.topic-unusable"
+    assert target in failed["message"]
+    assert "raise the topic's message.timestamp.after.max.ms" in failed["message"]
+
+
+async def test_records_without_a_time_stay_without(kafka: Any, make_config: Any) -> None:
+    topic = await kafka.topic(1)
+    times = [-1, -1, 1_000, -1, 5_000, -1]
+    sink = KafkaSink(make_config(topic, topic), {topic: 1_000_000})
+    await sink.start()
+    await sink.write(Partition(topic, 0), [ProducerRecord(topic, 0, time_ms, None, b"v") for time_ms in times])
+    await sink.stop()
+    assert [record.timestamp_ms for record in await kafka.read(topic)] == times
+
+
+async def test_ddl_of_a_clock_that_runs_ahead_is_kept(kafka: Any, make_config: Any, run_relay: Any, ticdc_ddl: bytes) -> None:
+    """The target may take such times; the history that relay creates itself must, too."""
+    source = await kafka.topic(1, message_timestamp_after_max_ms=FOR_EVER)
+    target = await kafka.topic(1, message_timestamp_after_max_ms=FOR_EVER)
+    ahead = int(time.time() * 1000) + HOURS_MS
+    await kafka.produce(source, [ConsumerRecord("", 0, 0, ahead, None, ticdc_ddl)])
+    config = make_config(source, target)
+    relay = run_relay(config, None)
+
+    async def is_committed() -> bool:
+        return bool(sum((await kafka.committed(config.source.group_id)).values()) == 1)
+
+    await kafka.until(is_committed)
+    assert await relay.stop() == 0
+    kept: list[ConsumerRecord] = []
+    history = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
+    await history.to_end(kept.extend)
+    await history.stop()
+    assert len(kept) == 1
+
+
+@pytest.fixture
+def ticdc_ddl() -> bytes:
+    return (
+        b'{"id":0,"database":"d","table":"t","pkNames":null,"isDdl":true,"type":"CREATE","es":1700000000000,"ts":1700000000000,'
+        b'"sql":"CREATE TABLE `t` (`id` INT PRIMARY KEY)","sqlType":null,"mysqlType":null,"data":null,"old":null}'
+    )
+
+
+async def test_a_loop_over_two_names_of_one_broker_is_refused(kafka: Any, make_config: Any) -> None:
+    """Only the brokers can tell: each record would come back for ever."""
+    topic = await kafka.topic(1)
+    other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
+    text = await refusal(make_config(topic, topic, target_bootstrap_servers=other, schema_history_topic=""))
+    assert f"relay would read what it writes: {kafka.bootstrap_servers} and {other} are one cluster" in text
+    assert f"{topic} is a source topic and the target topic" in text
+
+
+async def test_a_history_that_is_a_source_topic_is_refused_too(kafka: Any, make_config: Any) -> None:
+    source, target = await kafka.topic(1, cleanup_policy="compact"), await kafka.topic(1)
+    other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
+    text = await refusal(make_config(source, target, target_bootstrap_servers=other, schema_history_topic=source))
+    assert f"{source} is a source topic and the schema history" in text

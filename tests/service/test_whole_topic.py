@@ -1,0 +1,89 @@
+"""A topic of relay's own is read once, whatever cuts the reading off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+
+from relay.errors import BrokerUnavailable
+from relay.records import ConsumerRecord
+from relay.service.clients import target_settings
+from relay.service.progress import ProgressTopic, progress_records
+from relay.service.transport import Partition
+from relay.service.whole_topic import WholeTopic
+
+pytestmark = pytest.mark.kafka
+COUNT = 40
+
+
+async def filled(kafka: Any, make_config: Any) -> tuple[WholeTopic, str]:
+    """A topic of which no poll gives everything."""
+    topic = await kafka.topic(1)
+    await kafka.produce(topic, [ConsumerRecord("", 0, 0, 0, b"%d" % number, b"x" * 200_000) for number in range(COUNT)])
+    config = make_config(topic, topic)
+    return WholeTopic(config.target_servers, target_settings(config), topic), topic
+
+
+async def test_a_reading_that_is_cut_off_goes_on_where_it_was(kafka: Any, make_config: Any) -> None:
+    whole, _ = await filled(kafka, make_config)
+    found: list[int] = []
+    some = asyncio.Event()
+
+    def take(records: Sequence[ConsumerRecord]) -> None:
+        found.extend(record.offset for record in records)
+        if records:
+            some.set()
+
+    reading = asyncio.create_task(whole.to_end(take))
+    await some.wait()
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert 0 < len(found) < COUNT
+    await whole.to_end(take)
+    await whole.stop()
+    assert found == list(range(COUNT))
+
+
+async def test_records_that_were_lost_with_an_exception_are_read_again(kafka: Any, make_config: Any) -> None:
+    whole, _ = await filled(kafka, make_config)
+    getmany, failures = whole._consumer.getmany, 3
+
+    async def losing(**settings: Any) -> Any:
+        nonlocal failures
+        polled = await getmany(**settings)
+        if failures and polled:
+            failures -= 1
+            raise KafkaConnectionError
+        return polled
+
+    whole._consumer.getmany = losing
+    found: list[ConsumerRecord] = []
+    for _ in range(3):
+        with pytest.raises(BrokerUnavailable):
+            await whole.to_end(found.extend)
+    await whole.to_end(found.extend)
+    await whole.stop()
+    assert [record.offset for record in found] == list(range(COUNT))
+
+
+async def test_progress_is_complete_although_its_reading_was_cut_off(kafka: Any, make_config: Any) -> None:
+    """Of a partition that was noted long ago, nothing may be forgotten: it would begin anew."""
+    topic = await kafka.topic(1)
+    config = make_config(topic, topic, delivery_progress_topic=topic)
+    group = config.source.group_id
+    rare, busy = Partition("in", 1), Partition("in", 0)
+    noted = [{rare: 7}, *[{busy: number} for number in range(20_000)]]
+    records = [record for offsets in noted for record in progress_records(topic, group, offsets)]
+    await kafka.produce(topic, [ConsumerRecord("", 0, 0, 0, record.key, record.value) for record in records])
+    progress = ProgressTopic(config, target_settings(config))
+    reading = asyncio.create_task(progress.read())
+    while not progress._offsets:  # noqa: ASYNC110  (nothing tells)
+        await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert await progress.read() == {rare: 7, busy: 19_999}
+    await progress.stop()

@@ -1,0 +1,214 @@
+"""What variables and flags set, and which of them are refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from config_support import EXAMPLE, MINIMAL, load, problems, without_variables
+
+from relay.config import load_config
+from relay.config.variables import OTHERS
+from relay.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_variables(monkeypatch)
+
+
+def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURCE__TOPICS", "a, b")
+    monkeypatch.setenv("RELAY_SOURCE__FETCH_MAX_BYTES", "1000")
+    monkeypatch.setenv("RELAY_ROUTE__FROM", "canal-json")
+    monkeypatch.setenv("RELAY_ROUTE__TO_OPTIONS__STRICT", "true")
+    monkeypatch.setenv("RELAY_DELIVERY__COMMIT_INTERVAL_SECONDS", "0.5")
+    monkeypatch.setenv("RELAY_CACHE_DIR", "/somewhere")  # not a key of the configuration
+    config = load(tmp_path, MINIMAL)
+    assert config.source.topics == ("a", "b")
+    assert config.source.fetch_max_bytes == 1000
+    assert config.source.group_id == "g"
+    assert config.route.from_ == "canal-json"
+    assert config.route.to_options == {"strict": "true"}
+    assert config.delivery.commit_interval_seconds == 0.5
+
+
+def test_the_environment_alone_may_hold_what_the_file_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from-env")
+    assert load(tmp_path, MINIMAL.replace('group_id = "g"', "")).source.group_id == "from-env"
+
+
+def test_variables_that_name_nothing_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURC__GROUP_ID", "x")
+    monkeypatch.setenv("RELAY_SOURCE__GROUPID", "x")
+    assert problems(tmp_path, MINIMAL) == [
+        "RELAY_SOURC__GROUP_ID: there is no table 'sourc' (did you mean source?)",
+        "source.groupid: there is no such key (did you mean group_id or group_instance_id?)",
+    ]
+
+
+TWO = "there are two underscores between table and key"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("RELAY_SOURCE_GROUP_ID", f"{TWO} (did you mean RELAY_SOURCE__GROUP_ID?)"),
+        ("RELAY_SOURCE_SECURITY_PASSWORD", f"{TWO} (did you mean RELAY_SOURCE__SECURITY__PASSWORD?)"),
+        ("RELAY_ROUTE_TO_OPTIONS_STRICT", f"{TWO} (did you mean RELAY_ROUTE__TO_OPTIONS__STRICT?)"),
+        ("RELAY_HTTP_PORT", f"{TWO} (did you mean RELAY_HTTP__PORT?)"),
+        ("RELAY_SOURCE_GROUPID", f"{TWO} (did you mean RELAY_SOURCE__GROUP_ID?)"),
+        ("RELAY_SOURCE_WORDS", f"{TWO} (a table's variables are written RELAY_<TABLE>__<KEY>)"),
+        ("RELAY_GROUP_ID", "is no variable of relay's (a table's variables are written RELAY_<TABLE>__<KEY>)"),
+        ("RELAY_TRACEBAK", "is no variable of relay's (did you mean RELAY_TRACEBACK?)"),
+    ],
+)
+def test_one_underscore_is_one_too_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str) -> None:
+    monkeypatch.setenv(name, "48151623")
+    assert problems(tmp_path, MINIMAL) == [f"{name}: {problem}"]
+
+
+def test_a_variable_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_SOURCE", "48151623")
+    assert problems(tmp_path, MINIMAL) == [
+        f"RELAY_SOURCE: {TWO} (a table's variables are written RELAY_<TABLE>__<KEY>)",
+        "source: input should be a valid dictionary or instance of Source",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RELAY_TRACEBACK", "1"),
+        ("RELAY_CACHE_DIR", "/somewhere"),
+        # What Kubernetes tells pods about services called relay, relay-http and relay-orders.
+        ("RELAY_SERVICE_HOST", "10.0.0.7"),
+        ("RELAY_SERVICE_PORT", "8080"),
+        ("RELAY_SERVICE_PORT_HTTP", "8080"),
+        ("RELAY_PORT", "tcp://10.0.0.7:8080"),
+        ("RELAY_HTTP_PORT", "tcp://10.0.0.7:8080"),
+        ("RELAY_ORDERS_PORT_8080_TCP", "tcp://10.0.0.7:8080"),
+        ("RELAY_ORDERS_PORT_8080_TCP_PROTO", "tcp"),
+        ("RELAY_ORDERS_PORT_8080_TCP_PORT", "8080"),
+        ("RELAY_ORDERS_PORT_8080_TCP_ADDR", "10.0.0.7"),
+        ("RELAYED", "x"),
+    ],
+)
+def test_variables_that_are_no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    assert load(tmp_path, MINIMAL).source.group_id == "g"
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from the environment")
+    monkeypatch.setenv("RELAY_TARGET__PARTITIONS", "3")
+    flags = [
+        "source.group_id=blue",
+        "source.security.protocol=SSL",
+        "delivery.drain_timeout_seconds=2.5",
+        'source.topics=["a", "b"]',
+    ]
+    config = load_config(path, flags)
+    assert (config.source.group_id, config.target.partitions, config.route.from_) == ("blue", 3, "ticdc-canal-json")
+    assert (config.source.security.protocol, config.delivery.drain_timeout_seconds) == ("SSL", 2.5)
+    assert config.source.topics == ("a", "b")
+    assert load_config(path).source.group_id == "from the environment"
+
+
+@pytest.mark.parametrize("flag", ["source.group_id", "group_id=x", "=x", ".=x", "source.=x"])
+def test_a_flag_that_names_nothing(tmp_path: Path, flag: str) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    with pytest.raises(ConfigError, match=r"is not of the form TABLE\.KEY=VALUE"):
+        load_config(path, [flag])
+
+
+def test_a_flag_of_no_key_has_near_ones(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    with pytest.raises(ConfigError, match=r"source\.group: there is no such key"):
+        load_config(path, ["source.group=x"])
+
+
+SECURED = ["source.security.protocol=SASL_SSL", "source.security.username=48151623"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("48151623", "48151623"),
+        ("007", "007"),
+        ("1e3", "1e3"),
+        ("1_000", "1_000"),
+        ("true", "true"),
+        ("2026-01-31", "2026-01-31"),
+        ('"48151623"', "48151623"),
+        ("'4815\"1623'", '4815"1623'),
+        ("[1]", "[1]"),
+        ("a=b", "a=b"),
+        ("1\nusername = 2", "1\nusername = 2"),
+    ],
+)
+def test_a_flag_keeps_the_text_where_the_key_is_text(tmp_path: Path, text: str, wanted: str) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    flags = [*SECURED, f"source.security.password={text}", f"source.group_id={text}", f"route.to_options.strict={text}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("relay.config.loading.route_problems", lambda _: [])  # options have rules of their own
+        config = load_config(path, [*flags, "target.create_topics=true", f"target.create_settings.x={text}"])
+    assert config.source.security.password.get_secret_value() == wanted
+    assert (config.source.group_id, config.source.security.username) == (wanted, "48151623")
+    assert (config.route.to_options, config.target.create_settings) == ({"strict": wanted}, {"x": wanted})
+
+
+def test_a_flag_of_a_list_may_be_one_name_of_digits(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    assert load_config(path, ["source.topics=20260131"]).source.topics == ("20260131",)
+    assert load_config(path, ["source.topics=20260131,2"]).source.topics == ("20260131", "2")
+    assert load_config(path, ['source.topics=["1"]']).source.topics == ("1",)
+
+
+def test_a_flag_may_be_a_table_or_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    flags = ["target.create_topics=true", 'target.create_settings={ "retention.ms" = 1 }']
+    config = load_config(path, [*flags, "source.start=timestamp", "source.start_timestamp=2026-01-31T04:00:00Z"])
+    assert (config.target.create_settings, config.source.start_timestamp_ms) == ({"retention.ms": "1"}, 1_769_832_000_000)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["source.topics=a", "source.topics.x=b"],
+        ["source.topics.x=b", "source.topics=a"],
+        ["source.security=a", "source.security.password.x=b"],
+        ["source.security.username=a", "source.security=b"],
+    ],
+)
+def test_a_flag_is_no_table_and_a_value_at_once(tmp_path: Path, flags: list[str]) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    with pytest.raises(ConfigError, match=r"--set: '[a-z.]+' is given as a value and as a table") as raised:
+        load_config(path, flags)
+    assert raised.value.exit_status == 2
+
+
+def test_a_number_that_no_key_can_hold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    with pytest.raises(ConfigError, match=r"source\.fetch_max_bytes: "):
+        load_config(path, [f"source.fetch_max_bytes={'1' * 5000}"])
+
+
+def test_every_variable_that_the_code_reads_is_known() -> None:
+    """Or a user who sets it would be told that it is a mistake."""
+    found = {
+        name
+        for path in (EXAMPLE.parent / "relay").rglob("*.py")
+        for name in re.findall(r'"(RELAY_[A-Z]+(?:_[A-Z]+)*)"', path.read_text())
+    }
+    assert found == set(OTHERS)
