@@ -110,13 +110,13 @@ class Catalog(msgspec.Struct, frozen=True):
         """How many versions of tables it holds."""
         return sum([len(history) for tables in self.histories.values() for history in tables.values()])
 
-    def newest(self, id: TableId) -> tuple[int | None, TableSchema | None]:  # noqa: A002
-        """The newest definition and the commit ts of its statement: what every row after that commit ts has.
+    def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:  # noqa: A002
+        """The newest definition and the position of its statement: what every row behind that position has.
 
-        The commit ts is None if there is no definition, or its statement came without one; then `table` must be asked.
+        The position is None if no statement about the table is known.
         """
         history = self.histories.get(id.database, {}).get(id.table, ())
-        return (history[0].at.commit_ts, history[0].schema) if history else (None, None)
+        return (history[0].at, history[0].schema) if history else (None, None)
 
     def dropped(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""

@@ -207,7 +207,8 @@ class RowReaders:
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
         table = self._tables[message.database, message.table]
-        types, pk_names, commit_ts = bytes(message.mysql_type), message.pk_names, source.commit_ts
+        types, pk_names = bytes(message.mysql_type), message.pk_names
+        is_newest = table.is_newest(catalog, source.commit_ts, source.event_time_ns, record)
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
         for index, cells in enumerate(message.data or ()):
@@ -218,7 +219,7 @@ class RowReaders:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
-            found = table.reader_at_the_end(catalog, commit_ts, types, pk_names, names)
+            found = table.reader_at_the_end(types, pk_names, names) if is_newest else None
             if found is None:
                 found = self._find(table, message, names, catalog, position(source, record))
             if found.is_guessed:
@@ -265,12 +266,8 @@ class _Table(Table[RowReader]):
         self._types[text] = types
         return types
 
-    def reader_at_the_end(
-        self, catalog: Catalog, commit_ts: int | None, types: bytes, pk_names: list[str] | None, names: tuple[str, ...]
-    ) -> RowReader | None:
-        """The reader for a row that is newer than all DDL of its table, as most are, and of a shape met lately; else None."""
-        if not self.is_newest(catalog, commit_ts):
-            return None
+    def reader_at_the_end(self, types: bytes, pk_names: list[str] | None, names: tuple[str, ...]) -> RowReader | None:
+        """The reader for a row that is newer than all DDL of its table, as most are, if its shape was met lately; else None."""
         said = self._types.get(types, _UNKNOWN)
         for found in self.kept:
             wire = found.wire

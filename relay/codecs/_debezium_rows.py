@@ -51,7 +51,7 @@ class _Table(Table[Layout]):
 
         TiCDC has no message for RECOVER TABLE: rows of a dropped table may have the definition that it had, here not `complete`.
         """
-        known = self.newest if self.is_newest(catalog, at.commit_ts) else catalog.table(self.id, at)
+        known = self.newest if self.is_newest(catalog, at.commit_ts, at.event_time_ns, at) else catalog.table(self.id, at)
         if known is not None:
             return known
         dropped = catalog.dropped(self.id, at)

@@ -183,7 +183,9 @@ class RowReaders:
         """A row's value segment, of the table with this database and name. Raises Malformed and UnsupportedMessage."""
         table, commit_ts = self._tables[name], source.commit_ts or 0
         # Most rows come after all DDL that is known of their table.
-        if (catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(catalog, commit_ts):
+        if (catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(
+            catalog, source.commit_ts, source.event_time_ns, record
+        ):
             known = table.newest
         else:
             at = Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)

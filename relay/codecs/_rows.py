@@ -18,7 +18,23 @@ from relay.catalog import Catalog
 from relay.codecs._codec import Lossy
 from relay.codecs._row_functions import Null, RowWriter, Steps
 from relay.errors import Malformed, NotRepresentable
-from relay.model import ABSENT, Cell, Column, Generated, Images, Op, Row, RowChange, Rows, SchemaChange, TableId, TableSchema, Value
+from relay.model import (
+    ABSENT,
+    Cell,
+    Column,
+    Generated,
+    Images,
+    Op,
+    Position,
+    Row,
+    RowChange,
+    Rows,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    Value,
+)
+from relay.records import ConsumerRecord
 
 #: Wire value to canonical value, canonical value to target value, and both in one. They are not asked about NULL.
 Read = Callable[[Any], Value]
@@ -54,17 +70,26 @@ class Table(Generic[Kept]):
     def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
         self.id = id
         self.kept: list[Kept] = []
-        #: The definition after all DDL of the table, and that DDL's last commit ts, as `catalog` has them.
+        #: The definition after all DDL of the table, and that DDL's last position and commit ts, as `catalog` has them.
         self.newest: TableSchema | None = None
+        self.newest_at: Position | None = None
         self.newest_commit_ts: float = _NEVER
         self.catalog: Catalog | None = None
 
-    def is_newest(self, catalog: Catalog, commit_ts: int | None) -> bool:
-        """Whether a row of this commit ts comes after all DDL of its table, as most do: then `newest` is its definition."""
+    def is_newest(self, catalog: Catalog, commit_ts: int | None, event_time_ns: int, record: ConsumerRecord | Position) -> bool:
+        """Whether a row comes after all DDL of its table, as most do (`Position.precedes`): then `newest` is its definition."""
         if catalog is not self.catalog:
-            commit_ts_of_ddl, self.newest = catalog.newest(self.id)
-            self.catalog, self.newest_commit_ts = catalog, _NEVER if commit_ts_of_ddl is None else commit_ts_of_ddl
-        return commit_ts is not None and commit_ts > self.newest_commit_ts
+            self.catalog, (self.newest_at, self.newest) = catalog, catalog.newest(self.id)
+            at = self.newest_at
+            self.newest_commit_ts = _NEVER if at is None or at.commit_ts is None else at.commit_ts
+        at = self.newest_at
+        if at is None:
+            return True
+        if commit_ts is not None and at.commit_ts is not None:
+            return commit_ts > at.commit_ts
+        if at.partition == record.partition and at.topic == record.topic:
+            return record.offset > at.offset
+        return event_time_ns > at.event_time_ns
 
     def keep(self, made: Kept, most: int) -> None:
         """Keep what was compiled, and of the older ones so many that there are at most `most`."""
