@@ -91,8 +91,9 @@ class Translator:
             raise ConfigError(problems)
         (source_codec, decode_options), (target_codec, encode_options) = parsed
         self.source, self.target = source_codec, target_codec
-        self._decoder = source_codec.decoder(decode_options)
-        self._encoder = target_codec.encoder(encode_options)
+        encoder = target_codec.encoder(encode_options)
+        self._decode = source_codec.decoder(decode_options).decode
+        self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
         self._keeps_topic = topic == "{topic}"
         self._gate = None if partitions is None else WatermarkGate()
@@ -118,11 +119,11 @@ class Translator:
         """
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
-        decode = self._decode_with_provided if self._provided else self._decoder.decode
+        decode = self._decode_with_provided if self._provided else self._decode
         events, catalog = decode(record, self.catalog, lossy)
         if self._selection is not None:
             events, left_out = self._selection.of(events)
-        events, gate = self._encoder.prepare(events), self._gate
+        events, gate = self._prepare(events), self._gate
         groups: Iterable[Group]
         if gate is None:  # rows stay in their partitions: what `Router.group` says then, without the price of asking it
             groups = ((record.topic if self._keeps_topic else self._router.topic_of(record), (record.partition,), events),)
@@ -131,7 +132,7 @@ class Translator:
             groups = self._router.group(events, record)
         out: list[ProducerRecord] = []
         for topic, partitions, group in groups:
-            for payload in self._encoder.encode(group, record, lossy):
+            for payload in self._encode(group, record, lossy):
                 for partition in partitions:
                     mark = f"{record.topic}/{record.partition}/{record.offset}/{len(out)}".encode()
                     headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
@@ -147,7 +148,7 @@ class Translator:
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and give its canonical events, without translating them. All or nothing, like `translate`."""
         lossy: list[Lossy] = []
-        decode = self._decode_with_provided if self._provided else self._decoder.decode
+        decode = self._decode_with_provided if self._provided else self._decode
         events, self.catalog = decode(record, self.catalog, lossy)
         for what in lossy:
             self._lossy[what] += 1
@@ -158,7 +159,7 @@ class Translator:
 
         Raises DecodeError, Need.
         """
-        decode = self._decode_with_provided if self._provided else self._decoder.decode
+        decode = self._decode_with_provided if self._provided else self._decode
         _, self.catalog = decode(record, self.catalog, [])
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -191,7 +192,7 @@ class Translator:
         """Decode the record with what was provided beside the blobs that it came with."""
         provided, self._provided = self._provided, {}
         try:
-            return self._decoder.decode(msgspec.structs.replace(record, blobs={**provided, **(record.blobs or {})}), catalog, lossy)
+            return self._decode(msgspec.structs.replace(record, blobs={**provided, **(record.blobs or {})}), catalog, lossy)
         except Need:
             self._provided = provided
             raise
