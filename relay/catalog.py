@@ -36,7 +36,8 @@ from relay.mysql.ddl import (
     read_ddl,
 )
 
-#: Versions kept of one table. Rows and repeats that are older than the oldest of so many find no definition and change nothing.
+#: Versions kept of one table, unless a catalogue says otherwise. Rows and repeats that are older than the oldest of so many find no
+#: definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
 _Identity = tuple[int | str, ...]
@@ -92,9 +93,13 @@ _History = tuple[_Version, ...]
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """All tables' definitions, by database and table, as far as the stream has told. Immutable; may be pickled."""
+    """All tables' definitions, by database and table, as far as the stream has told. Immutable; may be pickled.
+
+    `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
+    """
 
     histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
+    limit: int = HISTORY_LIMIT
 
     def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - the model's own word
         """The definition that a row at this position has; None if the table is unknown or dropped."""
@@ -229,7 +234,7 @@ class _Writer:
 
     def catalog(self) -> Catalog:
         """The catalogue after the statement; the same object if nothing has changed."""
-        return Catalog(self._histories) if self._owned else self._before
+        return Catalog(self._histories, self._before.limit) if self._owned else self._before
 
     def record(self, table: TableId, effect: _Effect) -> None:
         """Give the table a version, in the order of positions, unless this very statement has given it before."""
@@ -239,7 +244,7 @@ class _Writer:
         place = 0
         while place < len(history) and self._at.precedes(history[place].at):
             place += 1
-        if place == len(history) >= HISTORY_LIMIT:
+        if place == len(history) >= self._before.limit:
             return
         version = self._version(table, history[place:], self._at, effect, self._identity)
         copies = self._redo(table, history[:place], (version, *history[place:]))
@@ -297,7 +302,7 @@ class _Writer:
         if table.database not in self._owned:
             self._owned.add(table.database)
             self._histories[table.database] = dict(self._histories.get(table.database, {}))
-        self._histories[table.database][table.table] = older[:HISTORY_LIMIT]
+        self._histories[table.database][table.table] = older[: self._before.limit]
         return copies
 
     def _redo_copy(self, target: TableId, identity: _Identity) -> list[tuple[TableId, _Identity]]:

@@ -17,7 +17,7 @@ from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs._codec import NOTES, SIDES, Lossy, parse_options
 from relay.codecs._large_messages import LargeMessageOptions
 from relay.errors import ConfigError, NotRepresentable, Problem
-from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TransactionMark, Watermark
+from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark, Watermark
 from relay.needs import Need
 from relay.records import ConsumerRecord, Header, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
@@ -110,6 +110,8 @@ class Translator:
         }
         self.catalog = Catalog()
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
+        #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a Counter here.
+        self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
@@ -220,6 +222,8 @@ class Translator:
         counts = self._events
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += 1
+        if self.tables is not None:
+            self.tables.update([(event.table, kind_of(event)) for event in events if isinstance(event, RowChange | SchemaChange)])
 
 
 def _commit_ts(event: Event) -> int:

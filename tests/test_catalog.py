@@ -284,6 +284,15 @@ def test_history_is_bounded(stream: Stream) -> None:
     assert stream.columns("t", 9999) == "a"
 
 
+def test_a_catalogue_may_keep_more_versions(stream: Stream) -> None:
+    stream.catalog = Catalog(limit=10_000)
+    stream.ddl(1, "CREATE TABLE t (a INT)")
+    for number in range(2, HISTORY_LIMIT + 10):
+        stream.ddl(number, f"ALTER TABLE t COMMENT '{number}'")
+    assert len(stream.catalog.histories["d"]["t"]) == HISTORY_LIMIT + 9
+    assert stream.columns("t", 2) == "a"
+
+
 def test_a_long_chain_of_renames_is_derived_again(stream: Stream) -> None:
     for number in range(2000):
         stream.ddl(100 + number, f"RENAME TABLE t{number} TO t{number + 1}")

@@ -17,11 +17,11 @@ from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.letters import bytes_text, header_lines
 from relay.codecs._codec import Lossy
 from relay.config import Config, Policy, load_config
+from relay.dead_letters import Place, error_class, policy_for
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.model import Event
 from relay.record_lines import format_record
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.dead_letters import Place, error_class, policy_for
 from relay.service.offline import Learned, learned_translator
 from relay.service.replay import oversize_of
 from relay.service.state import record_too_large

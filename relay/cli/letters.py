@@ -21,10 +21,10 @@ from relay.cli.exits import say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
 from relay.config import Config, load_config
+from relay.dead_letters import DeadLetter, Filter, Letters, Place, by_original, route_name
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from relay.records import Header
-from relay.service.dead_letters import DeadLetter, Filter, Letters, Place, by_original, route_name
 from relay.service.topic_reading import Brokers, quiet_client, read_topic
 
 _PIPE_WIDTH = 200

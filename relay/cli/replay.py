@@ -9,7 +9,7 @@ from relay.cli.event_text import printable
 from relay.cli.exits import say
 from relay.cli.letters import Progress, Request, letter_config, now_ms, read_letters, with_values
 from relay.config import Config
-from relay.service.dead_letters import DeadLetter, Filter, by_original, route_name
+from relay.dead_letters import DeadLetter, Filter, by_original, route_name
 from relay.service.offline import learned_translator
 from relay.service.replay import Outcome, Replay, target_limits
 from relay.service.topic_reading import quiet_client

@@ -159,7 +159,7 @@ class _Run:
         self._failed += 1
         if self._dead_letters is not None:
             # The service's format, for the few runs that need it.
-            from relay.service.dead_letters import error_headers, tables_of  # noqa: PLC0415
+            from relay.dead_letters import error_headers, tables_of  # noqa: PLC0415
 
             self._dead_letters.write_original(record, error_headers(record, error, tables_of(self._translator, record)))
         if self._failed <= _REPORTED:

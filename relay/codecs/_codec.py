@@ -227,11 +227,29 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 
 
+class RowMarks(msgspec.Struct, frozen=True):
+    """Bytes by which a message that says nothing about tables (rows, watermarks) is known before it is parsed.
+
+    One of each of the `groups` stands in the message's `part`, as its producers print it. No message with DDL has that: a mark
+    holds quotes, and inside a JSON text they would be escaped. A message without the marks may be of any kind: written with other
+    white space, or compressed.
+    """
+
+    groups: tuple[tuple[bytes, ...], ...]
+    part: Literal["key", "value"] = "value"
+
+    def are_in(self, key: bytes | None, value: bytes | None) -> bool:
+        """Whether the message certainly says nothing about tables."""
+        text = (key if self.part == "key" else value) or b""
+        return all(any(mark in text for mark in group) for group in self.groups)
+
+
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
     `finds` is the most that its decoder can find in a message, `carries` what its encoder writes with given options.
     `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`: what a row's Kafka key stands for.
+    `row_marks`: how most messages without DDL are known cheaply; None if they are not.
     """
 
     name: str
@@ -243,6 +261,7 @@ class Codec(msgspec.Struct, frozen=True):
     encoder: Callable[[Any], Encoder]
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
+    row_marks: RowMarks | None = None
 
 
 Side = Literal["source", "target"]

@@ -21,7 +21,7 @@ from relay.codecs import _canal
 from relay.codecs._canal import Dialect, Message
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, source_losses
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, RowMarks, source_losses
 from relay.codecs._ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
@@ -309,4 +309,5 @@ CODEC: Final = Codec(
     carries=carries,
     decoder=Decoder,
     encoder=Encoder,
+    row_marks=RowMarks(((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"'))),
 )

@@ -28,7 +28,7 @@ from relay.codecs._canal_rows import WireTable
 from relay.codecs._ckafka_rows import Images, RowReaders, RowWriters
 from relay.codecs._ckafka_values import ValueStyle
 from relay.codecs._ckafka_wire import DdlMessage, RowMessage, mysql_types, parse, read_time, time_text
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, source_losses
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, RowMarks, source_losses
 from relay.codecs._ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
@@ -307,4 +307,5 @@ CODEC: Final = Codec(
     carries=carries,
     decoder=Decoder,
     encoder=Encoder,
+    row_marks=RowMarks(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
 )

@@ -22,7 +22,7 @@ from relay.codecs import _canal
 from relay.codecs._canal import Dialect
 from relay.codecs._canal_rows import RowReaders
 from relay.codecs._canal_writers import RowWriters, Text
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload, source_losses
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Payload, RowMarks, source_losses
 from relay.codecs._large_messages import (
     Compression,
     Handling,
@@ -385,4 +385,7 @@ CODEC: Final = Codec(
     carries=carries,
     decoder=Decoder,
     encoder=Encoder,
+    row_marks=RowMarks(
+        ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"'))
+    ),
 )

@@ -23,7 +23,7 @@ from msgspec import UNSET, Meta
 
 from relay.catalog import Catalog, learn
 from relay.codecs import _debezium_wire as _wire
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Keys, Lossy, Payload, source_losses
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Keys, Lossy, Payload, RowMarks, source_losses
 from relay.codecs._debezium_changes import Views, table_changes
 from relay.codecs._debezium_messages import Messages, RowPlan, Settings
 from relay.codecs._debezium_rows import RowMessage, RowReaders
@@ -302,4 +302,5 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.ROW,
+    row_marks=RowMarks(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
 )

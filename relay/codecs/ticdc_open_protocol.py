@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, learn
-from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Keys, Lossy, Payload, source_losses
+from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Keys, Lossy, Payload, RowMarks, source_losses
 from relay.codecs._large_messages import (
     Compression,
     LargeMessageOptions,
@@ -397,4 +397,5 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
+    row_marks=RowMarks(((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), part="key"),
 )

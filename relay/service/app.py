@@ -9,9 +9,9 @@ import traceback
 from collections.abc import AsyncIterator, Iterator
 
 from relay.config import Config, Mode
+from relay.dead_letters import route_name
 from relay.errors import BrokerUnavailable, RelayError
 from relay.service.clients import ClusterSettings, cluster_settings
-from relay.service.dead_letters import route_name
 from relay.service.history import Schemas
 from relay.service.http import HttpServer
 from relay.service.intake import Intake

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from relay.config.tables import Errors, Policy
+from relay.dead_letters import dead_letter, policy_for, tables_of
 from relay.errors import CodecError, RelayError
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.dead_letters import dead_letter, policy_for, tables_of
 from relay.service.history import history_record
 from relay.service.logs import Log
 from relay.service.objects import Objects, Translates

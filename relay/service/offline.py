@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.dead_letters import Place
 from relay.records import ConsumerRecord
 from relay.service.clients import source_settings, target_settings
-from relay.service.dead_letters import Place
 from relay.service.history import read_history, teach
 from relay.service.topic_admin import Cluster
 from relay.translator import Translator

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.dead_letters import DeadLetter, by_original, marker
 from relay.errors import BrokerUnavailable, ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.records import ProducerRecord
 from relay.service.clients import target_settings
-from relay.service.dead_letters import DeadLetter, by_original, marker
 from relay.service.history import history_record
 from relay.service.kafka_sink import KafkaSink
 from relay.service.state import record_too_large

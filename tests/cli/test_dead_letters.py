@@ -17,11 +17,11 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.config import load_config
+from relay.dead_letters import dead_letter, read_marker, route_name
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayError
 from relay.model import TableId
 from relay.records import ConsumerRecord
 from relay.service.app import run_until
-from relay.service.dead_letters import dead_letter, read_marker, route_name
 from relay.service.logs import Log
 from relay.translator import SOURCE_HEADER
 

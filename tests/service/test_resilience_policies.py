@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from service.resilience_support import MODES, NOW, Echo, committed, committed_at, numbered
 
+from relay.dead_letters import CODE_HEADER
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.dead_letters import CODE_HEADER
 from relay.service.kafka_sink import TransactionalSink
 from relay.service.transport import Partition, Undelivered
 from relay.translator import SOURCE_HEADER

@@ -14,22 +14,7 @@ from support import CANAL, OPEN, TICDC, captured, record
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config, Policy
 from relay.config.tables import Errors
-from relay.errors import (
-    BrokerUnavailable,
-    ClaimCheckMissing,
-    DeliveryFailed,
-    EncodeError,
-    Malformed,
-    MessageTooLarge,
-    NotRepresentable,
-    RecordTooLarge,
-    RelayError,
-    StorageUnavailable,
-    UnsupportedMessage,
-)
-from relay.model import TableId
-from relay.record_lines import format_record, parse_record
-from relay.service.dead_letters import (
+from relay.dead_letters import (
     DeadLetter,
     Filter,
     Letters,
@@ -45,6 +30,21 @@ from relay.service.dead_letters import (
     route_name,
     tables_of,
 )
+from relay.errors import (
+    BrokerUnavailable,
+    ClaimCheckMissing,
+    DeliveryFailed,
+    EncodeError,
+    Malformed,
+    MessageTooLarge,
+    NotRepresentable,
+    RecordTooLarge,
+    RelayError,
+    StorageUnavailable,
+    UnsupportedMessage,
+)
+from relay.model import TableId
+from relay.record_lines import format_record, parse_record
 
 MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
 GOLDEN = Path(__file__).with_name("dead_letters.golden.jsonl")
