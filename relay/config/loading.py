@@ -24,7 +24,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from relay.config.checks import config_problems, route_problems, same_brokers
 from relay.config.flags import tables_of
 from relay.config.keys import is_table, keys_of, type_at
-from relay.config.tables import Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target, Watermarks
+from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target, Watermarks
 from relay.config.variables import BETWEEN, PREFIX, near, stray_variables
 from relay.errors import ConfigError, Problem
 from relay.translator import Selection, Translator
@@ -65,6 +65,7 @@ class Config(BaseSettings):
     errors: Errors = Errors()
     schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
     http: Http = Http()
+    backfill: Backfill = Backfill()
 
     @classmethod
     def settings_customise_sources(
@@ -118,10 +119,10 @@ class Config(BaseSettings):
         """Number of target partitions that are written, None to keep the source's partition."""
         return self.target.partitions or None
 
-    def translator(self) -> Translator:
-        """Make the route's translator, with an empty catalogue."""
+    def translator(self, before_commit_ts: int | None = None) -> Translator:
+        """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see `Selection`."""
         route = self.route
-        selection = Selection(self.source.start_commit_ts, watermarks=self.target.watermarks is Watermarks.KEEP)
+        selection = Selection(self.source.start_commit_ts, before_commit_ts, self.target.watermarks is Watermarks.KEEP)
         return Translator(
             route.from_,
             route.to,

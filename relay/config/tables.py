@@ -121,6 +121,22 @@ class Watermarks(StrEnum):
     DROP = "drop"
 
 
+class End(StrEnum):
+    """Where a backfill ends."""
+
+    LATEST = "latest"
+    OFFSETS = "offsets"
+    TIMESTAMP = "timestamp"
+    COMMIT_TS = "commit-ts"
+
+
+class FileFormat(StrEnum):
+    """How records lie in files: columns named as Kafka's fields, or record files, one record a line."""
+
+    PARQUET = "parquet"
+    JSON_LINES = "json-lines"
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
@@ -231,12 +247,14 @@ class Source(_Table):
     @property
     def start_timestamp_ms(self) -> int | None:
         """The time to begin at, in milliseconds since 1970."""
-        if not self.start_timestamp:
-            return None
-        return (datetime.datetime.fromisoformat(self.start_timestamp) - _EPOCH) // datetime.timedelta(milliseconds=1)
+        return _milliseconds(self.start_timestamp)
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _milliseconds(moment: str) -> int | None:
+    return (datetime.datetime.fromisoformat(moment) - _EPOCH) // datetime.timedelta(milliseconds=1) if moment else None
 
 
 class Target(_Table):
@@ -304,3 +322,41 @@ class Http(_Table):
 
     host: Text = "127.0.0.1"
     port: Port = 0
+
+
+class Backfill(_Table):
+    """What the Spark job reads and writes where it is not the topics, where it ends, and how much it takes at once."""
+
+    input: str = ""
+    input_format: FileFormat = FileFormat.JSON_LINES
+    schema_input: str = ""
+    end: End = End.LATEST
+    end_offsets: dict[str, NonNegativeInt] = {}
+    end_timestamp: Moment = ""
+    end_commit_ts: NonNegativeInt = 0
+    output: str = ""
+    output_format: FileFormat = FileFormat.JSON_LINES
+    checkpoint: str = ""
+    batch_records: NonNegativeInt = 0
+    task_records: PositiveInt = 200_000
+    summary: str = ""
+    spark: TopicSettings = {}
+
+    @model_validator(mode="after")
+    def _end_is_given(self) -> Self:
+        keys: dict[End, tuple[str, Any]] = {
+            End.OFFSETS: ("end_offsets", self.end_offsets),
+            End.TIMESTAMP: ("end_timestamp", self.end_timestamp),
+            End.COMMIT_TS: ("end_commit_ts", self.end_commit_ts),
+        }
+        for end, (key, given) in keys.items():
+            if self.end is end and not given:
+                raise ValueError(f'end = "{end}" needs {key}')
+            if given and self.end is not end:
+                raise ValueError(f'{key} needs end = "{end}"')
+        return self
+
+    @property
+    def end_timestamp_ms(self) -> int | None:
+        """The time to end before, in milliseconds since 1970."""
+        return _milliseconds(self.end_timestamp)
