@@ -17,6 +17,7 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     /uv/bin/uv sync --locked --no-install-project --extra s3 --extra gcs --extra azure
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY relay ./relay
+COPY spark_backfill ./spark_backfill
 RUN --mount=type=cache,target=/root/.cache/uv \
     /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure
 

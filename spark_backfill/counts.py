@@ -1,0 +1,136 @@
+"""What a run did: counters of every task, put together by Spark's accumulators, and the summary at the end.
+
+A task that Spark runs again counts once: its counters have the place of its first record as their name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from pyspark.accumulators import AccumulatorParam
+
+from relay.records import ConsumerRecord, ProducerRecord, size_of
+
+
+class Counts(msgspec.Struct):
+    """Counters of a task, a step or a run.
+
+    `written`: by `topic/partition`. `tables`: rows and DDL by `database.table` and kind. `ranges`: by `topic/partition` the first
+    and the last offset, and how many records there were. `failed`: records of which nothing was relayed, by what happened to them
+    and error code.
+    """
+
+    read: int = 0
+    read_bytes: int = 0
+    written: Counter[str] = msgspec.field(default_factory=Counter)
+    written_bytes: int = 0
+    events: Counter[str] = msgspec.field(default_factory=Counter)
+    tables: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
+    lost: Counter[str] = msgspec.field(default_factory=Counter)
+    failed: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
+    ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
+
+    def took(self, record: ConsumerRecord) -> None:
+        """Count a source record."""
+        self.read += 1
+        self.read_bytes += size_of((record,))
+        place = f"{record.topic}/{record.partition}"
+        self._reach(place, (record.offset, record.offset, 1))
+
+    def made(self, records: Sequence[ProducerRecord]) -> None:
+        """Count records to write."""
+        for record in records:
+            self.written[f"{record.topic}/{record.partition}"] += 1
+            self.written_bytes += len(record.value or b"") + len(record.key or b"")
+
+    def refused(self, what: str, code: str) -> None:
+        """Count a record that was skipped or became a dead letter."""
+        self.failed.setdefault(what, Counter())[code] += 1
+
+    def add(self, other: Counts) -> None:
+        """Take the counters of another part."""
+        self.read += other.read
+        self.read_bytes += other.read_bytes
+        self.written_bytes += other.written_bytes
+        for own, more in ((self.written, other.written), (self.events, other.events), (self.lost, other.lost)):
+            own.update(more)
+        for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
+            for name, counter in given.items():
+                owned.setdefault(name, Counter()).update(counter)
+        for place, reached in other.ranges.items():
+            self._reach(place, reached)
+
+    def _reach(self, place: str, more: tuple[int, int, int]) -> None:
+        first, last, count = self.ranges.get(place, (more[0], more[1], 0))
+        self.ranges[place] = (min(first, more[0]), max(last, more[1]), count + more[2])
+
+
+Parts = dict[str, Counts]
+
+
+class CountsParam(AccumulatorParam[Parts]):
+    """How Spark puts the counters of its tasks together."""
+
+    def zero(self, value: Parts) -> Parts:  # noqa: ARG002 - Spark's signature
+        """Nothing counted."""
+        return {}
+
+    def addInPlace(self, value1: Parts, value2: Parts) -> Parts:  # noqa: N802 - Spark's name
+        """Counters of both; of a task that ran twice those of its last run."""
+        value1.update(value2)
+        return value1
+
+
+def total(parts: Iterable[Counts]) -> Counts:
+    """The counters of several parts as one."""
+    found = Counts()
+    for part in parts:
+        found.add(part)
+    return found
+
+
+def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
+    """The summary as JSON: the same facts as `as_text`, whole."""
+    return {
+        "records_read": counts.read,
+        "bytes_read": counts.read_bytes,
+        "records_written": counts.written.total(),
+        "bytes_written": counts.written_bytes,
+        "seconds": round(seconds, 3),
+        "written": _sorted(counts.written),
+        "events": _sorted(counts.events),
+        "tables": {name: _sorted(kinds) for name, kinds in sorted(counts.tables.items())},
+        "lost": _sorted(counts.lost),
+        "failed": {what: _sorted(codes) for what, codes in sorted(counts.failed.items())},
+        "ranges": {
+            place: {"first_offset": first, "last_offset": last, "records": records}
+            for place, (first, last, records) in sorted(counts.ranges.items())
+        },
+    }
+
+
+def as_text(counts: Counts, seconds: float) -> str:
+    """The summary in a few lines, as `relay translate` words it."""
+    lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
+    for title, counter in (("events", counts.events), ("lost", counts.lost)):
+        if counter:
+            lines.append(f"  {title:6}  " + _listed(counter))
+    lines += [f"  {name}  {_listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:_MOST_TABLES]]
+    if len(counts.tables) > _MOST_TABLES:
+        lines.append(f"  and {len(counts.tables) - _MOST_TABLES} more tables")
+    lines += [f"  {what}  {_listed(codes)}" for what, codes in sorted(counts.failed.items())]
+    return "\n".join(lines)
+
+
+_MOST_TABLES = 20
+
+
+def _listed(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counter.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _sorted(counter: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counter.items()))

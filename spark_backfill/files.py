@@ -1,0 +1,135 @@
+"""Files as source and as target, on any file system that Hadoop knows: Parquet with Kafka's columns, and record files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation gives it
+from pyspark.sql.types import TimestampType
+
+from relay.config.tables import FileFormat
+from relay.errors import ConfigError, Problem
+from relay.record_lines import format_record
+from relay.records import ProducerRecord
+from spark_backfill.frames import HEADERS, Columns, Lines, Reader
+
+#: What puts the records of a target partition in order: the order of their sources, and of what became of each.
+SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
+_PLACE: Final = ("topic", "partition")
+#: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
+_MOST_OPEN_FILES: Final = "10000"
+
+
+class Captured(NamedTuple):
+    """Records to translate: a frame, and how workers read its rows."""
+
+    frame: DataFrame
+    reader: Reader
+
+
+def read_files(spark: SparkSession, path: str, file_format: FileFormat) -> Captured:
+    """The records of these files (separated by commas). Raises ConfigError for columns that are missing."""
+    paths = [each.strip() for each in path.split(",") if each.strip()]
+    if file_format is FileFormat.JSON_LINES:
+        lines = spark.read.option("lineSep", "\n").text(paths)
+        return Captured(lines.select(F.col("value").cast("binary")), Lines())
+    return Captured(as_records(spark.read.parquet(*paths)), Columns())
+
+
+def as_records(frame: DataFrame) -> DataFrame:
+    """Kafka's columns as those of `RECORDS`. Headers may be missing; a timestamp may be a time, or a number in milliseconds."""
+    missing = {"topic", "partition", "offset", "timestamp", "key", "value"} - set(frame.columns)
+    if missing:
+        problem = Problem("backfill.input", f"has no column {', '.join(sorted(missing))}", "columns are named as Kafka's fields")
+        raise ConfigError([problem])
+    time = F.col("timestamp")
+    headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
+    return frame.select(
+        F.col("topic").cast("string"),
+        F.col("partition").cast("int"),
+        F.col("offset").cast("bigint"),
+        (F.unix_millis(time) if isinstance(frame.schema["timestamp"].dataType, TimestampType) else time.cast("bigint")).alias(
+            "timestamp_ms"
+        ),
+        F.col("key").cast("binary"),
+        F.col("value").cast("binary"),
+        headers.cast(HEADERS).alias("headers"),
+    )
+
+
+class Target(NamedTuple):
+    """A folder to write to. `step`: the number of the step in a run of several, whose folders it writes anew."""
+
+    path: str
+    file_format: FileFormat
+    step: int | None = None
+
+    def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
+        """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
+        order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
+        numbered = produced.withColumn("offset", F.row_number().over(order).cast("bigint") - 1 + _already(before))
+        folders = [*_PLACE, *(["step"] if self.step is not None else [])]
+        if self.file_format is FileFormat.PARQUET:
+            time = F.timestamp_millis(F.col("timestamp_ms")).alias("timestamp")
+            rows = numbered.select("key", "value", "offset", time, "headers", *_PLACE)
+        else:
+            rows = numbered.mapInArrow(_lines, "line string, topic string, partition int")
+        if self.step is not None:
+            rows = rows.withColumn("step", F.lit(self.step))
+        writer = rows.write.partitionBy(*folders).mode("overwrite")
+        if self.step is not None:
+            writer = writer.option("partitionOverwriteMode", "dynamic")
+        if self.file_format is FileFormat.PARQUET:
+            writer.parquet(self.path)
+        else:
+            writer.text(self.path)
+
+
+def settings() -> dict[str, str]:
+    """Settings of a session without which the order in files would not be certain, or topics would be taken for numbers."""
+    return {
+        "spark.sql.maxConcurrentOutputFileWriters": _MOST_OPEN_FILES,
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    }
+
+
+def _already(before: Mapping[str, int]) -> Any:  # noqa: ANN401 - a column
+    if not before:
+        return F.lit(0)
+    known = F.create_map(*[F.lit(each) for pair in before.items() for each in pair])
+    place = F.concat_ws("/", F.col("topic"), F.col("partition").cast("string"))
+    return F.coalesce(known[place], F.lit(0))
+
+
+def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows to write as lines of a record file."""
+    names = ("topic", "partition", "timestamp_ms", "key", "value", "headers", "offset")
+    for batch in batches:
+        topics, partitions, *rest = (batch.column(name).to_pylist() for name in names)
+        lines = [
+            format_record(ProducerRecord(topic, partition, time, key, value, _pairs(headers)), offset)[:-1].decode()
+            for topic, partition, time, key, value, headers, offset in zip(topics, partitions, *rest, strict=True)
+        ]
+        columns = [pa.array(lines, pa.string()), pa.array(topics, pa.string()), pa.array(partitions, pa.int32())]
+        yield pa.RecordBatch.from_arrays(columns, names=["line", "topic", "partition"])
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple([(each["key"], each["value"]) for each in headers or ()])
+
+
+def check_folder(spark: SparkSession, path: str) -> None:
+    """Refuse a folder that holds anything but the output of an earlier run, which is written anew. Raises ConfigError."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - Spark's own way to Hadoop's file systems
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    if not system.exists(folder):
+        return
+    names = [status.getPath().getName() for status in system.listStatus(folder)]
+    others = [name for name in names if not name.startswith(("topic=", "_", "."))]
+    if others:
+        problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")
+        raise ConfigError([problem])

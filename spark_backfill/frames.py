@@ -1,0 +1,142 @@
+"""Records as columns: what Spark holds, and how workers read and write it.
+
+    topic, partition, offset, timestamp_ms, key, value, headers     a record to translate (`RECORDS`), named as Kafka's fields
+    topic, partition, timestamp_ms, key, value, headers             a record to write (`PRODUCED`), and behind these
+    source_topic, source_partition, source_offset, number           where it came from; they put the target in order
+
+Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from relay.errors import Malformed
+from relay.record_lines import parse_record
+from relay.records import ConsumerRecord, Header, ProducerRecord
+
+HEADERS: Final = "array<struct<key: string, value: binary>>"
+RECORDS: Final = f"topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, headers {HEADERS}"
+PRODUCED: Final = (
+    f"topic string, partition int, timestamp_ms bigint, key binary, value binary, headers {HEADERS}, "
+    "source_topic string, source_partition int, source_offset bigint, number int"
+)
+_ARROW_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_ARROW_RECORDS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _ARROW_HEADERS),
+    ]
+)
+_ARROW_PRODUCED: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _ARROW_HEADERS),
+        ("source_topic", pa.string()),
+        ("source_partition", pa.int32()),
+        ("source_offset", pa.int64()),
+        ("number", pa.int32()),
+    ]
+)
+#: Bytes and records after which what a worker has made is handed to Spark.
+_FLUSH_BYTES: Final = 4 << 20
+_FLUSH_RECORDS: Final = 10_000
+
+
+class Reader(Protocol):
+    """How the rows of a frame become records; a value that Spark sends to its workers."""
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+        """The records of a batch, in its order. Raises Malformed for a line that is no record."""
+        ...
+
+
+class Columns(NamedTuple):
+    """Rows with the columns of `RECORDS`."""
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+        """The records of a batch."""
+        *plain, headers = (batch.column(name) for name in _ARROW_RECORDS.names)
+        columns = [column.to_pylist() for column in plain]
+        given = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
+        for topic, partition, offset, time, key, value, own in zip(*columns, given, strict=True):
+            pairs = tuple([(each["key"], each["value"]) for each in own]) if own else ()
+            yield ConsumerRecord(topic, partition, offset, time, key, value, pairs)
+
+
+class Lines(NamedTuple):
+    """Rows with one column, the bytes of a line of a record file."""
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+        """The records of a batch. Blank lines are passed over."""
+        for line in batch.column(0).to_pylist():
+            text = line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
+            if text and not text.isspace():
+                try:
+                    yield parse_record(text)
+                except ValueError as error:
+                    raise Malformed("record file", "line", str(error)) from error
+
+
+def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
+    """Records as a batch of `RECORDS`."""
+    names = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
+    columns = [[getattr(record, name) for record in records] for name in names]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW_RECORDS, strict=False)]
+    return pa.RecordBatch.from_arrays([*arrays, _headers([record.headers for record in records])], schema=_ARROW_RECORDS)
+
+
+class Produced:
+    """Gathers records to write until they are worth a batch of `PRODUCED`."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._columns: list[list[object]] = [[] for _ in range(9)]
+        self._headers: list[Sequence[Header]] = []
+        self._size = 0
+
+    def add(self, record: ProducerRecord, source: ConsumerRecord, number: int) -> None:
+        """Take a record, the `number`th of those that its source became."""
+        values = (record.topic, record.partition, record.timestamp_ms, record.key, record.value)
+        for column, value in zip(self._columns, (*values, source.topic, source.partition, source.offset, number), strict=True):
+            column.append(value)
+        self._headers.append(record.headers)
+        self._size += len(record.value or b"") + len(record.key or b"")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch is worth sending."""
+        return self._size >= _FLUSH_BYTES or len(self._headers) >= _FLUSH_RECORDS
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """What was gathered, if it is anything; then it begins anew."""
+        if self._headers:
+            types = [field.type for field in _ARROW_PRODUCED if field.name != "headers"]
+            arrays = [pa.array(column, kind) for column, kind in zip(self._columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays([*arrays[:5], _headers(self._headers), *arrays[5:]], schema=_ARROW_PRODUCED)
+            self._begin()
+
+
+def _headers(given: Iterable[Sequence[Header]]) -> pa.Array:
+    offsets, names, values = [0], [], []
+    for headers in given:
+        for name, value in headers:
+            names.append(name)
+            values.append(value)
+        offsets.append(len(names))
+    pairs = pa.StructArray.from_arrays([pa.array(names, pa.string()), pa.array(values, pa.binary())], names=["key", "value"])
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs)

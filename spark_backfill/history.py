@@ -1,0 +1,98 @@
+"""The schema pass: the DDL of a source is found in parallel, and the driver learns it into the catalogue that all tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from relay.codecs._codec import RowMarks
+from relay.config import Config
+from relay.records import ConsumerRecord
+from spark_backfill.files import Captured
+from spark_backfill.frames import RECORDS, Columns, record_batch
+from spark_backfill.translation import OnlyDdl
+
+
+def ddl_of(captured: Captured, config: Config) -> list[ConsumerRecord]:
+    """The source records with DDL, and no others: the only records that ever come to the driver."""
+    frame, reader = captured
+    marks = config.translator().source.row_marks
+    if marks is not None and isinstance(reader, Columns):
+        # Most rows are known by their bytes, inside the JVM.
+        frame = frame.where(~_shows(marks))
+    found = frame.mapInArrow(OnlyDdl(config, reader), RECORDS)
+    return _records(found)
+
+
+def _shows(marks: RowMarks) -> Column:
+    """`RowMarks.are_in` in Spark's words."""
+    text = F.coalesce(F.col(marks.part), F.lit(b""))
+    every = F.lit(True)
+    for group in marks.groups:
+        one = F.lit(False)
+        for mark in group:
+            one = one | F.contains(text, F.lit(bytearray(mark)))
+        every = every & one
+    return every
+
+
+def _records(frame: DataFrame) -> list[ConsumerRecord]:
+    return [
+        ConsumerRecord(
+            row.topic,
+            row.partition,
+            row.offset,
+            row.timestamp_ms,
+            None if row.key is None else bytes(row.key),
+            None if row.value is None else bytes(row.value),
+            tuple([(each.key, None if each.value is None else bytes(each.value)) for each in row.headers or ()]),
+        )
+        for row in frame.collect()
+    ]
+
+
+class Kept:
+    """What a run of several steps remembers beside Spark's checkpoint: the DDL of every step, and what each has written.
+
+    A step that is done again writes its own part anew.
+    """
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self._spark, self._folder = spark, f"{checkpoint.rstrip('/')}/relay"
+
+    def keep_ddl(self, step: int, records: list[ConsumerRecord]) -> None:
+        """Keep the DDL of a step."""
+        if records:
+            frame = self._spark.createDataFrame(record_batch(records).to_pandas(), RECORDS)
+            frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
+
+    def ddl_before(self, step: int) -> list[ConsumerRecord]:
+        """The DDL of all steps before this one."""
+        frame = self._read("ddl")
+        return [] if frame is None else _records(frame.where(F.col("step").cast("bigint") < step))
+
+    def keep_written(self, step: int, written: Iterable[tuple[str, int]]) -> None:
+        """Keep how many records a step has written to each `topic/partition`."""
+        rows = list(written)
+        if rows:
+            frame = self._spark.createDataFrame(rows, "place string, records bigint")
+            frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
+
+    def written_before(self, step: int) -> dict[str, int]:
+        """How many records the steps before this one have written to each `topic/partition`."""
+        frame = self._read("written")
+        if frame is None:
+            return {}
+        sums = frame.where(F.col("step").cast("bigint") < step).groupBy("place").agg(F.sum("records").alias("records"))
+        return {row.place: row.records for row in sums.collect()}
+
+    def _read(self, what: str) -> DataFrame | None:
+        try:
+            return self._spark.read.parquet(f"{self._folder}/{what}")
+        except AnalysisException as error:
+            if error.getErrorClass() == "PATH_NOT_FOUND":
+                return None
+            raise

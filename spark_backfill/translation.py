@@ -1,0 +1,217 @@
+"""What runs in Spark's workers: records in, records out, through the unchanged core, one batch of Arrow after the other.
+
+Every task has a translator of its own, whose catalogue holds the DDL of the whole source. A row takes its definition as of its own
+position, so it does not matter which rows went before it through the same translator, and a partition may be split anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from relay.catalog import Catalog
+from relay.config import Config, Policy
+from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
+from relay.errors import DecodeError, RelayError
+from relay.model import SchemaChange
+from relay.needs import Need
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.storage import Storage
+from relay.translator import Translator
+from spark_backfill.counts import Counts, Parts
+from spark_backfill.frames import Produced, Reader, record_batch
+
+#: Begins the text of what ended a task; the driver finds it in Spark's error, whatever stands around it.
+STOP_MARK: Final = "relay-stopped:"
+#: Where the letters of a source partition go if nobody says how many partitions the dead-letter topic has: its own number.
+OWN_PARTITION: Final = 1 << 31
+
+
+class Stopped(Exception):
+    """What ends a task, as text that survives Spark: place, message and exit status, never a row's value."""
+
+    def __init__(self, error: RelayError, place: str) -> None:
+        known = {"place": place, "code": error.code, "message": str(error), "status": error.exit_status}
+        super().__init__(STOP_MARK + json.dumps(known))
+
+
+class Bounds(NamedTuple):
+    """Which records are translated: by `topic/partition` from the first offset and before the end; by timestamp (ms) the same."""
+
+    first: Mapping[str, int] | None = None
+    end: Mapping[str, int] | None = None
+    since_ms: int | None = None
+    before_ms: int | None = None
+
+    def hold(self, record: ConsumerRecord) -> bool:
+        """Whether the record is one of them."""
+        place = f"{record.topic}/{record.partition}"
+        return (
+            (self.first or {}).get(place, 0) <= record.offset < (self.end or {}).get(place, sys.maxsize)
+            and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
+            and (self.before_ms is None or record.timestamp_ms < self.before_ms)
+        )
+
+
+class Shared(Protocol):
+    """A broadcast value."""
+
+    @property
+    def value(self) -> Catalog:
+        """The value."""
+        ...
+
+
+class Adds(Protocol):
+    """An accumulator."""
+
+    def add(self, term: Parts) -> None:
+        """Add to it."""
+        ...
+
+
+class OnlyDdl:
+    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing."""
+
+    def __init__(self, config: Config, reader: Reader) -> None:
+        self.config, self.reader = config, reader
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The records with DDL of a task, as `RECORDS`."""
+        translator = self.config.translator()
+        marks = translator.source.row_marks
+        for batch in batches:
+            records = _read(self.reader, batch)
+            found = [r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)]
+            if found:
+                yield record_batch(found)
+
+
+def _is_ddl(translator: Translator, record: ConsumerRecord) -> bool:
+    translator.catalog = Catalog()
+    try:
+        return any(isinstance(event, SchemaChange) for event in translator.inspect(record))
+    except (DecodeError, Need):
+        return False
+
+
+def _read(reader: Reader, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+    try:
+        yield from reader.read(batch)
+    except RelayError as error:
+        raise Stopped(error, "input") from error
+
+
+class Translate:
+    """Translates the rows of a task. `letter_partitions`: how many partitions the dead-letter topic has."""
+
+    def __init__(
+        self,
+        config: Config,
+        reader: Reader,
+        catalog: Shared,
+        counters: Adds,
+        bounds: Bounds,
+        letter_partitions: int = OWN_PARTITION,
+    ) -> None:
+        self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
+        self.bounds, self.letter_partitions = bounds, letter_partitions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The records to write of a task, as `PRODUCED`."""
+        task = _Task(self)
+        for batch in batches:
+            for record in _read(self.reader, batch):
+                if self.bounds.hold(record):
+                    task.take(record)
+                    if task.out.is_full:
+                        yield from task.out.take()
+        yield from task.out.take()
+        task.finish()
+
+
+class _Task:
+    """One run over the rows of a Spark partition."""
+
+    def __init__(self, job: Translate) -> None:
+        self._job = job
+        self._translator = job.config.translator(job.config.backfill.end_commit_ts or None)
+        self._translator.catalog = job.catalog.value
+        self._tables = self._translator.tables = Counter()
+        self._storage = Storage()
+        self._counts = Counts()
+        self._first = ""
+        self.out = Produced()
+
+    def take(self, record: ConsumerRecord) -> None:
+        """Translate a record, or do with it what its error's policy says."""
+        self._first = self._first or _place(record)
+        try:
+            produced: Sequence[ProducerRecord] = self._storage.translate(self._translator, record)
+            for blob in (blob for out in produced for blob in out.blobs):
+                self._storage.store(blob)
+        except RelayError as error:
+            produced = self._instead(record, error)
+        self._counts.took(record)
+        self._counts.made(produced)
+        for number, out in enumerate(produced):
+            self.out.add(out, record, number)
+
+    def _instead(self, record: ConsumerRecord, error: RelayError) -> Sequence[ProducerRecord]:
+        config = self._job.config
+        policy = policy_for(error, config.errors)
+        if policy is Policy.STOP:
+            raise Stopped(error, _place(record)) from error
+        self._counts.refused("dead letters" if policy is Policy.DEAD_LETTER else "skipped", error.code)
+        if policy is Policy.SKIP:
+            return ()
+        tables, topic = tables_of(self._translator, record), config.errors.dead_letter_topic
+        return (dead_letter(record, error, topic, tables, self._job.letter_partitions, route_name(config)),)
+
+    def finish(self) -> None:
+        """Hand over what was counted."""
+        if not self._first:
+            return
+        self._counts.events = self._translator.events
+        self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
+        for (table, kind), count in self._tables.items():
+            self._counts.tables.setdefault(str(table), Counter())[kind] += count
+        self._job.counters.add({self._first: self._counts})
+
+
+def _place(record: ConsumerRecord) -> str:
+    return f"{record.topic}/{record.partition}/{record.offset}"
+
+
+def learnt(config: Config, records: Iterable[ConsumerRecord], catalog: Catalog) -> Catalog:
+    """The catalogue with the DDL of these records, in the order of their positions: by time, and by offset inside a partition."""
+    translator = config.translator()
+    ordered = []
+    newest: Counter[tuple[str, int]] = Counter()
+    for record in sorted(records, key=lambda each: (each.topic, each.partition, each.offset)):
+        place = record.topic, record.partition
+        # A partition's own order holds, also where its times go back.
+        newest[place] = max(newest[place], _time(translator, record))
+        ordered.append((newest[place], *place, record.offset, record))
+    translator.catalog = catalog
+    for *_, record in sorted(ordered, key=lambda each: each[:4]):
+        translator.learn(record)
+    return translator.catalog
+
+
+def _time(translator: Translator, record: ConsumerRecord) -> int:
+    """When the statement happened, in units of a commit ts."""
+    translator.catalog = Catalog()
+    sources = [event.source for event in translator.inspect(record)]
+    return max(
+        [s.event_time_ns // 1_000_000 << 18 if s.commit_ts is None else s.commit_ts for s in sources],
+        default=0,
+    )
+
+
+__all__ = ["Bounds", "OnlyDdl", "Stopped", "Translate", "learnt"]

