@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -66,7 +67,7 @@ class Kept:
     def keep_ddl(self, step: int, records: list[ConsumerRecord]) -> None:
         """Keep the DDL of a step."""
         if records:
-            frame = self._spark.createDataFrame(record_batch(records).to_pandas(), RECORDS)
+            frame = self._spark.createDataFrame(pa.Table.from_batches([record_batch(records)]), RECORDS)
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
 
     def ddl_before(self, step: int) -> list[ConsumerRecord]:
@@ -93,6 +94,6 @@ class Kept:
         try:
             return self._spark.read.parquet(f"{self._folder}/{what}")
         except AnalysisException as error:
-            if error.getErrorClass() == "PATH_NOT_FOUND":
+            if error.getCondition() == "PATH_NOT_FOUND":
                 return None
             raise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from relay.catalog import Catalog
@@ -13,20 +14,14 @@ from relay.config.tables import FileFormat
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
 from spark_backfill.frames import PRODUCED
-from spark_backfill.history import ddl_of
+from spark_backfill.history import Kept, ddl_of
+from spark_backfill.topics import Source, TargetTopics, captured
 from spark_backfill.translation import OWN_PARTITION, Bounds, Translate, learnt
-
-Write = Callable[[DataFrame, Mapping[str, int]], None]
 
 
 def empty_catalog() -> Catalog:
     """A catalogue that keeps every version: all DDL is known before the first row, and old rows need old definitions."""
     return Catalog(limit=sys.maxsize)
-
-
-def translated(captured: Captured, translate: Translate) -> DataFrame:
-    """The records to write, in no certain order."""
-    return captured.frame.mapInArrow(translate, PRODUCED)
 
 
 def known_before(spark: SparkSession, config: Config) -> Catalog:
@@ -40,7 +35,7 @@ def known_before(spark: SparkSession, config: Config) -> Catalog:
 def run_step(  # noqa: PLR0913 - what a step has to know
     spark: SparkSession,
     config: Config,
-    captured: Captured,
+    records: Captured,
     catalog: Catalog,
     write: Callable[[DataFrame], None],
     *,
@@ -51,18 +46,88 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     try:
-        write(translated(captured, Translate(config, captured.reader, shared, counters, bounds, letter_partitions)))
+        translate = Translate(config, records.reader, shared, counters, bounds, letter_partitions)
+        write(records.frame.mapInArrow(translate, PRODUCED))
     finally:
         shared.unpersist()
     return total(counters.value.values())
 
 
 def from_files(spark: SparkSession, config: Config) -> Counts:
-    """Translate files into the folder of `output`, which is written anew."""
+    """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
     backfill = config.backfill
-    captured = read_files(spark, backfill.input, backfill.input_format)
-    catalog = learnt(config, ddl_of(captured, config), known_before(spark, config))
-    check_folder(spark, backfill.output)
-    target = Target(backfill.output, backfill.output_format)
-    bounds = Bounds(config.source.start_offsets, backfill.end_offsets, config.source.start_timestamp_ms, backfill.end_timestamp_ms)
-    return run_step(spark, config, captured, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
+    records = read_files(spark, backfill.input, backfill.input_format)
+    catalog = learnt(config, ddl_of(records, config), known_before(spark, config))
+    source = config.source
+    bounds = Bounds(source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms)
+    if backfill.output:
+        check_folder(spark, backfill.output)
+        target = Target(backfill.output, backfill.output_format)
+        return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
+    topics = TargetTopics.of(spark, config, {})
+    return run_step(spark, config, records, catalog, topics.write, bounds=bounds, letter_partitions=topics.letter_partitions)
+
+
+class TopicsRun:
+    """A run over topics, in steps that Spark's checkpoint counts: one for `availableNow`, or more; endless if `continuous`.
+
+    A step that was cut off is done again, with the same records. `tell` gets what each step has done.
+    """
+
+    def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
+        self._spark, self._config, self._tell = spark, config, tell
+        self._source = Source.of(spark, config)
+        self._topics = None if config.backfill.output else TargetTopics.of(spark, config, self._source.partitions)
+        if config.backfill.output:
+            check_folder(spark, config.backfill.output)
+        self._kept = Kept(spark, config.backfill.checkpoint)
+        self._catalog: Catalog | None = None
+        self._failure: BaseException | None = None
+        self.counts = Counts()
+
+    def run(self, *, continuous: bool = False) -> Counts:
+        """Run until there is nothing more, or until somebody stops it. Raises what a step has raised."""
+        writer = self._source.stream(self._spark).writeStream.foreachBatch(self._on_batch)
+        writer = writer.option("checkpointLocation", f"{self._config.backfill.checkpoint.rstrip('/')}/spark")
+        query = (writer if continuous else writer.trigger(availableNow=True)).start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException:
+            if self._failure is not None:
+                raise self._failure from None
+            raise
+        finally:
+            query.stop()
+        return self.counts
+
+    def _on_batch(self, frame: DataFrame, step: int) -> None:
+        try:
+            self._take(frame, step)
+        except BaseException as error:  # Spark would keep no more of it than its text
+            self._failure = error
+            raise
+
+    def _take(self, frame: DataFrame, step: int) -> None:
+        config, records = self._config, captured(frame)
+        if self._catalog is None:
+            self._catalog = self._learnt_before(step)
+        ddl = ddl_of(records, config)
+        self._kept.keep_ddl(step, ddl)
+        self._catalog = learnt(config, ddl, self._catalog)
+        bounds, catalog = self._source.bounds, self._catalog
+        if self._topics is not None:
+            letters = self._topics.letter_partitions
+            counts = run_step(self._spark, config, records, catalog, self._topics.write, bounds=bounds, letter_partitions=letters)
+        else:
+            before = self._kept.written_before(step)
+            target = Target(config.backfill.output, config.backfill.output_format, step)
+            counts = run_step(self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds)
+            self._kept.keep_written(step, counts.written.items())
+        self.counts.add(counts)
+        self._tell(step, counts)
+
+    def _learnt_before(self, step: int) -> Catalog:
+        """What was known before this step: `schema_input`, the records before the first one, and the steps before."""
+        older = self._source.before(self._spark)
+        ddl = [] if older is None else ddl_of(captured(older), self._config)
+        return learnt(self._config, [*ddl, *self._kept.ddl_before(step)], known_before(self._spark, self._config))

@@ -71,6 +71,10 @@ class Start(StrEnum):
     COMMIT_TS = "commit-ts"
 
 
+#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database may differ.
+COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
+
+
 class Compression(StrEnum):
     """Compression of the batches that relay writes."""
 

@@ -1,10 +1,10 @@
 """Where a partition without a committed offset begins.
 
 Kafka finds offsets by the timestamps of its records, and a commit ts stands in the messages only. For `start = "commit-ts"` reading
-begins at the first record whose timestamp is at most `MARGIN_MS` before the physical time of the commit ts, and the translator
-leaves out the events below the commit ts itself (`relay.translator.Selection`). That is right where no timestamp is further
-than the margin before the commit time of its events. Every CDC producer sends an event after its commit; the margin is for clocks
-that differ.
+begins at the first record whose timestamp is at most `COMMIT_TS_MARGIN_MS` before the physical time of the commit ts, and the
+translator leaves out the events below the commit ts itself (`relay.translator.Selection`). That is right where no timestamp is
+further than the margin before the commit time of its events. Every CDC producer sends an event after its commit; the margin is for
+clocks that differ.
 
 If no record is that recent, reading begins at the oldest one, not at the end: in a partition at rest that costs time alone, and
 where timestamps are no times (0, or those of a copy) the end would lose every event.
@@ -18,11 +18,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndTimestamp
 
 from relay.config import Start
-from relay.config.tables import Source
+from relay.config.tables import COMMIT_TS_MARGIN_MS, Source
 from relay.errors import ConfigError, Problem, RecordsGone
 from relay.service.logs import Log
 
-MARGIN_MS = 10 * 60 * 1000
 #: TiDB's timestamps hold milliseconds above these bits.
 _LOGICAL_BITS = 18
 
@@ -62,7 +61,7 @@ def _wanted(source: Source, first: Offsets, end: Offsets) -> tuple[int | None, i
     if source.start is Start.TIMESTAMP:
         return source.start_timestamp_ms, 0, end
     if source.start is Start.COMMIT_TS:
-        return source.start_commit_ts >> _LOGICAL_BITS, MARGIN_MS, first
+        return source.start_commit_ts >> _LOGICAL_BITS, COMMIT_TS_MARGIN_MS, first
     return None, 0, first
 
 

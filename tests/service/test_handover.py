@@ -12,7 +12,8 @@ from support import OPEN, TICDC, captured, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
-from relay.service.positions import MARGIN_MS, start_offsets
+from relay.config.tables import COMMIT_TS_MARGIN_MS as MARGIN_MS
+from relay.service.positions import start_offsets
 from relay.translator import SOURCE_HEADER, Selection
 
 pytestmark = pytest.mark.kafka
@@ -80,7 +81,7 @@ def is_before(one: ConsumerRecord, offsets: dict[str, int]) -> bool:
 async def test_a_commit_ts_divides_a_topic(
     kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch, files: str, delay_ms: int, margin_ms: int
 ) -> None:
-    monkeypatch.setattr("relay.service.positions.MARGIN_MS", margin_ms)
+    monkeypatch.setattr("relay.service.positions.COMMIT_TS_MARGIN_MS", margin_ms)
     records = await filled(kafka, files, delay_ms)
     bound = middle_commit_ts(records)
     config = make_config(records[0].topic, "t", route_to=OPEN, source_start="commit-ts", source_start_commit_ts=bound)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from relay.config.tables import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.config.tables import Source
 from relay.errors import ConfigError, RecordsGone
 from relay.records import ConsumerRecord
-from relay.service.positions import MARGIN_MS, start_offsets
+from relay.service.positions import start_offsets
 
 pytestmark = pytest.mark.kafka
 

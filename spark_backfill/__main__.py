@@ -1,0 +1,8 @@
+"""`python -m spark_backfill`."""
+
+from __future__ import annotations
+
+from spark_backfill.command import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

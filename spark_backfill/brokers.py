@@ -1,0 +1,135 @@
+"""Kafka as Spark sees it: options of its client, and what the driver asks the brokers before a run.
+
+The driver uses the Java client of Spark's own connector, so that one set of options holds for everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from relay.config import Security
+from relay.config.tables import Mechanism
+from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
+
+_ANSWER_MS: Final = 30_000
+_LOGIN: Final = "org.apache.kafka.common.security"
+
+
+def client_options(servers: str, security: Security, path: str) -> dict[str, str]:
+    """The options of a Java client. `path`: the table of the configuration, for errors. Raises ConfigError."""
+    options = {"bootstrap.servers": servers, "security.protocol": str(security.protocol)}
+    if security.uses_tls:
+        options |= _tls(security, path)
+    if security.uses_sasl:
+        if security.mechanism is Mechanism.OAUTHBEARER:
+            problem = Problem(f"{path}.mechanism", "OAUTHBEARER is not known to the Spark job yet", "use SCRAM-SHA-512 or TLS")
+            raise ConfigError([problem])
+        module = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
+        password = security.password.get_secret_value() or _text(security.password_file, f"{path}.password_file").rstrip("\r\n")
+        login = f'username="{_quoted(security.username)}" password="{_quoted(password)}"'
+        options |= {"sasl.mechanism": str(security.mechanism), "sasl.jaas.config": f"{_LOGIN}.{module} required {login};"}
+    return options
+
+
+def _tls(security: Security, path: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    if security.ca_file:
+        certificates = _text(security.ca_file, f"{path}.ca_file")
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
+    if security.certificate_file:
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": _text(security.certificate_file, f"{path}.certificate_file"),
+            "ssl.keystore.key": _text(security.key_file, f"{path}.key_file"),
+        }
+        password = security.key_password.get_secret_value()
+        if security.key_password_file:
+            password = _text(security.key_password_file, f"{path}.key_password_file").rstrip("\r\n")
+        if password:
+            options["ssl.key.password"] = password
+    return options
+
+
+def _text(file: str, path: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([Problem(path, f"{file} cannot be read: {error}")]) from error
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def for_spark(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a client as Spark's source and sink take them."""
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+class Brokers:
+    """Asks a cluster. All calls raise BrokerUnavailable."""
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+        # py4j gives Java's objects no types.
+        jvm: Any = spark._jvm  # noqa: SLF001
+        self._jvm = jvm
+        self.servers = options["bootstrap.servers"]
+        properties = jvm.java.util.Properties()
+        for name, value in ({**options, "default.api.timeout.ms": str(_ANSWER_MS), "request.timeout.ms": "10000"}).items():
+            properties.setProperty(name, value)
+        try:
+            self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        except TypeError as error:
+            hint = "add the package org.apache.spark:spark-sql-kafka-0-10_2.13 of Spark's version"
+            raise ConfigError([Problem("spark.jars.packages", "Spark has no Kafka connector", hint)]) from error
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._admin.close()
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many partitions each topic has. Raises TopicUnusable."""
+        names = self._jvm.java.util.ArrayList()
+        for topic in topics:
+            names.add(topic)
+        found = self._answer(lambda: self._admin.describeTopics(names).allTopicNames().get())
+        return {entry.getKey(): entry.getValue().partitions().size() for entry in found.entrySet()}
+
+    def first_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
+        """The oldest offset of every partition of these topics, by `topic/partition`."""
+        return self._offsets(partitions, self._spec().earliest())
+
+    def end_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
+        """The next offset of every partition."""
+        return self._offsets(partitions, self._spec().latest())
+
+    def offsets_since(self, partitions: Mapping[str, int], time_ms: int) -> dict[str, int]:
+        """The first offset whose record has at least this timestamp; -1 where there is none."""
+        return self._offsets(partitions, self._spec().forTimestamp(time_ms))
+
+    def _spec(self) -> Any:  # noqa: ANN401
+        return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+
+    def _offsets(self, partitions: Mapping[str, int], spec: Any) -> dict[str, int]:  # noqa: ANN401
+        asked = self._jvm.java.util.HashMap()
+        places = {}
+        for topic, count in partitions.items():
+            for number in range(count):
+                place = places[f"{topic}/{number}"] = self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
+                asked.put(place, spec)
+        found = self._answer(lambda: self._admin.listOffsets(asked).all().get())
+        return {name: int(found.get(place).offset()) for name, place in places.items()}
+
+    def _answer(self, call: Any) -> Any:  # noqa: ANN401
+        try:
+            return call()
+        except Py4JJavaError as error:
+            cause = error.java_exception.getCause() or error.java_exception
+            if cause.getClass().getSimpleName() == "UnknownTopicOrPartitionException":
+                raise TopicUnusable(f"a topic does not exist at {self.servers}: {cause.getMessage()}") from None
+            raise BrokerUnavailable(f"{self.servers}: {cause.getClass().getSimpleName()}: {cause.getMessage()}") from None

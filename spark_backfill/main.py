@@ -1,0 +1,8 @@
+"""What `spark-submit` is given: the job, installed beside it."""
+
+from __future__ import annotations
+
+from spark_backfill.command import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

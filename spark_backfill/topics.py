@@ -1,0 +1,168 @@
+"""Topics as source and as target: where reading begins and ends, and records written in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from relay.config import Config, Start
+from relay.config.tables import COMMIT_TS_MARGIN_MS, End
+from relay.errors import ConfigError, Problem, RecordsGone, TopicUnusable
+from spark_backfill.brokers import Brokers, client_options, for_spark
+from spark_backfill.files import SOURCE_ORDER, Captured, as_records
+from spark_backfill.frames import Columns
+from spark_backfill.translation import OWN_PARTITION, Bounds
+
+_LOGICAL_BITS: Final = 18
+_PLACE: Final = ("topic", "partition")
+#: A record's limit is the target topic's; the client's own would only be another one.
+_MOST_REQUEST_BYTES: Final = "104857600"
+
+
+class Source(NamedTuple):
+    """The source topics: where each partition begins (`first`), which older records there are (`oldest`), and where it ends."""
+
+    config: Config
+    options: Mapping[str, str]
+    partitions: Mapping[str, int]
+    oldest: Mapping[str, int]
+    first: Mapping[str, int]
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, spark: SparkSession, config: Config) -> Source:
+        """Ask the brokers. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable."""
+        options = client_options(config.source.bootstrap_servers, config.source.security, "source.security")
+        brokers = Brokers(spark, options)
+        try:
+            partitions = brokers.partitions(config.source.topics)
+            oldest, newest = brokers.first_offsets(partitions), brokers.end_offsets(partitions)
+            first = _first(brokers, config, partitions, oldest, newest)
+            return cls(config, options, partitions, oldest, first, Bounds(end=_end(brokers, config, partitions)))
+        finally:
+            brokers.close()
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """All records from `first` on, as a stream; a checkpoint, where there is one, says where it goes on."""
+        reader = spark.readStream.format("kafka").options(**self._read_options())
+        if most := self.config.backfill.batch_records:
+            reader = reader.option("maxOffsetsPerTrigger", most)
+        return self._begin(reader).load()
+
+    def _begin(self, reader: DataStreamReader) -> DataStreamReader:
+        return reader.option("startingOffsets", _as_json(self.first))
+
+    def before(self, spark: SparkSession) -> DataFrame | None:
+        """The records before `first`, whose DDL counts for those behind it; None if there are none."""
+        if self.first == self.oldest:
+            return None
+        reader = spark.read.format("kafka").options(**self._read_options())
+        reader = reader.option("startingOffsets", _as_json(self.oldest)).option("endingOffsets", _as_json(self.first))
+        return reader.load()
+
+    def _read_options(self) -> dict[str, str]:
+        return for_spark(self.options) | {
+            "subscribe": ",".join(self.config.source.topics),
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+            "maxRecordsPerPartition": str(self.config.backfill.task_records),
+            # What an aborted transaction has left is no record.
+            "kafka.isolation.level": "read_committed",
+        }
+
+
+def captured(frame: DataFrame) -> Captured:
+    """Rows of Spark's Kafka source as records to translate."""
+    return Captured(as_records(frame), Columns())
+
+
+def _as_json(offsets: Mapping[str, int]) -> str:
+    found: dict[str, dict[str, int]] = {}
+    for place, offset in offsets.items():
+        topic, _, partition = place.rpartition("/")
+        found.setdefault(topic, {})[partition] = offset
+    return json.dumps(found)
+
+
+def _first(
+    brokers: Brokers, config: Config, partitions: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]
+) -> dict[str, int]:
+    source = config.source
+    match source.start:
+        case Start.OFFSETS:
+            return _named(source.start_offsets, oldest, newest)
+        case Start.LATEST:
+            return dict(newest)
+        case Start.TIMESTAMP:
+            found, otherwise = brokers.offsets_since(partitions, source.start_timestamp_ms or 0), newest
+        case Start.COMMIT_TS:
+            since_ms = max(0, (source.start_commit_ts >> _LOGICAL_BITS) - COMMIT_TS_MARGIN_MS)
+            found, otherwise = brokers.offsets_since(partitions, since_ms), oldest
+        case _:
+            return dict(oldest)
+    return {place: otherwise[place] if offset < 0 else offset for place, offset in found.items()}
+
+
+def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
+    """The offsets that the configuration names; the oldest record for partitions that it does not name."""
+    first = dict(oldest) | {place: offset for place, offset in given.items() if place in oldest}
+    beyond = [
+        Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {newest[place]}")
+        for place, offset in first.items()
+        if offset > newest[place]
+    ]
+    if beyond:
+        raise ConfigError(beyond)
+    gone = [f"{place} begins at {oldest[place]}, not {offset}" for place, offset in first.items() if offset < oldest[place]]
+    if gone:
+        raise RecordsGone(f"records to begin with were deleted by retention: {'; '.join(gone)}")
+    return first
+
+
+def _end(brokers: Brokers, config: Config, partitions: Mapping[str, int]) -> dict[str, int]:
+    backfill = config.backfill
+    if backfill.end is End.TIMESTAMP:
+        found = brokers.offsets_since(partitions, backfill.end_timestamp_ms or 0)
+        return {place: offset for place, offset in found.items() if offset >= 0}
+    return dict(backfill.end_offsets)
+
+
+class TargetTopics(NamedTuple):
+    """The target topics. `letter_partitions`: how many partitions the dead-letter topic has."""
+
+    config: Config
+    options: Mapping[str, str]
+    letter_partitions: int
+
+    @classmethod
+    def of(cls, spark: SparkSession, config: Config, source_partitions: Mapping[str, int]) -> TargetTopics:
+        """Look at the topics that are written. Raises TopicUnusable, BrokerUnavailable, ConfigError."""
+        options = client_options(config.target_servers, config.target_security, config.target_security_path)
+        letters = config.errors.dead_letter_topic
+        brokers = Brokers(spark, options)
+        try:
+            found = brokers.partitions([*config.target_topics.values(), *([letters] if letters else [])])
+        finally:
+            brokers.close()
+        for source, target in config.target_topics.items():
+            needed = config.target_partitions or source_partitions.get(source, 1)
+            if found[target] < needed:
+                raise TopicUnusable(f"topic {target} has {found[target]} partitions, and the route writes to {needed}")
+        return cls(config, options, found[letters] if letters else OWN_PARTITION)
+
+    def write(self, produced: DataFrame) -> None:
+        """Write records, in order within each target partition."""
+        ordered = produced.repartition(*_PLACE).sortWithinPartitions(*_PLACE, *SOURCE_ORDER)
+        target = self.config.target
+        options = for_spark(self.options) | {
+            "includeHeaders": "true",
+            "kafka.compression.type": str(target.compression),
+            "kafka.batch.size": str(target.max_batch_bytes),
+            "kafka.linger.ms": "20",
+            "kafka.max.request.size": _MOST_REQUEST_BYTES,
+        }
+        ordered.select("topic", "partition", "key", "value", "headers").write.format("kafka").options(**options).save()

@@ -1,0 +1,135 @@
+"""Topics in, topics out: keys, values, headers, partitions and order are those of the relay's output topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from spark.backfills import config_for, lines_in
+from support import captured
+
+from relay import ConsumerRecord, ProducerRecord
+from relay.config import Config
+from relay.record_lines import format_record
+from spark_backfill.job import TopicsRun
+
+pytestmark = pytest.mark.kafka
+BULK = "ticdc/canal-json.tidb-extension/12_bulk"
+SPREAD = "ticdc/canal-json.3-partitions/10_ddl"
+
+
+def of_topic(name: str, file: str) -> list[ConsumerRecord]:
+    """A file's records as they are read from a topic: offsets from 0 in every partition, headers kept."""
+    found: dict[int, int] = {}
+    records = []
+    for record in captured(file):
+        offset = found[record.partition] = found.get(record.partition, -1) + 1
+        records.append(msgspec.structs.replace(record, topic=name, offset=offset))
+    return records
+
+
+def relayed(config: Config, records: list[ConsumerRecord]) -> dict[int, list[ProducerRecord]]:
+    translator = config.translator()
+    found: dict[int, list[ProducerRecord]] = {}
+    for record in records:
+        for out in translator.translate(record):
+            found.setdefault(out.partition, []).append(out)
+    return found
+
+
+def contents(records: list[ConsumerRecord]) -> dict[int, list[tuple[object, ...]]]:
+    found: dict[int, list[tuple[object, ...]]] = {}
+    for record in records:
+        found.setdefault(record.partition, []).append((record.key, record.value, record.headers))
+    return found
+
+
+def topics_config(kafka: Any, source: str, target: str, tmp_path: Path, /, **tables: Any) -> Config:
+    own: dict[str, dict[str, Any]] = {
+        "source": {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source]},
+        "target": {"topic": target},
+        "backfill": {"checkpoint": str(tmp_path / "checkpoint"), "task_records": 100},
+    }
+    for name, keys in tables.items():
+        own.setdefault(name, {}).update(keys)
+    return config_for("", "", **own)
+
+
+@pytest.mark.parametrize(("file", "partitions"), [(BULK, 1), (SPREAD, 3)])
+async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source, target = await kafka.topic(partitions), await kafka.topic(partitions)
+    records = of_topic(source, file)
+    await kafka.produce(source, records)
+    config = topics_config(kafka, source, target, tmp_path)
+    counts = TopicsRun(spark, config).run()
+    expected = {p: [(out.key, out.value, out.headers) for out in made] for p, made in relayed(config, records).items()}
+    assert counts.read == len(records)
+    assert contents(await kafka.read(target, counts.written.total())) == expected
+    # A second run adds nothing; one after new records goes on where the first ended.
+    assert TopicsRun(spark, config).run().read == 0
+    more = [msgspec.structs.replace(record, offset=record.offset + len(records)) for record in records if record.partition == 0]
+    assert partitions > 1 or len(more) == len(records)
+    if partitions == 1:
+        await kafka.produce(source, more)
+        assert TopicsRun(spark, config).run().read == len(more)
+        expected = {p: [(o.key, o.value, o.headers) for o in made] for p, made in relayed(config, [*records, *more]).items()}
+        assert contents(await kafka.read(target, 2 * counts.written.total())) == expected
+
+
+async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """Offsets go on from step to step, and DDL of earlier steps counts for later ones, also for another process."""
+    source = await kafka.topic()
+    records = of_topic(source, BULK)
+    await kafka.produce(source, records)
+    config = topics_config(
+        kafka, source, "{topic}", tmp_path, backfill={"output": str(tmp_path / "out"), "batch_records": len(records) // 2}
+    )
+    steps: list[int] = []
+    counts = TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    assert len(steps) >= 2
+    assert counts.read == len(records)
+    expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
+    assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
+
+
+async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source, target, letters = await kafka.topic(), await kafka.topic(), await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    poison = msgspec.structs.replace(records[5], value=b"{", headers=(("mine", b"x"),))
+    records[5] = poison
+    await kafka.produce(source, records)
+    config = topics_config(kafka, source, target, tmp_path, errors={"decode": "dead-letter", "dead_letter_topic": letters})
+    counts = TopicsRun(spark, config).run()
+    assert counts.failed == {"dead letters": {"decode.malformed": 1}}
+    (letter,) = await kafka.read(letters, 1)
+    from relay.dead_letters import read_letter
+
+    found = read_letter(letter)
+    assert found is not None
+    assert (found.original.value, found.original.headers, found.source) == (b"{", (("mine", b"x"),), (source, 0, 5))
+    assert (found.code, found.route) == ("decode.malformed", f"g ticdc-canal-json to canal-json {target}")
+
+
+async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """Rows in the middle of a topic have the definitions that DDL before them has made."""
+    source, target = await kafka.topic(), await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/10_ddl")
+    await kafka.produce(source, records)
+    translator = config_for().translator()
+    marks = [event.source.commit_ts for record in records for event in translator.inspect(record)]
+    since, before = (sorted(mark for mark in marks if mark)[len(marks) * share // 4] for share in (1, 3))
+    config = topics_config(
+        kafka,
+        source,
+        target,
+        tmp_path,
+        source={"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], "start": "commit-ts", "start_commit_ts": since},
+        backfill={"end": "commit-ts", "end_commit_ts": before},
+    )
+    counts = TopicsRun(spark, config).run()
+    whole = config.translator(before)
+    expected = [(out.key, out.value, out.headers) for record in records for out in whole.translate(record)]
+    assert 0 < len(expected) < len(records)
+    assert contents(await kafka.read(target, counts.written.total())) == {0: expected}
