@@ -16,7 +16,8 @@ from relay.config import Security
 from relay.config.tables import Mechanism
 from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 
-_ANSWER_MS: Final = 30_000
+_ANSWER_MS = 30_000
+_REQUEST_MS = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
 
 
@@ -80,7 +81,7 @@ class Brokers:
         self._jvm = jvm
         self.servers = options["bootstrap.servers"]
         properties = jvm.java.util.Properties()
-        for name, value in ({**options, "default.api.timeout.ms": str(_ANSWER_MS), "request.timeout.ms": "10000"}).items():
+        for name, value in ({**options, "default.api.timeout.ms": str(_ANSWER_MS), "request.timeout.ms": str(_REQUEST_MS)}).items():
             properties.setProperty(name, value)
         try:
             self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)

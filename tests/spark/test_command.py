@@ -1,0 +1,162 @@
+"""The command: as the README shows it, its summary, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from config_support import without_variables
+from spark.backfills import config_for, lines_in
+from spark.test_files import relayed
+from support import DATA, captured
+
+from spark_backfill.command import main
+
+ROOT = Path(__file__).parent.parent.parent
+FILE = "ticdc/canal-json.tidb-extension/09_dml"
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_variables(monkeypatch)
+
+
+class Unstopped:
+    """The session of all tests, which no command may stop."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the command on a configuration that is changed by `table.key=value`; gives the exit status."""
+    monkeypatch.setattr("spark_backfill.command.session", lambda _: Unstopped(spark))
+    config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
+
+    def command(*settings: str, options: tuple[str, ...] = ()) -> int:
+        flags = [part for setting in settings for part in ("--set", setting)]
+        return main(["--config", str(config), *flags, *options])
+
+    return command
+
+
+def written_config(folder: Path, source: Path) -> Path:
+    path = folder / "relay.toml"
+    path.write_text(
+        f"""
+        [route]
+        from = "ticdc-canal-json"
+        to = "canal-json"
+        [source]
+        bootstrap_servers = "127.0.0.1:1"
+        topics = ["orders"]
+        group_id = "relay"
+        [target]
+        topic = "{{topic}}.canal"
+        [backfill]
+        input = "{source}"
+        output = "{folder / "out"}"
+        summary = "{folder / "summary.json"}"
+        """
+    )
+    return path
+
+
+def damaged(tmp_path: Path) -> Path:
+    """The captured records, with one that is no message among them."""
+    lines = (DATA / f"{FILE}.jsonl").read_text().splitlines()
+    lines[9] = json.dumps(json.loads(lines[9]) | {"value": "{"})
+    path = tmp_path / "damaged.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_readmes_spark_submit_runs(spark_settings: dict[str, str], tmp_path: Path) -> None:
+    """The connector's jars are here already, so they are named in place of their package."""
+    (command,) = re.findall(r"^spark-submit (?:.*\\\n)*.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    words = shlex.split(command.replace("\\\n", " "), comments=True)
+    place = words.index("--packages")
+    words[place : place + 2] = ["--jars", spark_settings["spark.jars"], "--driver-memory", "1g"]
+    words[0] = str(Path(sys.executable).parent / "spark-submit")
+    written_config(tmp_path, DATA / f"{FILE}.jsonl")
+    words = [str(ROOT / word) if word.endswith("main.py") else word for word in words]
+    # spark-submit puts what Python says on stderr on its own stdout.
+    ran = subprocess.run(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout[-4000:]
+    records = captured(FILE)
+    assert lines_in(tmp_path / "out") == relayed(config_for(target={"topic": "{topic}.canal"}), records)
+    assert f"{len(records)} records read, 60 written" in ran.stdout
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["events"] == {"insert": 26, "delete": 16, "update": 14, "watermark": 8, "schema-change": 4}
+    assert summary["lost"] == {"commit-ts": 60, "watermark": 8}
+    assert summary["tables"]["dml_db.accounts"]["update"] > 0
+    assert summary["ranges"] == {"ticdc-09_dml/0": {"first_offset": 0, "last_offset": 67, "records": 68}}
+
+
+def test_a_second_run_writes_the_same_files(run: Any, tmp_path: Path) -> None:
+    assert run() == 0
+    first = lines_in(tmp_path / "out")
+    assert run() == 0
+    assert lines_in(tmp_path / "out") == first != {}
+
+
+def test_a_record_at_which_the_policy_stops_ends_the_run(run: Any, tmp_path: Path, capsys: Any) -> None:
+    assert run(f"backfill.input={damaged(tmp_path)}") == 2
+    assert "error: ticdc-09_dml/0/9: decode.malformed: ticdc-canal-json: message:" in capsys.readouterr().err
+    # A run that has stopped leaves no half of its output.
+    assert lines_in(tmp_path / "out") == {}
+
+
+def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: Any) -> None:
+    settings = (f"backfill.input={damaged(tmp_path)}", "errors.decode=dead-letter", "errors.dead_letter_topic=letters")
+    assert run(*settings) == 0
+    assert "dead letters  decode.malformed 1" in capsys.readouterr().err
+    (letter,) = map(json.loads, lines_in(tmp_path / "out")["letters/0"])
+    assert letter["value"] == "{"
+    assert ["relay.error.code", "decode.malformed"] in letter["headers"]
+    assert run(settings[0], "errors.decode=skip") == 0
+    assert json.loads((tmp_path / "summary.json").read_text())["failed"] == {"skipped": {"decode.malformed": 1}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("backfill.input=",), "backfill.checkpoint: is missing"),
+        (("target.partitions=3", "route.to=ticdc-open-protocol"), "target.watermarks: the job does not yet write watermarks"),
+        (("backfill.input=/nowhere",), "PATH_NOT_FOUND"),
+        (("backfill.nothing=1",), "backfill.nothing: there is no such key"),
+    ],
+)
+def test_what_is_wrong_with_the_configuration_is_told(run: Any, settings: tuple[str, ...], said: str, capsys: Any) -> None:
+    assert run(*settings) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    assert run() == 2
+    assert "holds other things than records: mine.txt" in capsys.readouterr().err
+    assert (tmp_path / "out" / "mine.txt").exists()
+
+
+def test_a_broker_that_is_away_is_the_surroundings(run: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_backfill.brokers._ANSWER_MS", 2000)
+    monkeypatch.setattr("spark_backfill.brokers._REQUEST_MS", 1000)
+    assert run("backfill.input=", f"backfill.checkpoint={tmp_path / 'checkpoint'}") == 3
+    assert "error: 127.0.0.1:1: TimeoutException" in capsys.readouterr().err
