@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
@@ -83,13 +84,14 @@ class TopicsRun:
         self._kept = Kept(spark, config.backfill.checkpoint)
         self._catalog: Catalog | None = None
         self._failure: BaseException | None = None
+        self._query: StreamingQuery | None = None
         self.counts = Counts()
 
     def run(self, *, continuous: bool = False) -> Counts:
         """Run until there is nothing more, or until somebody stops it. Raises what a step has raised."""
         writer = self._source.stream(self._spark).writeStream.foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", f"{self._config.backfill.checkpoint.rstrip('/')}/spark")
-        query = (writer if continuous else writer.trigger(availableNow=True)).start()
+        query = self._query = (writer if continuous else writer.trigger(availableNow=True)).start()
         try:
             query.awaitTermination()
         except StreamingQueryException:
@@ -99,6 +101,11 @@ class TopicsRun:
         finally:
             query.stop()
         return self.counts
+
+    def stop(self) -> None:
+        """End a run from another thread; a step that is under way is done again by the next run."""
+        if self._query is not None:
+            self._query.stop()
 
     def _on_batch(self, frame: DataFrame, step: int) -> None:
         try:
