@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -33,12 +35,13 @@ class Counts(msgspec.Struct):
     failed: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
 
-    def took(self, record: ConsumerRecord) -> None:
-        """Count a source record."""
-        self.read += 1
-        self.read_bytes += size_of((record,))
-        place = f"{record.topic}/{record.partition}"
-        self._reach(place, (record.offset, record.offset, 1))
+    def took(self, records: Sequence[ConsumerRecord]) -> None:
+        """Count source records."""
+        self.read += len(records)
+        self.read_bytes += size_of(records)
+        for (topic, partition), run in groupby(records, _PLACE):
+            offsets = [record.offset for record in run]
+            self._reach(f"{topic}/{partition}", (min(offsets), max(offsets), len(offsets)))
 
     def made(self, records: Sequence[ProducerRecord]) -> None:
         """Count records to write."""
@@ -67,6 +70,8 @@ class Counts(msgspec.Struct):
         first, last, count = self.ranges.get(place, (more[0], more[1], 0))
         self.ranges[place] = (min(first, more[0]), max(last, more[1]), count + more[2])
 
+
+_PLACE = attrgetter("topic", "partition")
 
 Parts = dict[str, Counts]
 

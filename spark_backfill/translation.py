@@ -126,11 +126,14 @@ class Translate:
         """The records to write of a task, as `PRODUCED`."""
         task = _Task(self)
         for batch in batches:
-            for record in _read(self.reader, batch):
-                if self.bounds.hold(record):
-                    task.take(record)
-                    if task.out.is_full:
-                        yield from task.out.take()
+            records = list(_read(self.reader, batch))
+            if self.bounds != Bounds():
+                records = [record for record in records if self.bounds.hold(record)]
+            task.count(records)
+            for record in records:
+                task.take(record)
+                if task.out.is_full:
+                    yield from task.out.take()
         yield from task.out.take()
         task.finish()
 
@@ -148,16 +151,20 @@ class _Task:
         self._first = ""
         self.out = Produced()
 
+    def count(self, records: Sequence[ConsumerRecord]) -> None:
+        """Count records that are taken next."""
+        if records:
+            self._first = self._first or _place(records[0])
+            self._counts.took(records)
+
     def take(self, record: ConsumerRecord) -> None:
         """Translate a record, or do with it what its error's policy says."""
-        self._first = self._first or _place(record)
         try:
             produced: Sequence[ProducerRecord] = self._storage.translate(self._translator, record)
             for blob in (blob for out in produced for blob in out.blobs):
                 self._storage.store(blob)
         except RelayError as error:
             produced = self._instead(record, error)
-        self._counts.took(record)
         self._counts.made(produced)
         for number, out in enumerate(produced):
             self.out.add(out, record, number)

@@ -76,7 +76,7 @@ def written_config(folder: Path, servers: str, source: str, output: Path | None,
         [backfill]
         checkpoint = "{folder / "checkpoint"}"
         output = "{output or ""}"
-        batch_records = 400
+        batch_records = 200
         task_records = 200
         """
     )
