@@ -1,0 +1,98 @@
+"""The parts of the job that need no Spark: records in columns, counters, the catalogue that all tasks share, client options."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from spark.backfills import config_for
+from support import TICDC, captured, record, row_message
+
+from relay import ConsumerRecord, Translator
+from relay.config import Security
+from relay.errors import ConfigError
+from spark_backfill.brokers import client_options
+from spark_backfill.counts import Counts, CountsParam, total
+from spark_backfill.frames import Columns, record_batch
+from spark_backfill.job import empty_catalog
+from spark_backfill.translation import Bounds, learnt
+
+
+def test_records_go_through_columns_unchanged() -> None:
+    records = [
+        ConsumerRecord("t", 2, 7, -1, None, b"\xff", (("a", None), ("a", b"\x00"))),
+        ConsumerRecord("t", 2, 8, 5, b"", None),
+    ]
+    assert list(Columns().read(record_batch(records))) == records
+    assert list(Columns().read(record_batch(records[1:]))) == records[1:]
+
+
+def test_a_task_that_ran_twice_counts_once() -> None:
+    first, again, other = Counts(), Counts(), Counts()
+    first.took([record(b"x", 3), record(b"y", 4)])
+    again.took([record(b"x", 3), record(b"y", 4)])
+    other.took([record(b"z", 9), record(b"z", 0, partition=1)])
+    parts = CountsParam()
+    found = parts.addInPlace(parts.addInPlace(parts.zero({}), {"a": first}), {"a": again, "b": other})
+    whole = total(found.values())
+    assert (whole.read, whole.read_bytes) == (4, 4)
+    assert whole.ranges == {"topic/0": (3, 9, 3), "topic/1": (0, 0, 1)}
+
+
+def test_bounds_hold_from_the_first_and_before_the_end() -> None:
+    bounds = Bounds({"topic/0": 2}, {"topic/0": 4}, since_ms=10, before_ms=20)
+    offsets = [at for at in range(6) if bounds.hold(record(b"", at, 15))]
+    assert offsets == [2, 3]
+    assert [ms for ms in (9, 10, 19, 20) if bounds.hold(record(b"", 3, ms))] == [10, 19]
+    assert bounds.hold(record(b"", 9, 15, partition=1))
+
+
+def ddl(offset: int, sql: str) -> ConsumerRecord:
+    message = {"type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None, "_tidb": {"commitTs": 10 * offset}}
+    return record(row_message({}, **message), offset)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_row_has_the_definition_of_its_position(seed: int) -> None:
+    """However many versions its table has, in whatever order the DDL was found."""
+    history = [ddl(1, "CREATE TABLE t (a VARCHAR(1))")]
+    history += [ddl(2 * n + 1, f"ALTER TABLE t MODIFY a VARCHAR({n + 1})") for n in range(1, 400)]
+    rows = [record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 10 * (2 * n)}), 2 * n) for n in range(1, 400)]
+    relay, expected = Translator(TICDC, "canal-json"), {}
+    for each in sorted([*history, *rows], key=lambda found: found.offset):
+        expected[each.offset] = relay.translate(each)
+    config = config_for()
+    shuffled = random.Random(seed).sample(history, len(history))
+    job = config.translator()
+    job.catalog = learnt(config, shuffled[200:], learnt(config, shuffled[:200], empty_catalog()))
+    assert b"varchar(2)" in (expected[4][0].value or b"")
+    for row in rows:
+        assert job.translate(row) == expected[row.offset]
+
+
+def test_a_captured_topic_read_backwards_is_the_same() -> None:
+    records = captured("ticdc/canal-json.tidb-extension/10_ddl")
+    config = config_for()
+    relay, job = config.translator(), config.translator()
+    expected = [relay.translate(each) for each in records]
+    job.catalog = learnt(config, [each for each in records if b'"isDdl":true' in (each.value or b"")], empty_catalog())
+    assert [job.translate(each) for each in reversed(records)] == expected[::-1]
+
+
+def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("CA")
+    keys = {"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-512", "username": "me", "password": 'a"b\\', "ca_file": str(ca)}
+    security = Security.model_validate(keys)
+    assert client_options("b:1", security, "source.security") == {
+        "bootstrap.servers": "b:1",
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "CA",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="a\\"b\\\\";',
+    }
+    ca.unlink()
+    with pytest.raises(ConfigError, match=r"source\.security\.ca_file"):
+        client_options("b:1", security, "source.security")
