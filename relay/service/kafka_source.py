@@ -19,13 +19,14 @@ from aiokafka.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
     IllegalStateError,
+    InvalidSessionTimeoutError,
     KafkaError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
 
 from relay.config import Config, Start
-from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
+from relay.errors import ConfigError, DeliveryFailed, Problem, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
 from relay.service.clients import Settings, source_settings
@@ -83,12 +84,16 @@ class KafkaSource:
         )
 
     async def start(self, owner: Owner) -> None:
-        """Connect and join the group."""
+        """Connect and join the group. Raises BrokerUnavailable, ConfigError."""
         try:
             # The topics go through subscribe, not the constructor: else there is no listener.
             self._consumer.subscribe(list(self._config.topics), listener=_Listener(self._consumer, owner))
             # The client waits for the group's assignment, and other members may take as long as that to hand over their work.
             await started(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000, self._consumer)
+        except InvalidSessionTimeoutError as error:
+            hint = "it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms"
+            problem = Problem("source.session_timeout_ms", f"the brokers refuse {self._config.session_timeout_ms}", hint)
+            raise ConfigError([problem]) from error
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._config.bootstrap_servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())

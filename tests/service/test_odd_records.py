@@ -12,8 +12,9 @@ from aiokafka.record.util import calc_crc32c
 from service.topics_support import refusal
 
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.clients import target_settings
+from relay.service.clients import cluster_settings, target_settings
 from relay.service.kafka_sink import KafkaSink
+from relay.service.probe import State, probe
 from relay.service.transport import Partition
 from relay.service.whole_topic import WholeTopic
 
@@ -136,3 +137,12 @@ async def test_a_history_that_is_a_source_topic_is_refused_too(kafka: Any, make_
     other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
     text = await refusal(make_config(source, target, target_bootstrap_servers=other, schema_history_topic=source))
     assert f"{source} is a source topic and the schema history" in text
+
+
+async def test_such_a_loop_is_seen_before_the_start(kafka: Any, make_config: Any) -> None:
+    topic = await kafka.topic(1)
+    other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
+    config = make_config(topic, topic, target_bootstrap_servers=other, schema_history_topic="")
+    wrong = [each for each in await probe(config, cluster_settings(config)) if each.state is State.FAILED]
+    assert [each.subject for each in wrong] == [f"target topic {topic}"]
+    assert "relay would read what it writes" in wrong[0].said
