@@ -261,3 +261,12 @@ def test_groups_that_differ_have_histories_that_differ(tmp_path: Path) -> None:
 def test_a_history_with_a_name_of_its_own_keeps_it(tmp_path: Path) -> None:
     text = MINIMAL.replace('group_id = "g"', 'group_id = "x/eu"') + '[schema]\nhistory_topic = "orders.history"'
     assert load(tmp_path, text).history_topic == "orders.history"
+
+
+def test_a_transaction_must_end_before_the_brokers_end_it(tmp_path: Path) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    flags = ["delivery.mode=exactly-once", "delivery.delivery_timeout_seconds=60"]
+    (found,) = problems_with(path, *flags, "delivery.transaction_interval_seconds=140")
+    assert found.startswith("delivery.transaction_interval_seconds: is 140 s, and the brokers abort a transaction of that length")
+    assert load_config(path, [*flags, "delivery.transaction_interval_seconds=139"]).delivery.transaction_timeout_seconds == 150

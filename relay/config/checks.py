@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 30
 #: How long relay waits for the brokers at the start of a consumer, besides the group's rebalance.
 _CONNECT_SECONDS = 30
+#: A round of records may add so much to a transaction after its interval is over.
+_ROUND_SECONDS = 10
 _LONGEST_SHOWN = 80
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -30,6 +32,7 @@ def config_problems(config: Config) -> list[Problem]:
         _topic_problems,
         _own_topic_problems,
         _mode_problems,
+        _transaction_problems,
         _target_problems,
         _waiting_problems,
     )
@@ -133,6 +136,14 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
         yield Problem("source.group_instance_id", "exactly-once does not join the group, its shards have fixed partitions", hint)
     if config.schema.wait and not config.history_topic:
         yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
+
+
+def _transaction_problems(config: Config) -> Iterator[Problem]:
+    delivery = config.delivery
+    most = delivery.transaction_timeout_seconds - _ROUND_SECONDS
+    if delivery.mode is Mode.EXACTLY_ONCE and delivery.transaction_interval_seconds >= most:
+        message = f"is {delivery.transaction_interval_seconds:g} s, and the brokers abort a transaction of that length"
+        yield Problem("delivery.transaction_interval_seconds", message, f"set it to less than {most:g}")
 
 
 def _target_problems(config: Config) -> Iterator[Problem]:

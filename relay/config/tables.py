@@ -286,6 +286,13 @@ class Delivery(_Table):
     drain_timeout_seconds: Seconds = 20.0
     stall_timeout_seconds: Seconds = 300.0
 
+    @property
+    def transaction_timeout_seconds(self) -> float:
+        """How long a transaction may be open: longer than relay ever waits for acknowledgements, or the broker would abort what is
+        only slow; at most the brokers' default for `transaction.max.timeout.ms`.
+        """
+        return min(900.0, 2 * self.delivery_timeout_seconds + 30)
+
     @model_validator(mode="after")
     def _shard_exists(self) -> Self:
         if self.shard >= self.shards:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.consumer.fetcher import FetchError
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
     CommitFailedError,
@@ -209,6 +210,9 @@ class KafkaSource:
         pair = TopicPartition(*partition)
         if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
             return None
+        if isinstance(self._consumer._fetcher._records.get(pair), FetchError):  # noqa: SLF001
+            # For a record beyond its fetch size the client moves on at once, and tells of it at a later poll.
+            return None
         state = assigned.assignment.state_value(pair)
         return int(state.position) if state.has_valid_position else None
 
@@ -225,9 +229,11 @@ class KafkaSource:
         try:
             async with asyncio.timeout(ASKING_SECONDS):
                 ends = await self._consumer.end_offsets(assigned)
-                return any([await self._consumer.position(pair) < end for pair, end in ends.items()])
         except (KafkaError, TimeoutError):
             return None
+        # A partition that was never opened has no position.
+        positions = {pair: self.passed(Partition(*pair)) for pair in ends}
+        return any(position is not None and position < ends[pair] for pair, position in positions.items())
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Set positions."""

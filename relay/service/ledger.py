@@ -112,6 +112,8 @@ class Ledger:
             self._board.beat()
             oldest = self.rounds[0]
             await self.sink.delivered(oldest.pending)
+            if oldest.pending:
+                self._board.works("target", "topics")
             self.rounds.popleft()
             self._tell(oldest)
             if oldest.generation == self.generation:
@@ -174,9 +176,9 @@ class Ledger:
             self._log.warning("commit.unanswered", reason=str(error))
             reason = str(error) or "no answer in time"
             self._board.failed("commit", DeliveryFailed.code, "", reason)
-            self._board.check("source", ok=False, detail=f"offsets could not be committed: {reason}")
+            self._board.check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
             return False
-        self._board.check("source", ok=True)
+        self._board.check("commit", ok=True)
         return True
 
     def rewind(self) -> Sequence[Partition]:
