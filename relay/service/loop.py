@@ -300,7 +300,7 @@ class Relay:
         began = time.monotonic()
         current = self._ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
-        for partition, records in polled.items():
+        for partition, records in self._ledger.in_turn(polled):
             owned = self._ledger.owned.get(partition)
             if owned is not None and current.refused is None:
                 done = 0

@@ -250,6 +250,19 @@ async def test_many_partitions_that_wait_for_a_storage_share_the_time_of_a_round
 
 
 @pytest.mark.usefixtures("short_rounds")
+async def test_no_partition_is_passed_over_for_long(list_log: Any) -> None:
+    """A round ends before all partitions had their turn; the next one begins with those, whatever the order of the poll."""
+    partitions = [Partition("in", number) for number in range(5)]
+    bench = needing(list_log, Slow(0.04), lambda _: True, *partitions, length=1_000)
+    bench.source.take = 10
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: len(bench.source.committed) == 5 and all(bench.source.committed.values()))
+    assert max(bench.source.committed.values()) < 20
+    bench.relay.request_stop()
+    await running
+
+
+@pytest.mark.usefixtures("short_rounds")
 async def test_partitions_may_be_taken_away_while_a_round_with_gaps_waits(list_log: Any) -> None:
     storage = Slow(0.6)
     bench = needing(list_log, storage, lambda record: record.offset == 5, A, B)
