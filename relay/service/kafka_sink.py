@@ -152,7 +152,7 @@ class KafkaSink:
                 )
         except AssertionError as error:
             raise Undelivered(f"{partition} does not exist", retriable=False) from error
-        except (KafkaError, TimeoutError) as error:
+        except (KafkaError, IllegalOperation, TimeoutError) as error:
             raise self._failed(partition, error) from error
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
@@ -299,6 +299,10 @@ class TransactionalSink(KafkaSink):
         self._is_open, self._began = True, time.monotonic()
 
     def _failed(self, partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
+        # What ended the transaction is told once; after that the client says that there is none.
+        outcome = self._producer._txn_manager._transaction_waiter  # noqa: SLF001
+        if isinstance(error, IllegalOperation) and outcome is not None and outcome.done() and not outcome.cancelled():
+            error = outcome.exception() or error
         failure = super()._failed(partition, error, where)
         if isinstance(failure, InstanceFenced) and self._is_open and time.monotonic() - self._began >= self._seconds:
             # The broker gives a transaction up in the same way as one that another instance has taken over.
