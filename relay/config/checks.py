@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from relay.config.addresses import is_host, server_fault, split_servers
 from relay.config.tables import Mode, Route, Security
 from relay.errors import ConfigError, Problem
 from relay.storage import storage_problems
@@ -16,12 +17,25 @@ if TYPE_CHECKING:
 
 #: How long relay waits for the answer to a request, which may follow on a delivery that has failed.
 _ANSWER_SECONDS = 30
+#: How long relay waits for the brokers at the start of a consumer, besides the group's rebalance.
+_CONNECT_SECONDS = 30
+#: A round of records may add so much to a transaction after its interval is over.
+_ROUND_SECONDS = 10
+_LONGEST_SHOWN = 80
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def config_problems(config: Config) -> list[Problem]:
     """Check what lies between the tables."""
-    checks = (_topic_problems, _own_topic_problems, _mode_problems, _target_problems, _waiting_problems)
+    checks = (
+        _address_problems,
+        _topic_problems,
+        _own_topic_problems,
+        _mode_problems,
+        _transaction_problems,
+        _target_problems,
+        _waiting_problems,
+    )
     return [problem for check in checks for problem in check(config)]
 
 
@@ -33,13 +47,37 @@ def route_problems(route: Route | None) -> list[Problem]:
         problems = storage_problems(Translator(route.from_, route.to, route.from_options, route.to_options).storages)
     except ConfigError as error:
         problems = error.problems
-    return [problem._replace(path=_route_path(problem.path)) for problem in problems]
+    found = [problem._replace(path=_route_path(problem.path)) for problem in problems]
+    return [*found, *_storage_path_problems(route)]
 
 
 def _route_path(path: str) -> str:
     """Translate the core's path (`from.option.x`) to the key in the file (`route.from_options.x`)."""
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"
+
+
+def _storage_path_problems(route: Route) -> Iterator[Problem]:
+    for side, options in (("from_options", route.from_options), ("to_options", route.to_options)):
+        for name, value in options.items():
+            if name.endswith("-uri") and "\0" in value:
+                yield Problem(f"route.{side}.{name}", "holds a NUL character, which no path has")
+
+
+def _address_problems(config: Config) -> Iterator[Problem]:
+    clusters = {"source": config.source.bootstrap_servers, "target": config.target.bootstrap_servers}
+    for table, servers in clusters.items():
+        for server in split_servers(servers) if servers else ():
+            if fault := server_fault(server):
+                message, hint = f"{_shown(server)} {fault}", "write host:port, several with commas between them"
+                yield Problem(f"{table}.bootstrap_servers", message, hint)
+    if not is_host(config.http.host):
+        hint = "such as 127.0.0.1, 0.0.0.0 or ::"
+        yield Problem("http.host", f"{_shown(config.http.host)} is no address of a host", hint)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…")
 
 
 def _topic_problems(config: Config) -> list[Problem]:
@@ -62,12 +100,11 @@ def _topic_problems(config: Config) -> list[Problem]:
 
 def same_brokers(one: str, other: str) -> bool:
     """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
-    return bool(set(_split_servers(one)) & set(_split_servers(other)))
+    return bool(_with_ports(one) & _with_ports(other))
 
 
-def _split_servers(text: str) -> list[str]:
-    servers = [server.strip().lower() for server in text.split(",")]
-    return [server if ":" in server else f"{server}:9092" for server in servers]
+def _with_ports(servers: str) -> set[str]:
+    return {server if ":" in server else f"{server}:9092" for server in split_servers(servers.lower())}
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
@@ -101,6 +138,14 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
         yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
 
 
+def _transaction_problems(config: Config) -> Iterator[Problem]:
+    delivery = config.delivery
+    most = delivery.transaction_timeout_seconds - _ROUND_SECONDS
+    if delivery.mode is Mode.EXACTLY_ONCE and delivery.transaction_interval_seconds >= most:
+        message = f"is {delivery.transaction_interval_seconds:g} s, and the brokers abort a transaction of that length"
+        yield Problem("delivery.transaction_interval_seconds", message, f"set it to less than {most:g}")
+
+
 def _target_problems(config: Config) -> Iterator[Problem]:
     target = config.target
     if not target.bootstrap_servers and target.security != Security():
@@ -119,7 +164,8 @@ def _waiting_problems(config: Config) -> Iterator[Problem]:
         "delivery.drain_timeout_seconds": delivery.drain_timeout_seconds,
     }
     if delivery.mode is not Mode.EXACTLY_ONCE:
-        waits["source.rebalance_timeout_ms"] = config.source.rebalance_timeout_ms / 1000
+        name = f"source.rebalance_timeout_ms and {_CONNECT_SECONDS} s to connect"
+        waits[name] = config.source.rebalance_timeout_ms / 1000 + _CONNECT_SECONDS
     name, longest = max(waits.items(), key=lambda item: item[1])
     if delivery.stall_timeout_seconds <= longest:
         message = f"is {delivery.stall_timeout_seconds:g} s, and relay may wait as long: {name}, {longest:g} s"

@@ -50,7 +50,7 @@ def _put(tables: Tables, names: Sequence[str], value: object) -> str:
 def _value(text: str, declared: object) -> object:
     try:
         value: object = tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # also a number with more digits than Python reads
+    except (ValueError, RecursionError):  # also a number with more digits than Python reads, and lists in thousands of lists
         return text
     if is_text(declared):
         is_one_text = isinstance(value, str) and not ("\n" in text and text[:3] not in {'"""', "'''"})

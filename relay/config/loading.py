@@ -7,6 +7,7 @@ underscores (`RELAY_ROUTE__FROM_OPTIONS__ENABLE_TIDB_EXTENSION`). A new table is
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tomllib
@@ -34,6 +35,8 @@ warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shado
 
 #: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.
 _ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
+
+_HASH_DIGITS = 8
 
 #: What flags set, for the configuration that is being made.
 _flags: ContextVar[Mapping[str, Any]] = ContextVar("flags", default={})  # noqa: B039 - nobody changes it
@@ -101,8 +104,8 @@ class Config(BaseSettings):
 
     @property
     def history_topic(self) -> str:
-        """The topic that keeps the table definitions, empty for none; what no topic's name holds of a group's becomes hyphens."""
-        return self.schema.history_topic.replace("{group_id}", re.sub(r"[^A-Za-z0-9._-]", "-", self.source.group_id))
+        """The topic that keeps the table definitions, empty for none."""
+        return self.schema.history_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
 
     @property
     def transactional_id(self) -> str:
@@ -134,20 +137,30 @@ class Config(BaseSettings):
         )
 
 
+def _in_topic_names(group: str) -> str:
+    """A group's name as a part of a topic's: what topics cannot hold becomes hyphens, and a hash keeps such groups apart."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", group)
+    digest = hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
+    return name if name == group else f"{name}-{digest[:_HASH_DIGITS]}"
+
+
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     """Read the file, the environment and flags (`table.key=value`); raises ConfigError with every problem there is."""
     data = _read(path)
     problems = stray_variables(os.environ, Config)
     token = _flags.set(tables_of(settings, Config, problems))
     config = None
+    # Not everything goes to the constructor: pydantic has arguments of its own there, whose names begin with underscores.
+    tables = {name: table for name, table in data.items() if name in keys_of(Config)}
     try:
-        config = Config(**data)
+        config = Config(**tables)
     except SettingsError as error:
         problems.append(Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>"))
     except ValidationError as error:
         problems += [_problem(details) for details in error.errors(include_url=False, include_context=False)]
     finally:
         _flags.reset(token)
+    problems += [_unknown((name,)) for name in data if name not in tables]
     problems += route_problems(config.route if config else _route_alone(data))
     if config is not None:
         problems += config_problems(config)
@@ -162,10 +175,12 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         hint = "give the path of a TOML file; config.example.toml shows every key"
         raise ConfigError([Problem(str(path), "there is no such file", hint)]) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(str(path), f"cannot be read: {error}")]) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([Problem(str(path), f"is not TOML: {error}", "text values need quotes")]) from error
+    except RecursionError as error:
+        raise ConfigError([Problem(str(path), "is not TOML that can be read: lists or tables are nested too deeply")]) from error
+    except (OSError, ValueError) as error:  # also bytes that are no text, numbers that are too long, and NUL in the path
+        raise ConfigError([Problem(str(path), f"cannot be read: {error}")]) from error
 
 
 def _problem(details: ErrorDetails) -> Problem:
@@ -174,14 +189,17 @@ def _problem(details: ErrorDetails) -> Problem:
     if kind == "missing":
         return Problem(path, "is missing", "config.example.toml shows it")
     if kind == "extra_forbidden":
-        *table, key = details["loc"]
-        return Problem(path, "there is no such key", near(str(key), _keys(tuple(str(part) for part in table))))
+        return _unknown(tuple(str(part) for part in details["loc"]))
     if kind in {"string_too_short", "too_short"}:
         return Problem(path, "must not be empty")
     # The value itself is shown only where it cannot be a secret: a choice, or a number where one belongs.
     is_number = isinstance(details["input"], int | float) and kind.startswith(_ABOUT_NUMBERS)
     given = f", not {details['input']!r}" if is_number or kind == "enum" else ""
     return Problem(path, details["msg"][0].lower() + details["msg"][1:] + given)
+
+
+def _unknown(path: tuple[str, ...]) -> Problem:
+    return Problem(".".join(path), "there is no such key", near(path[-1], _keys(path[:-1])))
 
 
 def _keys(table: tuple[str, ...]) -> list[str]:

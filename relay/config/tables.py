@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import re
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     SecretStr,
     model_validator,
@@ -53,12 +54,29 @@ def _texts(given: object) -> object:
     return {str(name): _option_text(value) for name, value in given.items()} if isinstance(given, dict) else given
 
 
+def _path(given: str) -> str:
+    if "\0" in given:
+        raise ValueError("holds a NUL character, which no path has")
+    return given
+
+
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+
 Text = Annotated[str, Field(min_length=1)]
+FilePath = Annotated[str, AfterValidator(_path)]
 Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
 TopicSettings = Annotated[dict[str, str], BeforeValidator(_texts)]
 TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
 Moment = Annotated[str, BeforeValidator(_moment)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
+#: Numbers that go to the brokers as they are, in 32 bits with a sign.
+WirePositive = Annotated[int, Field(gt=0, le=_INT32_MAX)]
+WireNonNegative = Annotated[int, Field(ge=0, le=_INT32_MAX)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+#: `topic/0`, of numbers that Kafka may have. Python's own reading takes digits of all scripts, and leading zeros.
+_NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
 class Start(StrEnum):
@@ -158,20 +176,20 @@ class Security(_Table):
     """TLS and SASL of one cluster. A secret comes as it is, best from the environment, or in a file of its own."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    ca_file: str = ""
-    certificate_file: str = ""
-    key_file: str = ""
+    ca_file: FilePath = ""
+    certificate_file: FilePath = ""
+    key_file: FilePath = ""
     key_password: SecretStr = SecretStr("")
-    key_password_file: str = ""
+    key_password_file: FilePath = ""
     mechanism: Mechanism = Mechanism.PLAIN
     username: str = ""
     password: SecretStr = SecretStr("")
-    password_file: str = ""
-    token_file: str = ""
+    password_file: FilePath = ""
+    token_file: FilePath = ""
     token_endpoint: str = ""
     client_id: str = ""
     client_secret: SecretStr = SecretStr("")
-    client_secret_file: str = ""
+    client_secret_file: FilePath = ""
     scope: str = ""
 
     @property
@@ -220,13 +238,13 @@ class Source(_Table):
     start: Start = Start.EARLIEST
     start_offsets: dict[str, NonNegativeInt] = {}
     start_timestamp: Moment = ""
-    start_commit_ts: NonNegativeInt = 0
-    fetch_max_bytes: PositiveInt = 2_097_152
-    max_partition_fetch_bytes: PositiveInt = 262_144
-    # Long polls of partitions without records delay the busy ones of the same broker.
-    fetch_max_wait_ms: PositiveInt = 50
-    session_timeout_ms: PositiveInt = 30_000
-    rebalance_timeout_ms: PositiveInt = 60_000
+    start_commit_ts: int = Field(default=0, ge=0, le=_INT64_MAX)
+    fetch_max_bytes: WirePositive = 2_097_152
+    max_partition_fetch_bytes: WirePositive = 262_144
+    # Long polls of partitions without records delay the busy ones of the same broker; 20 s without records count as a failure.
+    fetch_max_wait_ms: int = Field(default=50, gt=0, le=10_000)
+    session_timeout_ms: WirePositive = 30_000
+    rebalance_timeout_ms: WirePositive = 60_000
     security: Security = Security()
 
     @model_validator(mode="after")
@@ -243,8 +261,8 @@ class Source(_Table):
                 raise ValueError(f'{key} needs start = "{start}"')
         known = set(self.topics)
         for name in self.start_offsets:
-            topic, slash, partition = name.rpartition("/")
-            if not slash or not partition.isdecimal() or topic not in known:
+            partition = _NAMED_PARTITION.fullmatch(name)
+            if not partition or partition[1] not in known:
                 raise ValueError(f'start_offsets: "{name}" is not the partition of a source topic, written "topic/0"')
         return self
 
@@ -266,12 +284,12 @@ class Target(_Table):
 
     topic: Text
     bootstrap_servers: str = ""
-    partitions: NonNegativeInt = 0
+    partitions: WireNonNegative = 0
     watermarks: Watermarks = Watermarks.KEEP
     compression: Compression = Compression.ZSTD
-    max_batch_bytes: PositiveInt = 900_000
+    max_batch_bytes: WirePositive = 900_000
     create_topics: bool = False
-    create_replication_factor: int = Field(default=-1, ge=-1)
+    create_replication_factor: int = Field(default=-1, ge=-1, le=32_767)
     create_settings: TopicSettings = {}
     security: Security = Security()
 
@@ -280,15 +298,22 @@ class Delivery(_Table):
     """What is promised, when offsets are committed, and how long relay waits for what."""
 
     mode: Mode = Mode.AT_LEAST_ONCE
-    commit_interval_seconds: PositiveFloat = 1.0
-    transaction_interval_seconds: PositiveFloat = 0.1
+    commit_interval_seconds: Seconds = 1.0
+    transaction_interval_seconds: Seconds = 0.1
     transactional_id: str = ""
     progress_topic: str = "relay.progress"
     shards: PositiveInt = 1
     shard: NonNegativeInt = 0
-    delivery_timeout_seconds: PositiveFloat = 60.0
-    drain_timeout_seconds: PositiveFloat = 20.0
-    stall_timeout_seconds: PositiveFloat = 300.0
+    delivery_timeout_seconds: Seconds = 60.0
+    drain_timeout_seconds: Seconds = 20.0
+    stall_timeout_seconds: Seconds = 300.0
+
+    @property
+    def transaction_timeout_seconds(self) -> float:
+        """How long a transaction may be open: longer than relay ever waits for acknowledgements, or the broker would abort what is
+        only slow; at most the brokers' default for `transaction.max.timeout.ms`.
+        """
+        return min(900.0, 2 * self.delivery_timeout_seconds + 30)
 
     @model_validator(mode="after")
     def _shard_exists(self) -> Self:

@@ -59,14 +59,15 @@ class Topic(NamedTuple):
 class ClusterProbe:
     """One cluster. `connect` first, `close` at the end; between them, what is asked goes to the first broker that was reached.
 
-    `bootstrap` and `advertised` tell of each broker what keeps it from being used, None for nothing. `operations` is what may be
-    done with the cluster as a whole.
+    `bootstrap` and `advertised` tell of each broker what keeps it from being used, None for nothing. `brokers` are the addresses
+    that the brokers give of themselves. `operations` is what may be done with the cluster as a whole.
     """
 
     def __init__(self, servers: str, access: Access) -> None:
         self.servers, self.access = servers, access
         self.bootstrap: dict[Address | str, Unreachable | None] = {}
         self.advertised: list[tuple[int, Address, Unreachable | None]] = []
+        self.brokers: frozenset[Address] = frozenset()
         self.first: Address | None = None
         self.operations = UNTOLD
         self._connections: dict[Address | None, Any] = {}
@@ -94,6 +95,7 @@ class ClusterProbe:
         self.bootstrap = {address: problem for address, (problem, _) in zip(given, tried, strict=True)}
         self.first = next((address for address in given if isinstance(address, Address) and not self.bootstrap[address]), None)
         brokers = {node: address for _, found in tried for node, address in found.items()}
+        self.brokers = frozenset(brokers.values())
         others = [(node, address) for node, address in sorted(brokers.items()) if address not in self.bootstrap]
         further = await asyncio.gather(*(self._try(address) for _, address in others))
         self.advertised = [(*other, problem) for other, (problem, _) in zip(others, further, strict=True)]

@@ -76,6 +76,9 @@ class DdlFollower:
                 # The loop may have learnt of DDL before it was read here; then it is not among what is ahead.
                 self._begun[TopicPartition(*partition)] = self._next[TopicPartition(*partition)] = offset
                 self._reached.pop(partition.topic, None)
+        if not positions:
+            # Whoever opens them next says where; until then nothing counts as read.
+            self._begun.clear()
         if self._is_ready:
             self._seek()
 

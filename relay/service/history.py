@@ -89,6 +89,8 @@ class Schemas:
         # What the history has taught, by source position.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._is_loaded = False
+        # Topics of the history that are not read here, and that the log has been told of.
+        self._foreign: set[str] = set()
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
@@ -142,7 +144,15 @@ class Schemas:
 
     def _learn(self, records: Sequence[ConsumerRecord]) -> int:
         self._kept.update({(record.topic, record.partition, record.offset): record for record in records})
+        self._tell_foreign(records)
         return teach(self._translator, records)
+
+    def _tell_foreign(self, records: Sequence[ConsumerRecord]) -> None:
+        """Tell of records from topics that are not read here, each topic once: another route may use the same history."""
+        foreign = [record.topic for record in records if record.topic not in self._source_topics]
+        if new := set(foreign) - self._foreign:
+            self._foreign |= new
+            self._log.warning("schemas.foreign", topics=sorted(new), records=sum(topic in new for topic in foreign))
 
 
 async def read_history(config: Config) -> list[ConsumerRecord]:

@@ -58,18 +58,19 @@ class Intake:
     async def take(
         self, records: Sequence[ConsumerRecord], owned: Owned, current: Round, sink: Sink, is_over: Callable[[], bool]
     ) -> int:
-        """Translate records of one partition into the round, until their end, a refused record, or until `is_over`.
+        """Translate records of one partition into the round, until their end, a refused record, `is_over`, or the round is late.
 
         Gives how many of them are done. `owned.next` and the round's offsets move behind those.
         """
         translator, too_large, batches, objects = self.translator, sink.too_large, current.batches, self._objects
         translate, catalog = translator.translate, translator.catalog
         ahead = self._ahead if records[0].partition == 0 else ()
-        done = 0
+        done, waits = 0, objects.writes
         for record in records:
             try:
                 produced = translate(record)
             except Exception as error:
+                waits = True
                 answered = await self._answer(error, record, current, sink, is_over)
                 if answered is None:
                     break
@@ -85,7 +86,8 @@ class Intake:
                 if batch is None or not batch.append(out):
                     await self._begin_batch(out, current, sink)
             done += 1
-            if done % LOOK_EVERY == 0 and time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
+            is_time = waits or done % LOOK_EVERY == 0
+            if is_time and time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
                 break
         if done:
             owned.next = current.reached[Partition(records[0].topic, records[0].partition)] = records[done - 1].offset + 1
@@ -169,11 +171,11 @@ class Intake:
             return False
 
     async def _overtaken(self, current: Round, is_over: Callable[[], bool]) -> bool:
-        """Let others have their turn; True if a rebalance or a stop came, and there is no point in going on."""
+        """Let others have their turn; True if a rebalance or a stop came, or the time of the round is up."""
         await asyncio.sleep(0)
         self._board.beat()
         current.pause_at = time.monotonic() + YIELD_SECONDS
-        return is_over()
+        return current.is_late or is_over()
 
     async def _begin_batch(self, out: ProducerRecord, current: Round, sink: Sink) -> None:
         key = out.topic, out.partition

@@ -39,8 +39,6 @@ BATCH_HEADER_BYTES = 61
 OVERHEAD_BYTES = 1024
 # aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
 WORN_AFTER_RECORDS = 2**30
-# The broker's default for `transaction.max.timeout.ms`.
-LONGEST_TRANSACTION_MS = 900_000
 _NOT_ALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError, TransactionalIdAuthorizationFailed)
 # What the client raises in a transaction; the last two when its sender has died unnoticed.
 _CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
@@ -154,7 +152,7 @@ class KafkaSink:
                 )
         except AssertionError as error:
             raise Undelivered(f"{partition} does not exist", retriable=False) from error
-        except (KafkaError, TimeoutError) as error:
+        except (KafkaError, IllegalOperation, TimeoutError) as error:
             raise self._failed(partition, error) from error
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
@@ -250,11 +248,10 @@ class TransactionalSink(KafkaSink):
     def __init__(self, config: Config, limits: Mapping[str, int], security: Settings | None = None) -> None:
         self._id, self._group = config.transactional_id, config.source.group_id
         self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
-        # Longer than we ever wait for acknowledgements, or the broker would abort, and fence, what is only slow.
-        timeout_ms = min(LONGEST_TRANSACTION_MS, int(2000 * config.delivery.delivery_timeout_seconds) + 30_000)
+        self._seconds, self._began = config.delivery.transaction_timeout_seconds, 0.0
+        timeout_ms = int(1000 * self._seconds)
         super().__init__(config, limits, security, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
         self._is_open = False
-        self._seconds, self._began = timeout_ms / 1000, 0.0
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""
@@ -302,11 +299,15 @@ class TransactionalSink(KafkaSink):
         self._is_open, self._began = True, time.monotonic()
 
     def _failed(self, partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
+        # What ended the transaction is told once; after that the client says that there is none.
+        outcome = self._producer._txn_manager._transaction_waiter  # noqa: SLF001
+        if isinstance(error, IllegalOperation) and outcome is not None and outcome.done() and not outcome.cancelled():
+            error = outcome.exception() or error
         failure = super()._failed(partition, error, where)
         if isinstance(failure, InstanceFenced) and self._is_open and time.monotonic() - self._began >= self._seconds:
             # The broker gives a transaction up in the same way as one that another instance has taken over.
             return Undelivered(
-                f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted", retriable=True
+                f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted", retriable=False
             )
         return failure
 

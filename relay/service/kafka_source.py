@@ -14,18 +14,20 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.consumer.fetcher import FetchError
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
     IllegalStateError,
+    InvalidSessionTimeoutError,
     KafkaError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
 
 from relay.config import Config, Start
-from relay.errors import DeliveryFailed, RecordsGone, TopicUnusable
+from relay.errors import ConfigError, DeliveryFailed, Problem, RecordsGone, TopicUnusable
 from relay.records import ConsumerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
 from relay.service.clients import Settings, source_settings
@@ -83,12 +85,16 @@ class KafkaSource:
         )
 
     async def start(self, owner: Owner) -> None:
-        """Connect and join the group."""
+        """Connect and join the group. Raises BrokerUnavailable, ConfigError."""
         try:
             # The topics go through subscribe, not the constructor: else there is no listener.
             self._consumer.subscribe(list(self._config.topics), listener=_Listener(self._consumer, owner))
             # The client waits for the group's assignment, and other members may take as long as that to hand over their work.
             await started(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000, self._consumer)
+        except InvalidSessionTimeoutError as error:
+            hint = "it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms"
+            problem = Problem("source.session_timeout_ms", f"the brokers refuse {self._config.session_timeout_ms}", hint)
+            raise ConfigError([problem]) from error
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._config.bootstrap_servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
@@ -204,6 +210,9 @@ class KafkaSource:
         pair = TopicPartition(*partition)
         if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
             return None
+        if isinstance(self._consumer._fetcher._records.get(pair), FetchError):  # noqa: SLF001
+            # For a record beyond its fetch size the client moves on at once, and tells of it at a later poll.
+            return None
         state = assigned.assignment.state_value(pair)
         return int(state.position) if state.has_valid_position else None
 
@@ -220,9 +229,11 @@ class KafkaSource:
         try:
             async with asyncio.timeout(ASKING_SECONDS):
                 ends = await self._consumer.end_offsets(assigned)
-                return any([await self._consumer.position(pair) < end for pair, end in ends.items()])
         except (KafkaError, TimeoutError):
             return None
+        # A partition that was never opened has no position.
+        positions = {pair: self.passed(Partition(*pair)) for pair in ends}
+        return any(position is not None and position < ends[pair] for pair, position in positions.items())
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Set positions."""

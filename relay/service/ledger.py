@@ -37,6 +37,8 @@ class Ledger:
         self.owned: dict[Partition, Owned] = {}
         self.promised: dict[Partition, int] = {}
         self.rounds: deque[Round] = deque()
+        # In the order in which they were passed over.
+        self._passed_over: dict[Partition, None] = {}
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
@@ -57,6 +59,7 @@ class Ledger:
         """Give all partitions up."""
         self.generation += 1
         self.owned.clear()
+        self._passed_over.clear()
         self._board.assigned(())
 
     def begin(self) -> Round:
@@ -66,12 +69,19 @@ class Ledger:
             self._safe_state = current.before
         return current
 
+    def in_turn(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> list[tuple[Partition, Sequence[ConsumerRecord]]]:
+        """The polled partitions, those first for which earlier rounds had no time: the one before all that waits longest."""
+        turn = {partition: at for at, partition in enumerate(self._passed_over)}
+        return sorted(polled.items(), key=lambda item: turn.get(item[0], len(turn))) if turn else list(polled.items())
+
     def took(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
         """Note how many of a partition's polled records are in the round; the others are polled again."""
         if done < len(records) and partition in self.owned:
             self.source.seek({partition: self.owned[partition].next})
         if not done:
+            self._passed_over.setdefault(partition)
             return
+        self._passed_over.pop(partition, None)
         self.counts.read += done
         last = records[done - 1]
         self._board.consumed(partition.topic, done, size_of(records[:done]))
@@ -112,6 +122,8 @@ class Ledger:
             self._board.beat()
             oldest = self.rounds[0]
             await self.sink.delivered(oldest.pending)
+            if oldest.pending:
+                self._board.works("target", "topics")
             self.rounds.popleft()
             self._tell(oldest)
             if oldest.generation == self.generation:
@@ -174,9 +186,9 @@ class Ledger:
             self._log.warning("commit.unanswered", reason=str(error))
             reason = str(error) or "no answer in time"
             self._board.failed("commit", DeliveryFailed.code, "", reason)
-            self._board.check("source", ok=False, detail=f"offsets could not be committed: {reason}")
+            self._board.check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
             return False
-        self._board.check("source", ok=True)
+        self._board.check("commit", ok=True)
         return True
 
     def rewind(self) -> Sequence[Partition]:

@@ -231,9 +231,9 @@ class Relay:
         except PollFailed as error:
             await self._poll_failed(error)
             return {}
-        if self._failed_polls:
+        if polled or self._failed_polls:
             self._failed_polls = 0
-            self._board.check("source", ok=True)
+            self._board.works("source")
         return polled
 
     async def _poll_failed(self, error: Exception) -> None:
@@ -300,13 +300,15 @@ class Relay:
         began = time.monotonic()
         current = self._ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
-        for partition, records in polled.items():
+        for partition, records in self._ledger.in_turn(polled):
             owned = self._ledger.owned.get(partition)
             if owned is not None and current.refused is None:
-                done = await self._intake.take(records, owned, current, self._ledger.sink, lambda: self._is_over(current))
+                done = 0
+                if not (current.reached and current.is_late):
+                    done = await self._intake.take(records, owned, current, self._ledger.sink, lambda: self._is_over(current))
                 self._ledger.took(partition, records, done)
-        for partition, offset in gaps.items():
-            self._ledger.owned[partition].next = current.reached[partition] = offset
+        for partition in gaps.keys() & self._ledger.owned.keys():
+            self._ledger.owned[partition].next = current.reached[partition] = gaps[partition]
         await self._intake.send_rest(current, self._ledger.sink)
         current.sent_at = time.monotonic()
         self._board.took("translate", current.sent_at - began)
@@ -318,8 +320,7 @@ class Relay:
             raise current.refused
 
     def _is_over(self, current: Round) -> bool:
-        is_late = time.monotonic() >= current.ends_at
-        return is_late or self._stop.is_set() or self._revoking or current.generation != self._ledger.generation
+        return self._stop.is_set() or self._revoking or current.generation != self._ledger.generation
 
     async def _commit(self) -> bool:
         timing, transactional = self._timing, self._ledger.sink.is_transactional
@@ -355,7 +356,9 @@ class Relay:
             await self._check_topics()
         except ServiceError as error:
             self._log.warning("topics.unusable", reason=str(error))
-            self._board.check("target", ok=False, detail=str(error))
+            self._board.check("topics", ok=False, detail=str(error))
+        else:
+            self._board.check("topics", ok=True)
 
     async def _replaced(self) -> bool:
         """Start a new sink."""

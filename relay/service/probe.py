@@ -20,7 +20,7 @@ from relay.service.cluster_probe import ClusterProbe, NoAnswer, Topic
 from relay.service.permissions import UNTOLD, Operation, allows
 from relay.service.reach import Access
 from relay.service.topic_admin import Found
-from relay.service.topic_checks import Role, Wanted, problems, wanted_topics, warnings
+from relay.service.topic_checks import Role, Wanted, loops, problems, wanted_topics, warnings
 
 
 class State(StrEnum):
@@ -85,6 +85,9 @@ async def _findings(config: Config, source: ClusterProbe, target: ClusterProbe) 
     if target.is_reached:
         try:
             found += await _target_findings(config, target, source_topics)
+            if target is not source and source.brokers & target.brokers:
+                wanted = wanted_topics(config, source_topics)
+                found += [Finding(State.FAILED, f"{each.role} {each.name}", why) for each, why in loops(wanted, config)]
         except NoAnswer as reason:
             found.append(Finding(State.FAILED, "target topics", f"{reason}; look into the broker's log"))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from asyncio import Future
 from collections import Counter
 from dataclasses import dataclass, field
@@ -56,14 +58,14 @@ class Owned:
 class Round:
     """What came of one poll: batches being filled, batches under way, offsets that are reached once all are acknowledged.
 
-    `before`: what the translator remembered before it. `written`, `sizes`: records and bytes by topic. `refused`: the record at
-    which it ends, and relay with it.
+    `before`: what the translator remembered before it. `ends_at`: when it should end, by the steady clock. `written`, `sizes`:
+    records and bytes by topic. `refused`: the record at which it ends, and relay with it.
     """
 
     generation: int
     before: State
     pause_at: float = 0.0
-    ends_at: float = 0.0
+    ends_at: float = math.inf
     batches: dict[tuple[str, int], Batch] = field(default_factory=dict)
     pending: list[Future[object]] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)
@@ -71,6 +73,11 @@ class Round:
     sizes: Counter[str] = field(default_factory=Counter)
     sent_at: float = 0.0
     refused: RecordRefused | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it should end before its poll does."""
+        return time.monotonic() >= self.ends_at
 
 
 @dataclass

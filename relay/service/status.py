@@ -308,10 +308,18 @@ class Board:
         self.schemas = count
 
     def check(self, name: str, ok: bool, detail: str = "") -> None:
-        """Note a line of /readyz: "configuration", "source", "target", "schema-history" or "member"."""
+        """Note a line of /readyz: "configuration", "topics", "source", "target", "commit", "schema-history"
+        or "member".
+        """
         before = self.checks.get(name)
         since = before.since if before and before.ok == ok else self.now()
         self.checks[name] = Check(ok, _clean(detail), since)
+
+    def works(self, *names: str) -> None:
+        """Note that checks which were failing are ok again."""
+        for name in names:
+            if name in self.checks and not self.checks[name].ok:
+                self.check(name, ok=True)
 
     # What the others read.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -116,6 +116,17 @@ def _own_topics(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted
 def missing(wanted: Wanted, servers: str) -> str:
     """What to say of a topic that is missing and that relay does not create."""
     return f"topic {wanted.name} does not exist at {servers}: create it, or set create_topics = true in [target]"
+
+
+def loops(wanted: Sequence[Wanted], config: Config) -> Iterator[tuple[Wanted, str]]:
+    """Topics that are written and read, for source and target brokers that are one cluster, and what to say of them."""
+    for each in wanted:
+        if each.name in config.source.topics:
+            why = (
+                f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} are one cluster, "
+                f"and {each.name} is a source topic and the {each.role}; name another one"
+            )
+            yield each, why
 
 
 def not_created(wanted: Wanted, refusal: Refusal, servers: str) -> str:

@@ -11,7 +11,7 @@ from relay.errors import TopicUnusable
 from relay.service.clients import ClusterSettings, cluster_settings
 from relay.service.logs import Log
 from relay.service.topic_admin import Cluster, Found, Seen
-from relay.service.topic_checks import Wanted, limit_of, missing, not_created, problems, wanted_topics, warnings
+from relay.service.topic_checks import Wanted, limit_of, loops, missing, not_created, problems, wanted_topics, warnings
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +48,10 @@ async def check_topics(config: Config, settings: ClusterSettings | None = None) 
     source = await source_cluster.look(config.source.topics)
     wanted = wanted_topics(config, source.found)
     target = await target_cluster.look(each.name for each in wanted)
-    loops = _loops(wanted, source, target, config)
-    wrong = [*_source_problems(source, config), *loops, *_problems(wanted, target, config, target_cluster.servers)]
+    wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_cluster.servers)]
+    if source.brokers & target.brokers:
+        # The addresses alone do not tell.
+        wrong += [problem for _, problem in loops(wanted, config)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))
     absent = [each for each in wanted if each.name not in target.found]
@@ -77,18 +79,18 @@ def _source_problems(source: Seen, config: Config) -> Iterator[str]:
             yield _unusable(name, servers, source)
         elif name not in source.found:
             yield f"topic {name} does not exist at {servers}: create it, relay creates no source topics"
+        else:
+            yield from _start_problems(name, source.found[name].partitions, config)
 
 
-def _loops(wanted: Sequence[Wanted], source: Seen, target: Seen, config: Config) -> Iterator[str]:
-    """Topics that are read and written, where the addresses alone do not tell that both are one cluster."""
-    if not source.brokers & target.brokers:
-        return
-    for each in wanted:
-        if each.name in config.source.topics:
-            yield (
-                f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} are one cluster, "
-                f"and {each.name} is a source topic and the {each.role}; name another one"
-            )
+def _start_problems(topic: str, partitions: int, config: Config) -> Iterator[str]:
+    """Keys of `start_offsets` that would be passed over, so that all would be read."""
+    named = [each.rpartition("/") for each in config.source.start_offsets]
+    absent = [number for name, _, number in named if name == topic and int(number) >= partitions]
+    if absent:
+        numbers = ", ".join(f"{topic}/{number}" for number in sorted(absent, key=int))
+        has = f"partitions 0 to {partitions - 1}" if partitions > 1 else "partition 0 alone"
+        yield f"start_offsets in [source] names {numbers}, and topic {topic} has the {has}: correct the numbers"
 
 
 def _problems(wanted: Sequence[Wanted], target: Seen, config: Config, servers: str) -> Iterator[str]:

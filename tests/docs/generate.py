@@ -149,6 +149,7 @@ def _type(field: FieldInfo) -> str:
     for item in field.metadata:
         name += f" > {item.gt}" if isinstance(item, annotated_types.Gt) else ""
         name += f" ≥ {item.ge}" if isinstance(item, annotated_types.Ge) else ""
+        name += f", ≤ {item.le}" if isinstance(item, annotated_types.Le) else ""
     return name
 
 

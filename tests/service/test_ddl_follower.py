@@ -343,6 +343,23 @@ async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_
     assert read[0] == 1
 
 
+async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transaction(follower: Any) -> None:
+    """Positions are with the brokers then: nobody knows how far to go back, so all is read again from where they say."""
+    ahead, translator, records = follower
+    first, before = Partition(records[0].topic, 0), translator.state
+    for record in records:
+        translator.learn(record)
+    learnt = translator.catalog
+    await ahead.begin({first: 0})
+    await ahead.wait_for(first_row(records))
+    assert not ahead.ahead
+    translator.restore(before)
+    ahead.rewound({})
+    await ahead.begin({first: 0})
+    await ahead.wait_for(first_row(records))
+    assert translator.catalog == learnt
+
+
 async def test_what_was_learnt_ahead_is_learnt_again_after_a_way_back(follower: Any) -> None:
     ahead, translator, records = follower
     topic = records[0].topic

@@ -313,3 +313,38 @@ async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
     async with asyncio.timeout(5):
         with pytest.raises(TopicUnusable, match="history/0 at 3 is no record"):
             await schemas.ready({})
+
+
+# ---------------------------------------------------------------- records of other topics
+
+
+def kept_of(topic: str, offset: int) -> ConsumerRecord:
+    return as_read(history_record(ConsumerRecord(topic, 0, offset, 0, None, b"CREATE TABLE %d" % offset), "history"))
+
+
+async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) -> None:
+    """They are learnt: somebody may have imported them. Or another route keeps its tables in the same topic."""
+    pupil, topic = Pupil(), Topic()
+    schemas = Schemas(PLAIN, pupil, list_log, plain_board())
+    schemas._topic = topic  # type: ignore[assignment]
+    topic.coming = [kept_of("in", 1), kept_of("theirs", 2), kept_of("theirs", 3), kept_of("by-hand", 4)]
+    await schemas.load()
+    topic.coming = [kept_of("theirs", 5), kept_of("in", 6)]
+    await schemas.ready({})
+    topic.coming = [kept_of("new", 7)]
+    await schemas.ready({})
+    told = list_log.named("schemas.foreign")
+    assert [(each["level"], each["topics"], each["records"]) for each in told] == [
+        ("warning", ["by-hand", "theirs"], 3),
+        ("warning", ["new"], 1),
+    ]
+    assert len(pupil.known) == 7
+
+
+async def test_a_history_of_ones_own_is_not_foreign(list_log: Any) -> None:
+    topic = Topic()
+    schemas = Schemas(PLAIN, Pupil(), list_log, plain_board())
+    schemas._topic = topic  # type: ignore[assignment]
+    topic.coming = [kept_of("in", 1), kept_of("in", 2)]
+    await schemas.load()
+    assert list_log.named("schemas.foreign") == []

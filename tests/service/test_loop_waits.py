@@ -7,15 +7,18 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from service.memory import A, B, Bench, until
+from service.memory import A, B, Bench, Copy, until
 
-from relay.errors import BrokerUnavailable
-from relay.records import ConsumerRecord
-from relay.service import report
+from relay.errors import BrokerUnavailable, ClaimCheckMissing, TopicUnusable
+from relay.needs import Need
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service import objects, report
+from relay.service.objects import Objects
+from relay.service.state import RecordRefused
 from relay.service.transport import Owner, Partition, Undelivered
 
 
@@ -159,6 +162,169 @@ async def test_an_outage_of_a_quiet_source_is_told_and_counted(bench: Bench) -> 
     assert not bench.board.checks["source"].ok
     bench.relay.request_stop()
     await running
+
+
+class Slow:
+    """A storage, each call of which takes `seconds`, and then fails if it is to."""
+
+    def __init__(self, seconds: float, failure: Exception | None = None) -> None:
+        self.seconds, self.failure, self.calls = seconds, failure, 0
+
+    def fetch(self, _: Need) -> bytes:
+        self.calls += 1
+        time.sleep(self.seconds)
+        if self.failure is not None:
+            raise self.failure
+        return b"x"
+
+
+class Claims(Copy):
+    """Needs an object for each record that `needs` names."""
+
+    def __init__(self, needs: Callable[[ConsumerRecord], bool]) -> None:
+        super().__init__()
+        self._needs, self._has = needs, False
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        if self._needs(record) and not self._has:
+            raise Need("object")
+        self._has = False
+        return super().translate(record)
+
+    def provide(self, need: Need, data: bytes, /) -> None:
+        self._has = True
+
+
+def needing(log: Any, storage: Slow, needs: Callable[[ConsumerRecord], bool], *partitions: Partition, **settings: Any) -> Bench:
+    objects = Objects(log, storage)  # type: ignore[arg-type]  # as far as it is asked
+    return Bench(log, *partitions, copy=Claims(needs), objects=objects, **settings)
+
+
+@pytest.fixture
+def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundredth of the time."""
+    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.ROUND_SECONDS", 0.1)
+    monkeypatch.setattr(objects, "RETRY_SECONDS", tuple(seconds / 100 for seconds in objects.RETRY_SECONDS))
+
+
+@pytest.mark.usefixtures("short_rounds")
+async def test_an_object_that_takes_longer_than_a_round_is_fetched_once(list_log: Any) -> None:
+    """Thrown away because the round is late, it would be fetched for ever."""
+    storage = Slow(0.2)
+    bench = needing(list_log, storage, lambda record: record.offset == 5, A)
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert storage.calls == 1
+
+
+@pytest.mark.usefixtures("short_rounds")
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+async def test_an_object_that_is_missing_ends_relay_however_slowly_that_is_told(list_log: Any, seconds: float) -> None:
+    bench = needing(list_log, Slow(seconds, ClaimCheckMissing("no such object")), lambda record: record.offset == 5, A)
+    async with asyncio.timeout(10):
+        with pytest.raises(RecordRefused) as refused:
+            await bench.relay.run()
+    assert refused.value.offset == 5
+    assert bench.source.committed == {A: 5}
+
+
+@pytest.mark.usefixtures("short_rounds")
+async def test_many_partitions_that_wait_for_a_storage_share_the_time_of_a_round(list_log: Any) -> None:
+    """Each of them would otherwise make one more call after the time is up."""
+    storage = Slow(0.01)
+    partitions = [Partition("in", number) for number in range(60)]
+    bench = needing(list_log, storage, lambda _: True, *partitions, length=3, transactional=True)
+    took, process = [], bench.relay._process
+
+    async def timed(*given: Any) -> None:
+        began = time.monotonic()
+        await process(*given)
+        took.append(time.monotonic() - began)
+
+    bench.relay._process = timed  # type: ignore[method-assign, assignment]
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert storage.calls == 180
+    assert max(took) < 0.4
+
+
+@pytest.mark.usefixtures("short_rounds")
+async def test_no_partition_is_passed_over_for_long(list_log: Any) -> None:
+    """A round ends before all partitions had their turn; the next one begins with those, whatever the order of the poll."""
+    partitions = [Partition("in", number) for number in range(5)]
+    bench = needing(list_log, Slow(0.04), lambda _: True, *partitions, length=1_000)
+    bench.source.take = 10
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: len(bench.source.committed) == 5 and all(bench.source.committed.values()))
+    assert max(bench.source.committed.values()) < 20
+    bench.relay.request_stop()
+    await running
+
+
+@pytest.mark.usefixtures("short_rounds")
+async def test_partitions_may_be_taken_away_while_a_round_with_gaps_waits(list_log: Any) -> None:
+    storage = Slow(0.6)
+    bench = needing(list_log, storage, lambda record: record.offset == 5, A, B)
+    poll = bench.source.poll
+
+    async def only_a() -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        return {partition: records for partition, records in (await poll()).items() if partition == A}
+
+    bench.source.poll = only_a  # type: ignore[method-assign]
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: storage.calls == 1)
+    # The group waits for 0.2 s, see `Bench`.
+    await bench.relay.revoked()
+    bench.relay.assigned((A, B))
+    await until(lambda: bench.source.committed == {A: 20, B: 20})
+    bench.relay.request_stop()
+    await running
+    assert bench.target.values(A) == list(range(20))
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_checks_are_ok_again_when_records_flow_again(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    """Else an alert on them would stay for ever."""
+    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    bench = Bench(list_log, A, B, length=6, transactional=transactional)
+    source, away = bench.source, True
+    waiting = source.waiting
+
+    async def maybe() -> bool:
+        return None if away else await waiting()  # type: ignore[return-value]
+
+    source.waiting = maybe  # type: ignore[method-assign]
+    bench.relay._silence.seconds = 0.03
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bool(list_log.named("source.unreachable")))
+    assert not bench.board.checks["source"].ok
+    away = False
+    bench.target.problem = TopicUnusable("topic history has no leader")
+    failures = [BrokerUnavailable("the history cannot be read now")] * 2
+    load = bench.relay._schemas.load
+
+    async def failing() -> None:
+        if failures:
+            raise failures.pop()
+        bench.target.problem = None
+        await load()
+
+    bench.relay._schemas.load = failing  # type: ignore[method-assign]
+    await bench.relay.revoked()
+    bench.relay.assigned((A, B))
+    await until(lambda: not failures)
+    source.length = 100
+    await until(lambda: source.committed == {A: 100, B: 100})
+    bench.target.refuse = lambda _: None if bench.log.named("sink.replaced") else Undelivered("refused", retriable=True)
+    source.length = 200
+    await until(lambda: source.committed == {A: 200, B: 200})
+    bench.relay.request_stop()
+    await running
+    assert {"source", "target", "topics"} <= bench.board.checks.keys()
+    assert all(check.ok for check in bench.board.checks.values())
 
 
 STUCK = """

@@ -7,13 +7,16 @@ import time
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.consumer.fetcher import FetchError
 from aiokafka.record.util import calc_crc32c
 from service.topics_support import refusal
 
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.clients import target_settings
+from relay.service.clients import cluster_settings, target_settings
 from relay.service.kafka_sink import KafkaSink
+from relay.service.kafka_source import KafkaSource
+from relay.service.probe import State, probe
 from relay.service.transport import Partition
 from relay.service.whole_topic import WholeTopic
 
@@ -136,3 +139,47 @@ async def test_a_history_that_is_a_source_topic_is_refused_too(kafka: Any, make_
     other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
     text = await refusal(make_config(source, target, target_bootstrap_servers=other, schema_history_topic=source))
     assert f"{source} is a source topic and the schema history" in text
+
+
+async def test_such_a_loop_is_seen_before_the_start(kafka: Any, make_config: Any) -> None:
+    topic = await kafka.topic(1)
+    other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
+    config = make_config(topic, topic, target_bootstrap_servers=other, schema_history_topic="")
+    wrong = [each for each in await probe(config, cluster_settings(config)) if each.state is State.FAILED]
+    assert [each.subject for each in wrong] == [f"target topic {topic}"]
+    assert "relay would read what it writes" in wrong[0].said
+
+
+class Owner:
+    """Nobody in particular."""
+
+    def __init__(self) -> None:
+        self.partitions: list[Partition] = []
+
+    def assigned(self, partitions: Any) -> None:
+        self.partitions = list(partitions)
+
+    async def revoked(self) -> None:
+        pass
+
+
+async def test_positions_are_told_only_where_they_are_sure(kafka: Any, make_config: Any) -> None:
+    """A partition that was never opened has none; an error that waits to be told may stand for a record that nobody got."""
+    topic = await kafka.topic(1)
+    await kafka.produce(topic, [ConsumerRecord("", 0, 0, NOW, None, b"%d" % number) for number in range(5)])
+    source, owner, partition = KafkaSource(make_config(topic, topic)), Owner(), Partition(topic, 0)
+    await source.start(owner)
+    try:
+        assert owner.partitions == [partition]
+        assert source.passed(partition) is None
+        assert await source.waiting() is False
+        await source.open([partition], {})
+        assert await source.waiting() is True
+        while not await source.poll():
+            pass
+        assert source.passed(partition) == 5
+        source._consumer._fetcher._records[TopicPartition(*partition)] = FetchError(error=ValueError(), backoff=0)
+        assert source.passed(partition) is None
+        del source._consumer._fetcher._records[TopicPartition(*partition)]
+    finally:
+        await source.stop()

@@ -47,6 +47,21 @@ async def test_what_is_found_is_logged(kafka: Any, make_config: Any, list_log: A
     assert target in list_log.events[1]["message"]
 
 
+# ---------------------------------------------------------------- sources
+
+
+async def test_start_offsets_are_for_partitions_that_exist(kafka: Any, make_config: Any) -> None:
+    """Or a misspelt one would be passed over, and everything read again."""
+    source, target = await kafka.topic(2), await kafka.topic(2)
+    settings = without_history(source_start="offsets", source_start_offsets={f"{source}/1": 4, f"{source}/2": 0, f"{source}/7": 4})
+    message = await refusal(make_config(source, target, **settings))
+    assert message == (
+        f"start_offsets in [source] names {source}/2, {source}/7, and topic {source} has the partitions 0 to 1: correct the numbers"
+    )
+    settings["source_start_offsets"] = {f"{source}/0": 0, f"{source}/1": 4}
+    assert (await check_topics(make_config(source, target, **settings))).source_partitions == {source: 2}
+
+
 # ---------------------------------------------------------------- targets
 
 

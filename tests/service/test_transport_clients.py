@@ -10,11 +10,19 @@ from typing import Any
 
 import pytest
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidTransactionTimeout,
+    ProducerFenced,
+    TransactionalIdAuthorizationFailed,
+)
 from service.transport_support import MODES, SMALL, Route
 
 from relay.demo.kafka import Cluster
+from relay.errors import ConfigError, DeliveryFailed, InstanceFenced, TopicUnusable
 from relay.service.kafka_sink import KafkaSink, TransactionalSink
 from relay.service.kafka_source import KafkaSource
+from relay.service.transport import Partition, Undelivered
 
 LIMIT = 1_048_588
 
@@ -94,6 +102,57 @@ def test_a_transaction_outlives_every_wait_of_ours(given: dict[str, Any], plain_
     assert given["transaction_timeout_ms"] > 2 * 100_000
 
 
+@pytest.mark.parametrize(
+    ("raised", "made", "said"),
+    [
+        (
+            TransactionalIdAuthorizationFailed("g-0"),
+            TopicUnusable,
+            "not allowed to write at b:1: .*grant WRITE on .* transactional id",
+        ),
+        (ClusterAuthorizationFailedError(), TopicUnusable, "not allowed to write at b:1: ClusterAuthorizationFailedError"),
+        (InvalidTransactionTimeout(), DeliveryFailed, "raise transaction.max.timeout.ms of the brokers"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_producer_that_may_not_write_does_not_try_again(
+    plain_config: Callable[..., Any], raised: Exception, made: type[Exception], said: str
+) -> None:
+    """Rights do not come by waiting: relay ends and tells what to grant."""
+
+    async def refused() -> None:
+        raise raised
+
+    sink = TransactionalSink(plain_config(mode="exactly-once"), {"out": LIMIT})
+    sink._producer.start = refused
+    with pytest.raises(made, match=said):
+        await sink.start()
+    await sink.abandon()
+
+
+@pytest.mark.parametrize(("seconds", "made"), [(0.0, InstanceFenced), (1_000.0, Undelivered)])
+async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
+    plain_config: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, seconds: float, made: type[Exception]
+) -> None:
+    """The broker answers alike; only the time since the transaction began tells."""
+    now = time.monotonic()
+    sink = TransactionalSink(plain_config(mode="exactly-once"), {"out": LIMIT})
+    monkeypatch.setattr("relay.service.kafka_sink.time.monotonic", lambda: now)
+
+    async def begun() -> None:
+        pass
+
+    async def fenced(*_: object) -> None:
+        raise ProducerFenced
+
+    sink._producer.begin_transaction, sink._producer.send_offsets_to_transaction = begun, fenced
+    await sink._begin()
+    now += seconds
+    with pytest.raises(made):
+        await sink.commit({Partition("in", 0): 1})
+    await sink.abandon()
+
+
 @pytest.mark.kafka
 async def test_a_broker_that_dies_while_relay_stops(
     kafka_at: Any, own_cluster: Cluster, make_config: Any, echo: Any, run_relay: Any
@@ -132,3 +191,19 @@ async def test_a_broker_that_dies_while_relay_stops(
             await route.until_committed(15_000, relay)
             assert await relay.stop() == 0
             await route.check(15_000)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("session_ms", [50, 1_900_000_000])
+async def test_a_session_that_the_brokers_refuse_is_told(
+    kafka: Any, make_config: Any, run_relay: Any, echo: Any, session_ms: int
+) -> None:
+    source, target = await kafka.topic(), await kafka.topic()
+    relay = run_relay(make_config(source, target, source_session_timeout_ms=session_ms), echo(target))
+    assert await relay.ended() == ConfigError.exit_status
+    (failed,) = relay.log.named("relay.failed")
+    assert failed["code"] == "config"
+    assert failed["message"] == (
+        f"source.session_timeout_ms: the brokers refuse {session_ms} "
+        "(it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms)"
+    )

@@ -13,6 +13,7 @@ from aiokafka.producer.sender import TxnOffsetCommitHandler
 from aiokafka.protocol.transaction import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
 from service.transport_support import MODES, NOW, SMALL, Route, both_modes, marks, route
 
+from relay.errors import InstanceFenced
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.kafka_sink import KafkaSink, TransactionalSink
 from relay.service.transport import Partition, Undelivered
@@ -70,10 +71,10 @@ async def test_a_client_commits_a_transaction_whose_batch_was_refused(kafka: Any
             await refused
 
 
-async def send(sink: KafkaSink, target: str, value: bytes) -> None:
+async def send(sink: KafkaSink, target: str, value: bytes, partition: int = 0) -> None:
     batch = sink.batch()
-    batch.append(ProducerRecord(target, 0, NOW, None, value))
-    await sink.delivered([await sink.send(Partition(target, 0), batch)])
+    batch.append(ProducerRecord(target, partition, NOW, None, value))
+    await sink.delivered([await sink.send(Partition(target, partition), batch)])
 
 
 async def test_after_a_refused_batch_only_a_new_producer_can_write(kafka: Any, make_config: Any) -> None:
@@ -268,6 +269,24 @@ async def test_offsets_of_a_topic_that_is_gone_end_at_a_deadline(kafka: Any, mak
     await sinks[1].commit({Partition(target, 0): 1})
     await sinks[1].stop()
     assert [r.value for r in await kafka.read(target, committed=True)] == [b"committed"]
+
+
+async def test_a_fenced_producer_is_known_as_one_whatever_is_asked_of_it(kafka: Any, make_config: Any) -> None:
+    """The client tells of the other instance once, to whoever waits; later calls hear that there is no transaction."""
+    target = await kafka.topic(2)
+    config = make_config(target, target, **MODES["exactly-once"])
+    sinks = [TransactionalSink(config, {target: 1_000_000}) for _ in range(2)]
+    await sinks[0].start()
+    await send(sinks[0], target, b"aborted")
+    await sinks[1].start()
+    for _ in range(3):
+        with pytest.raises(InstanceFenced, match="another instance with the same shard has started"):
+            await send(sinks[0], target, b"late", partition=1)
+    with pytest.raises(InstanceFenced):
+        await sinks[0].commit({Partition(target, 0): 1})
+    await sinks[0].abandon()
+    await sinks[1].stop()
+    assert await kafka.read(target, committed=True) == []
 
 
 @pytest.mark.parametrize("is_begun", [False, True], ids=["before it begins", "before it ends"])

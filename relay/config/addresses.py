@@ -1,0 +1,64 @@
+"""Addresses as aiokafka and the system's resolver read them: what they would fail on is found before anything connects."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+#: Spaces and control characters, and what stands around a host in an address or a URL.
+_NOT_IN_HOSTS: Final = re.compile(r"[\s\x00-\x1f\x7f/@,\[\]]")
+_PORT: Final = re.compile(r"0*[1-9][0-9]{0,4}")
+_LARGEST_PORT: Final = 65_535
+_NO_HOST: Final = "has no name of a host"
+_NO_PORT: Final = f"has no port from 1 to {_LARGEST_PORT}"
+
+
+def is_host(text: str) -> bool:
+    """Whether a text may be the name or the address of a host; nobody is asked for it."""
+    if not text or _NOT_IN_HOSTS.search(text):
+        return False
+    if ":" in text and not _is_ipv6(text):
+        return False
+    try:
+        # What the resolver does with every name: it limits the length of labels, and refuses characters.
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
+def split_servers(servers: str) -> list[str]:
+    """The servers of `bootstrap_servers`, which may be none at all between two commas."""
+    return [server.strip() for server in servers.split(",")]
+
+
+def server_fault(server: str) -> str:
+    """What is wrong with one server, an empty text if nothing is.
+
+    Right are `host`, `host:port`, and an address of IPv6, in brackets if a port follows (aiokafka 0.14, `get_ip_port_afi`).
+    """
+    if server.startswith("["):
+        host, bracket, port = server[1:].partition("]")
+        host = host if bracket else ""
+    elif "%" not in server and _is_ipv6(server):  # with a zone, the client takes what follows the last colon for the port
+        host, port = server, ""
+    else:
+        host, colon, number = server.rpartition(":")
+        host, port = (host, colon + number) if colon else (server, "")
+    if not is_host(host):
+        return _NO_HOST
+    return "" if not port or _is_port(port) else _NO_PORT
+
+
+def _is_port(text: str) -> bool:
+    number = text.removeprefix(":").strip(" ")
+    return text.startswith(":") and bool(_PORT.fullmatch(number)) and int(number) <= _LARGEST_PORT
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
