@@ -154,7 +154,8 @@ async def test_an_outage_longer_than_every_timeout(
                 failing = {name for name, text in checks.items() if text.startswith("failing: ")}
                 # Where both are away, it depends on the moment which one is asked for something.
                 assert failing
-                assert failing <= ({case.away} if case.away != "both" else {"source", "target"})
+                away = {"source", "target"} if case.away == "both" else {case.away}
+                assert failing <= away | {"commit"}
             node.start()
             await in_thread(node.wait_ready)
             await asyncio.gather(*map(outage.finish, CASES))
