@@ -219,11 +219,16 @@ class Translator:
             self._lossy[what] += 1
         for what in left_out:
             self._lossy[what] += 1
-        counts = self._events
+        counts, tables = self._events, self.tables
         for event in events:
-            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
-        if self.tables is not None:
-            self.tables.update([(event.table, kind_of(event)) for event in events if isinstance(event, RowChange | SchemaChange)])
+            if isinstance(event, RowChange):
+                counts[event.op] += 1
+            else:
+                counts[type(event)] += 1
+                if not isinstance(event, SchemaChange):
+                    continue
+            if tables is not None:
+                tables[event.table, kind_of(event)] += 1
 
 
 def _commit_ts(event: Event) -> int:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -39,15 +37,17 @@ class Counts(msgspec.Struct):
         """Count source records."""
         self.read += len(records)
         self.read_bytes += size_of(records)
-        for (topic, partition), run in groupby(records, _PLACE):
-            offsets = [record.offset for record in run]
-            self._reach(f"{topic}/{partition}", (min(offsets), max(offsets), len(offsets)))
+        offsets: dict[tuple[str, int], list[int]] = {}
+        for record in records:
+            offsets.setdefault((record.topic, record.partition), []).append(record.offset)
+        for (topic, partition), found in offsets.items():
+            self._reach(f"{topic}/{partition}", (min(found), max(found), len(found)))
 
     def made(self, records: Sequence[ProducerRecord]) -> None:
         """Count records to write."""
-        for record in records:
-            self.written[f"{record.topic}/{record.partition}"] += 1
-            self.written_bytes += len(record.value or b"") + len(record.key or b"")
+        for (topic, partition), count in Counter([(record.topic, record.partition) for record in records]).items():
+            self.written[f"{topic}/{partition}"] += count
+        self.written_bytes += sum([len(record.value or b"") + len(record.key or b"") for record in records])
 
     def refused(self, what: str, code: str) -> None:
         """Count a record that was skipped or became a dead letter."""
@@ -70,8 +70,6 @@ class Counts(msgspec.Struct):
         first, last, count = self.ranges.get(place, (more[0], more[1], 0))
         self.ranges[place] = (min(first, more[0]), max(last, more[1]), count + more[2])
 
-
-_PLACE = attrgetter("topic", "partition")
 
 Parts = dict[str, Counts]
 

@@ -10,6 +10,7 @@ Record files come as their lines (`LINES`): workers parse them, exactly as the c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, repeat
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -70,10 +71,7 @@ class Columns(NamedTuple):
         """The records of a batch."""
         *plain, headers = (batch.column(name) for name in _ARROW_RECORDS.names)
         columns = [column.to_pylist() for column in plain]
-        given = [None] * len(headers) if headers.null_count == len(headers) else headers.to_pylist()
-        for topic, partition, offset, time, key, value, own in zip(*columns, given, strict=True):
-            pairs = tuple([(each["key"], each["value"]) for each in own]) if own else ()
-            yield ConsumerRecord(topic, partition, offset, time, key, value, pairs)
+        return map(ConsumerRecord, *columns, _headers_in(headers))
 
 
 class Lines(NamedTuple):
@@ -105,30 +103,62 @@ class Produced:
         self._begin()
 
     def _begin(self) -> None:
-        self._columns: list[list[object]] = [[] for _ in range(9)]
-        self._headers: list[Sequence[Header]] = []
+        self._records: list[ProducerRecord] = []
+        self._sources: list[ConsumerRecord] = []
+        self._numbers: list[int] = []
         self._size = 0
 
-    def add(self, record: ProducerRecord, source: ConsumerRecord, number: int) -> None:
-        """Take a record, the `number`th of those that its source became."""
-        values = (record.topic, record.partition, record.timestamp_ms, record.key, record.value)
-        for column, value in zip(self._columns, (*values, source.topic, source.partition, source.offset, number), strict=True):
-            column.append(value)
-        self._headers.append(record.headers)
-        self._size += len(record.value or b"") + len(record.key or b"")
+    def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord) -> None:
+        """Take what a source record became."""
+        for number, record in enumerate(produced):
+            self._records.append(record)
+            self._sources.append(source)
+            self._numbers.append(number)
+            self._size += len(record.value or b"") + len(record.key or b"")
 
     @property
     def is_full(self) -> bool:
         """Whether the batch is worth sending."""
-        return self._size >= _FLUSH_BYTES or len(self._headers) >= _FLUSH_RECORDS
+        return self._size >= _FLUSH_BYTES or len(self._records) >= _FLUSH_RECORDS
 
-    def take(self) -> Iterator[pa.RecordBatch]:
-        """What was gathered, if it is anything; then it begins anew."""
-        if self._headers:
-            types = [field.type for field in _ARROW_PRODUCED if field.name != "headers"]
-            arrays = [pa.array(column, kind) for column, kind in zip(self._columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays([*arrays[:5], _headers(self._headers), *arrays[5:]], schema=_ARROW_PRODUCED)
-            self._begin()
+    def take(self) -> tuple[pa.RecordBatch | None, Sequence[ProducerRecord]]:
+        """What was gathered, as a batch (None if it is nothing) and as records; then it begins anew."""
+        records, sources = self._records, self._sources
+        if not records:
+            return None, records
+        columns = [
+            [record.topic for record in records],
+            [record.partition for record in records],
+            [record.timestamp_ms for record in records],
+            [record.key for record in records],
+            [record.value for record in records],
+            [source.topic for source in sources],
+            [source.partition for source in sources],
+            [source.offset for source in sources],
+            self._numbers,
+        ]
+        types = [field.type for field in _ARROW_PRODUCED if field.name != "headers"]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        headers = _headers([record.headers for record in records])
+        self._begin()
+        return pa.RecordBatch.from_arrays([*arrays[:5], headers, *arrays[5:]], schema=_ARROW_PRODUCED), records
+
+
+def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
+    """The rows of `PRODUCED` as records."""
+    columns = [batch.column(name).to_pylist() for name in ("topic", "partition", "timestamp_ms", "key", "value")]
+    return map(ProducerRecord, *columns, _headers_in(batch.column("headers")))
+
+
+def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
+    """The headers of every row, from the arrays beneath the rows: a row of its own would be a dictionary for each header."""
+    if column.null_count == len(column):
+        return repeat((), len(column))
+    starts = column.offsets.to_pylist()
+    pairs = column.values
+    names, values = pairs.field("key").to_pylist(), pairs.field("value").to_pylist()
+    headers = list(zip(names, values, strict=True))
+    return [tuple(headers[start:end]) for start, end in pairwise(starts)]
 
 
 def _headers(given: Iterable[Sequence[Header]]) -> pa.Array:

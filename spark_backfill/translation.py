@@ -126,15 +126,8 @@ class Translate:
         """The records to write of a task, as `PRODUCED`."""
         task = _Task(self)
         for batch in batches:
-            records = list(_read(self.reader, batch))
-            if self.bounds != Bounds():
-                records = [record for record in records if self.bounds.hold(record)]
-            task.count(records)
-            for record in records:
-                task.take(record)
-                if task.out.is_full:
-                    yield from task.out.take()
-        yield from task.out.take()
+            yield from task.taken(batch)
+        yield from task.flushed()
         task.finish()
 
 
@@ -149,27 +142,49 @@ class _Task:
         self._storage = Storage()
         self._counts = Counts()
         self._first = ""
-        self.out = Produced()
+        self._out = Produced()
 
-    def count(self, records: Sequence[ConsumerRecord]) -> None:
-        """Count records that are taken next."""
+    def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Translate the rows of a batch; gives what is worth sending."""
+        records = list(_read(self._job.reader, batch))
+        if self._job.bounds != Bounds():
+            records = [record for record in records if self._job.bounds.hold(record)]
         if records:
             self._first = self._first or _place(records[0])
             self._counts.took(records)
+        translate, out, stores = self._translator.translate, self._out, "to" in self._translator.storages
+        for record in records:
+            try:
+                produced: Sequence[ProducerRecord] = translate(record)
+                if stores:
+                    self._store(produced)
+            except (RelayError, Need) as error:
+                produced = self._otherwise(record, error)
+            out.add(produced, record)
+            if out.is_full:
+                yield from self.flushed()
 
-    def take(self, record: ConsumerRecord) -> None:
-        """Translate a record, or do with it what its error's policy says."""
-        try:
-            produced: Sequence[ProducerRecord] = self._storage.translate(self._translator, record)
-            for blob in (blob for out in produced for blob in out.blobs):
-                self._storage.store(blob)
-        except RelayError as error:
-            produced = self._instead(record, error)
-        self._counts.made(produced)
-        for number, out in enumerate(produced):
-            self.out.add(out, record, number)
+    def flushed(self) -> Iterator[pa.RecordBatch]:
+        """What was gathered."""
+        batch, records = self._out.take()
+        if batch is not None:
+            self._counts.made(records)
+            yield batch
 
-    def _instead(self, record: ConsumerRecord, error: RelayError) -> Sequence[ProducerRecord]:
+    def _store(self, produced: Sequence[ProducerRecord]) -> None:
+        for blob in (blob for out in produced for blob in out.blobs):
+            self._storage.store(blob)
+
+    def _otherwise(self, record: ConsumerRecord, error: RelayError | Need) -> Sequence[ProducerRecord]:
+        """What becomes of a record that was not translated at once: it needs an object, or its error has a policy."""
+        if isinstance(error, Need):
+            try:
+                produced = self._storage.translate(self._translator, record)
+                self._store(produced)
+            except RelayError as another:
+                error = another
+            else:
+                return produced
         config = self._job.config
         policy = policy_for(error, config.errors)
         if policy is Policy.STOP:
