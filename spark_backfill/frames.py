@@ -3,6 +3,7 @@
     topic, partition, offset, timestamp_ms, key, value, headers     a record to translate (`RECORDS`), named as Kafka's fields
     topic, partition, timestamp_ms, key, value, headers             a record to write (`PRODUCED`), and behind these
     source_topic, source_partition, source_offset, number           where it came from; they put the target in order
+    database, table                                                 what it is about, if somebody asks (`PRODUCED_WITH_TABLES`)
 
 Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
 """
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from relay.errors import Malformed
+from relay.model import TableId
 from relay.record_lines import parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
 
@@ -24,6 +26,7 @@ PRODUCED: Final = (
     f"topic string, partition int, timestamp_ms bigint, key binary, value binary, headers {HEADERS}, "
     "source_topic string, source_partition int, source_offset bigint, number int"
 )
+PRODUCED_WITH_TABLES: Final = f"{PRODUCED}, database string, table string"
 _ARROW_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ARROW_RECORDS: Final = pa.schema(
     [
@@ -50,6 +53,7 @@ _ARROW_PRODUCED: Final = pa.schema(
         ("number", pa.int32()),
     ]
 )
+_ARROW_TABLES: Final = pa.schema([*_ARROW_PRODUCED, ("database", pa.string()), ("table", pa.string())])
 #: Bytes and records after which what a worker has made is handed to Spark.
 _FLUSH_BYTES: Final = 4 << 20
 _FLUSH_RECORDS: Final = 10_000
@@ -99,7 +103,7 @@ def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
 
 
 class Produced:
-    """Gathers records to write until they are worth a batch of `PRODUCED`."""
+    """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if `belong` is called."""
 
     def __init__(self) -> None:
         self._begin()
@@ -107,6 +111,7 @@ class Produced:
     def _begin(self) -> None:
         self._columns: list[list[object]] = [[] for _ in range(9)]
         self._headers: list[Sequence[Header]] = []
+        self._tables: list[TableId | None] = []
         self._size = 0
 
     def add(self, record: ProducerRecord, source: ConsumerRecord, number: int) -> None:
@@ -116,6 +121,10 @@ class Produced:
             column.append(value)
         self._headers.append(record.headers)
         self._size += len(record.value or b"") + len(record.key or b"")
+
+    def belong(self, tables: Iterable[TableId | None]) -> None:
+        """Say what the records that were added since the last call are about."""
+        self._tables.extend(tables)
 
     @property
     def is_full(self) -> bool:
@@ -127,8 +136,17 @@ class Produced:
         if self._headers:
             types = [field.type for field in _ARROW_PRODUCED if field.name != "headers"]
             arrays = [pa.array(column, kind) for column, kind in zip(self._columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays([*arrays[:5], _headers(self._headers), *arrays[5:]], schema=_ARROW_PRODUCED)
+            columns = [*arrays[:5], _headers(self._headers), *arrays[5:], *_tables(self._tables)]
+            yield pa.RecordBatch.from_arrays(columns, schema=_ARROW_TABLES if self._tables else _ARROW_PRODUCED)
             self._begin()
+
+
+def _tables(given: Sequence[TableId | None]) -> list[pa.Array]:
+    """Database and table; NULL where there is none."""
+    if not given:
+        return []
+    names = ("database", "table")
+    return [pa.array([(getattr(table, name) or None) if table else None for table in given], pa.string()) for name in names]
 
 
 def _headers(given: Iterable[Sequence[Header]]) -> pa.Array:
