@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation gives it
 from pyspark.sql.types import TimestampType
 
-from relay.config.tables import FileFormat
+from relay.config.tables import FileFormat, Layout
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from relay.records import ProducerRecord
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader
+from spark_backfill.layouts import FOLDERS, day
 
 #: What puts the records of a target partition in order: the order of their sources, and of what became of each.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
@@ -65,20 +66,26 @@ class Target(NamedTuple):
 
     path: str
     file_format: FileFormat
+    layout: Layout = Layout.TOPIC
     step: int | None = None
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
         """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
         order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
         numbered = produced.withColumn("offset", F.row_number().over(order).cast("bigint") - 1 + _already(before))
-        folders = [*_PLACE, *(["step"] if self.step is not None else [])]
+        folders = list(FOLDERS[self.layout])
+        if self.layout is Layout.DATE:
+            numbered = numbered.withColumn("date", day())
         if self.file_format is FileFormat.PARQUET:
             time = F.timestamp_millis(F.col("timestamp_ms")).alias("timestamp")
-            rows = numbered.select("key", "value", "offset", time, "headers", *_PLACE)
+            place = [name for name in _PLACE if name not in folders]
+            rows = numbered.select(*place, "key", "value", "offset", time, "headers", *folders)
         else:
-            rows = numbered.mapInArrow(_lines, "line string, topic string, partition int")
+            schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in numbered.select(folders).schema)
+            rows = numbered.mapInArrow(_LinesOf(folders), f"line string, {schema}")
         if self.step is not None:
             rows = rows.withColumn("step", F.lit(self.step))
+            folders.append("step")
         writer = rows.write.partitionBy(*folders).mode("overwrite")
         if self.step is not None:
             writer = writer.option("partitionOverwriteMode", "dynamic")
@@ -104,32 +111,41 @@ def _already(before: Mapping[str, int]) -> Any:  # noqa: ANN401 - a column
     return F.coalesce(known[place], F.lit(0))
 
 
-def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows to write as lines of a record file."""
-    names = ("topic", "partition", "timestamp_ms", "key", "value", "headers", "offset")
-    for batch in batches:
-        topics, partitions, *rest = (batch.column(name).to_pylist() for name in names)
-        lines = [
-            format_record(ProducerRecord(topic, partition, time, key, value, _pairs(headers)), offset)[:-1].decode()
-            for topic, partition, time, key, value, headers, offset in zip(topics, partitions, *rest, strict=True)
-        ]
-        columns = [pa.array(lines, pa.string()), pa.array(topics, pa.string()), pa.array(partitions, pa.int32())]
-        yield pa.RecordBatch.from_arrays(columns, names=["line", "topic", "partition"])
+class _LinesOf:
+    """Makes rows to write into lines of a record file, beside the columns that are `folders`."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self.folders = folders
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The lines of a task."""
+        names = ("topic", "partition", "timestamp_ms", "key", "value", "headers", "offset")
+        for batch in batches:
+            columns = (batch.column(name).to_pylist() for name in names)
+            lines = [
+                format_record(ProducerRecord(topic, partition, time, key, value, _pairs(headers)), offset)[:-1].decode()
+                for topic, partition, time, key, value, headers, offset in zip(*columns, strict=True)
+            ]
+            kept = [batch.column(name) for name in self.folders]
+            yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string()), *kept], names=["line", *self.folders])
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
     return tuple([(each["key"], each["value"]) for each in headers or ()])
 
 
-def check_folder(spark: SparkSession, path: str) -> None:
-    """Refuse a folder that holds anything but the output of an earlier run, which is written anew. Raises ConfigError."""
+def check_folder(spark: SparkSession, path: str, layout: Layout) -> None:
+    """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew.
+
+    Raises ConfigError.
+    """
     jvm: Any = spark._jvm  # noqa: SLF001 - Spark's own way to Hadoop's file systems
     folder = jvm.org.apache.hadoop.fs.Path(path)
     system = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
     if not system.exists(folder):
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
-    others = [name for name in names if not name.startswith(("topic=", "_", "."))]
+    others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", "_", "."))]
     if others:
         problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")
         raise ConfigError([problem])

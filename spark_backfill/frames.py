@@ -3,6 +3,7 @@
     topic, partition, offset, timestamp_ms, key, value, headers     a record to translate (`RECORDS`), named as Kafka's fields
     topic, partition, timestamp_ms, key, value, headers             a record to write (`PRODUCED`), and behind these
     source_topic, source_partition, source_offset, number           where it came from; they put the target in order
+    database, table                                                 what it is about, if somebody asks (`PRODUCED_WITH_TABLES`)
 
 Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
 """
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 
 from relay.errors import Malformed
+from relay.model import TableId
 from relay.record_lines import parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
 
@@ -25,6 +27,7 @@ PRODUCED: Final = (
     f"topic string, partition int, timestamp_ms bigint, key binary, value binary, headers {HEADERS}, "
     "source_topic string, source_partition int, source_offset bigint, number int"
 )
+PRODUCED_WITH_TABLES: Final = f"{PRODUCED}, database string, table string"
 _ARROW_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _ARROW_RECORDS: Final = pa.schema(
     [
@@ -51,6 +54,7 @@ _ARROW_PRODUCED: Final = pa.schema(
         ("number", pa.int32()),
     ]
 )
+_ARROW_TABLES: Final = pa.schema([*_ARROW_PRODUCED, ("database", pa.string()), ("table", pa.string())])
 #: Bytes and records after which what a worker has made is handed to Spark.
 _FLUSH_BYTES: Final = 4 << 20
 _FLUSH_RECORDS: Final = 10_000
@@ -97,7 +101,7 @@ def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
 
 
 class Produced:
-    """Gathers records to write until they are worth a batch of `PRODUCED`."""
+    """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if `belong` is called."""
 
     def __init__(self) -> None:
         self._begin()
@@ -106,6 +110,7 @@ class Produced:
         self._records: list[ProducerRecord] = []
         self._sources: list[ConsumerRecord] = []
         self._numbers: list[int] = []
+        self._tables: list[TableId | None] = []
         self._size = 0
 
     def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord) -> None:
@@ -115,6 +120,10 @@ class Produced:
             self._sources.append(source)
             self._numbers.append(number)
             self._size += len(record.value or b"") + len(record.key or b"")
+
+    def belong(self, tables: Iterable[TableId | None]) -> None:
+        """Say what the records that were added since the last call are about."""
+        self._tables.extend(tables)
 
     @property
     def is_full(self) -> bool:
@@ -139,9 +148,10 @@ class Produced:
         ]
         types = [field.type for field in _ARROW_PRODUCED if field.name != "headers"]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-        headers = _headers([record.headers for record in records])
+        headers, tables = _headers([record.headers for record in records]), _tables(self._tables)
+        schema = _ARROW_TABLES if tables else _ARROW_PRODUCED
         self._begin()
-        return pa.RecordBatch.from_arrays([*arrays[:5], headers, *arrays[5:]], schema=_ARROW_PRODUCED), records
+        return pa.RecordBatch.from_arrays([*arrays[:5], headers, *arrays[5:], *tables], schema=schema), records
 
 
 def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
@@ -159,6 +169,14 @@ def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
     names, values = pairs.field("key").to_pylist(), pairs.field("value").to_pylist()
     headers = list(zip(names, values, strict=True))
     return [tuple(headers[start:end]) for start, end in pairwise(starts)]
+
+
+def _tables(given: Sequence[TableId | None]) -> list[pa.Array]:
+    """Database and table; NULL where there is none."""
+    if not given:
+        return []
+    names = ("database", "table")
+    return [pa.array([(getattr(table, name) or None) if table else None for table in given], pa.string()) for name in names]
 
 
 def _headers(given: Iterable[Sequence[Header]]) -> pa.Array:

@@ -14,7 +14,6 @@ from relay.config import Config
 from relay.config.tables import FileFormat
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
-from spark_backfill.frames import PRODUCED
 from spark_backfill.history import Kept, ddl_of
 from spark_backfill.topics import Source, TargetTopics, captured
 from spark_backfill.translation import OWN_PARTITION, Bounds, Translate, learnt
@@ -48,7 +47,7 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     try:
         translate = Translate(config, records.reader, shared, counters, bounds, letter_partitions)
-        write(records.frame.mapInArrow(translate, PRODUCED))
+        write(records.frame.mapInArrow(translate, translate.schema))
     finally:
         shared.unpersist()
     return total(counters.value.values())
@@ -62,8 +61,8 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     source = config.source
     bounds = Bounds(source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms)
     if backfill.output:
-        check_folder(spark, backfill.output)
-        target = Target(backfill.output, backfill.output_format)
+        check_folder(spark, backfill.output, backfill.output_layout)
+        target = Target(backfill.output, backfill.output_format, backfill.output_layout)
         return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
     topics = TargetTopics.of(spark, config, {})
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, letter_partitions=topics.letter_partitions)
@@ -80,7 +79,7 @@ class TopicsRun:
         self._source = Source.of(spark, config)
         self._topics = None if config.backfill.output else TargetTopics.of(spark, config, self._source.partitions)
         if config.backfill.output:
-            check_folder(spark, config.backfill.output)
+            check_folder(spark, config.backfill.output, config.backfill.output_layout)
         self._kept = Kept(spark, config.backfill.checkpoint)
         self._catalog: Catalog | None = None
         self._failure: BaseException | None = None
@@ -127,7 +126,8 @@ class TopicsRun:
             counts = run_step(self._spark, config, records, catalog, self._topics.write, bounds=bounds, letter_partitions=letters)
         else:
             before = self._kept.written_before(step)
-            target = Target(config.backfill.output, config.backfill.output_format, step)
+            output = config.backfill
+            target = Target(output.output, output.output_format, output.output_layout, step)
             counts = run_step(self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds)
             self._kept.keep_written(step, counts.written.items())
         self.counts.add(counts)

@@ -16,15 +16,17 @@ import pyarrow as pa
 
 from relay.catalog import Catalog
 from relay.config import Config, Policy
+from relay.config.tables import Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
 from relay.errors import DecodeError, RelayError
-from relay.model import SchemaChange
+from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.storage import Storage
 from relay.translator import Translator
 from spark_backfill.counts import Counts, Parts
-from spark_backfill.frames import Produced, Reader, record_batch
+from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, record_batch
+from spark_backfill.layouts import TableFinder
 
 #: Begins the text of what ended a task; the driver finds it in Spark's error, whatever stands around it.
 STOP_MARK: Final = "relay-stopped:"
@@ -121,9 +123,19 @@ class Translate:
     ) -> None:
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
         self.bounds, self.letter_partitions = bounds, letter_partitions
+        self._by_table = bool(config.backfill.output) and config.backfill.output_layout is Layout.TABLE
+
+    @property
+    def schema(self) -> str:
+        """The columns of what comes out."""
+        return PRODUCED_WITH_TABLES if self._by_table else PRODUCED
+
+    def finder(self) -> TableFinder | None:
+        """What finds the tables of records, if they are asked for."""
+        return TableFinder(self.config) if self._by_table else None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The records to write of a task, as `PRODUCED`."""
+        """The records to write of a task, with the columns of `schema`."""
         task = _Task(self)
         for batch in batches:
             yield from task.taken(batch)
@@ -138,7 +150,9 @@ class _Task:
         self._job = job
         self._translator = job.config.translator(job.config.backfill.end_commit_ts or None)
         self._translator.catalog = job.catalog.value
-        self._tables = self._translator.tables = Counter()
+        self._tables: Counter[tuple[TableId, str]] = Counter()
+        self._finder = job.finder()
+        self._translator.tables = Counter() if self._finder else self._tables
         self._storage = Storage()
         self._counts = Counts()
         self._first = ""
@@ -161,6 +175,8 @@ class _Task:
             except (RelayError, Need) as error:
                 produced = self._otherwise(record, error)
             out.add(produced, record)
+            if self._finder is not None and produced:
+                out.belong(self._finder.of(produced, self._tables_now(record)))
             if out.is_full:
                 yield from self.flushed()
 
@@ -170,6 +186,12 @@ class _Task:
         if batch is not None:
             self._counts.made(records)
             yield batch
+
+    def _tables_now(self, record: ConsumerRecord) -> Sequence[TableId]:
+        """The tables of the record that was taken last; what could not be translated was not counted, and is read again."""
+        counted, self._translator.tables = self._translator.tables or Counter(), Counter()
+        self._tables.update(counted)
+        return tuple(dict.fromkeys(table for table, _ in counted)) or tables_of(self._translator, record)
 
     def _store(self, produced: Sequence[ProducerRecord]) -> None:
         for blob in (blob for out in produced for blob in out.blobs):

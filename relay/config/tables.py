@@ -159,6 +159,14 @@ class FileFormat(StrEnum):
     JSON_LINES = "json-lines"
 
 
+class Layout(StrEnum):
+    """What the folders of a backfill's output are named by: topic and partition, the day, or the table."""
+
+    TOPIC = "topic"
+    DATE = "date"
+    TABLE = "table"
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
@@ -365,6 +373,7 @@ class Backfill(_Table):
     end_commit_ts: NonNegativeInt = 0
     output: str = ""
     output_format: FileFormat = FileFormat.JSON_LINES
+    output_layout: Layout = Layout.TOPIC
     checkpoint: str = ""
     batch_records: NonNegativeInt = 0
     task_records: PositiveInt = 200_000
