@@ -31,12 +31,10 @@ from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
 from relay.service.clients import Settings, target_settings
 from relay.service.progress import progress_records
+from relay.service.sizes import Limits
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
 
 ABANDON_SECONDS = 2.0
-BATCH_HEADER_BYTES = 61
-# More than a record with no key and our own header adds to its value: a topic name has at most 249 bytes.
-OVERHEAD_BYTES = 1024
 # aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
 WORN_AFTER_RECORDS = 2**30
 _NOT_ALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError, TransactionalIdAuthorizationFailed)
@@ -100,9 +98,7 @@ class KafkaSink:
     ) -> None:
         target = config.target
         self._servers = config.target_servers
-        self._limits = limits
-        self._smallest_limit = min(limits.values())
-        self._surely_fits = self._smallest_limit - OVERHEAD_BYTES
+        self._limits = Limits(limits)
         self._deadline = config.delivery.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
@@ -112,7 +108,7 @@ class KafkaSink:
             enable_idempotence=True,
             compression_type=None if target.compression == "none" else str(target.compression),
             # The broker's limit is for a whole batch; uncompressed is the safe side.
-            max_batch_size=min(target.max_batch_bytes, self._smallest_limit),
+            max_batch_size=min(target.max_batch_bytes, self._limits.smallest),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
             **(target_settings(config) if security is None else security),
             **settings,
@@ -181,7 +177,7 @@ class KafkaSink:
                 raise Undelivered("the producer was abandoned", retriable=True)
             error = future.exception() if future.done() else None
             if error is not None:
-                raise self._failed(None, error, f"one of {', '.join(self._limits)}: ") from error
+                raise self._failed(None, error, f"one of {', '.join(self._limits.by_topic)}: ") from error
         if waiting:
             raise Undelivered(f"{len(waiting)} batches were not acknowledged within {self._deadline:g} s", retriable=True)
 
@@ -190,16 +186,7 @@ class KafkaSink:
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
         """Find a record that does not fit in a batch of its own."""
-        for record in records:
-            # Almost every record: no key, our own header alone, and far below the limit.
-            if record.key is None and len(record.headers) == 1 and len(record.value or b"") < self._surely_fits:
-                continue
-            if _roughly(record) > self._smallest_limit:
-                size = _batch_bytes(record)
-                limit = self._limits[record.topic]
-                if size > limit:
-                    return Oversize(record.topic, size, limit)
-        return None
+        return self._limits.too_large(records)
 
     @property
     def worn(self) -> bool:
@@ -317,28 +304,6 @@ class TransactionalSink(KafkaSink):
             await self._producer.send_offsets_to_transaction(pairs, self._group)
             return
         await self.write(Partition(self._progress_topic, 0), progress_records(self._progress_topic, self._group, offsets))
-
-
-def _roughly(record: ProducerRecord) -> int:
-    """Give an upper bound of the size, cheaply."""
-    headers = sum(20 + 4 * len(name) + len(value or b"") for name, value in record.headers)
-    return 200 + len(record.key or b"") + len(record.value or b"") + headers
-
-
-def _batch_bytes(record: ProducerRecord) -> int:
-    """Give the exact size of an uncompressed batch that holds this record alone."""
-    body = 3 + _field(record.key) + _field(record.value) + _varint(len(record.headers))
-    body += sum(_field(name.encode()) + _field(value) for name, value in record.headers)
-    return BATCH_HEADER_BYTES + _varint(body) + body
-
-
-def _field(value: bytes | None) -> int:
-    return 1 if value is None else _varint(len(value)) + len(value)
-
-
-def _varint(number: int) -> int:
-    """Give the size of a zig-zag varint."""
-    return max(1, ((number << 1).bit_length() + 6) // 7)
 
 
 def _undelivered(partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
