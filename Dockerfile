@@ -3,7 +3,8 @@
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
-ENV UV_COMPILE_BYTECODE=1 \
+ENV UV_CACHE_DIR=/var/cache/uv \
+    UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PYTHON=python3.11 \
     UV_PYTHON_DOWNLOADS=never
@@ -11,14 +12,14 @@ ENV UV_COMPILE_BYTECODE=1 \
 RUN python -m venv /uv && /uv/bin/pip install --no-cache-dir uv==0.13.9
 WORKDIR /app
 # The dependencies alone, so that a change of relay's code leaves this layer as it is. The extras are the object stores of claim checks.
-RUN --mount=type=cache,target=/root/.cache/uv \
+RUN --mount=type=cache,target=/var/cache/uv \
     --mount=type=bind,source=uv.lock,target=/app/uv.lock \
     --mount=type=bind,source=pyproject.toml,target=/app/pyproject.toml \
     /uv/bin/uv sync --locked --no-install-project --extra s3 --extra gcs --extra azure
 COPY pyproject.toml uv.lock README.md LICENSE ./
 COPY relay ./relay
 COPY spark_backfill ./spark_backfill
-RUN --mount=type=cache,target=/root/.cache/uv \
+RUN --mount=type=cache,target=/var/cache/uv \
     /uv/bin/uv sync --locked --no-editable --extra s3 --extra gcs --extra azure
 
 FROM ${BASE}

@@ -39,7 +39,7 @@ def main() -> int:
         console.print(report.codecs_table(timings))
     if arguments.only != "codecs":
         # The Kafka client and the broker's launcher are needed here alone.
-        from benchmarks import kafka  # noqa: PLC0415
+        from benchmarks import kafka
 
         rounds, messages = (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
         result = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)

@@ -101,7 +101,7 @@ class Catalog(msgspec.Struct, frozen=True):
     histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
     limit: int = HISTORY_LIMIT
 
-    def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - the model's own word
+    def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema` - the model's own word
         """The definition that a row at this position has; None if the table is unknown or dropped."""
         tables = self.histories.get(id.database)
         if tables is not None:
@@ -115,7 +115,7 @@ class Catalog(msgspec.Struct, frozen=True):
         """How many versions of tables it holds."""
         return sum([len(history) for tables in self.histories.values() for history in tables.values()])
 
-    def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:  # noqa: A002
+    def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:  # noqa: A002 - `id` as in `TableSchema`
         """The newest definition and the position of its statement: what every row behind that position has.
 
         The position is None if no statement about the table is known.
@@ -123,13 +123,13 @@ class Catalog(msgspec.Struct, frozen=True):
         history = self.histories.get(id.database, {}).get(id.table, ())
         return (history[0].at, history[0].schema) if history else (None, None)
 
-    def dropped(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
+    def dropped(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema`
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
         history = self.histories.get(id.database, {}).get(id.table, ())
         older = tuple(version for version in history if version.at.precedes(at))
         return _recovered(older) if older and isinstance(older[0].effect, _Drop) else None
 
-    def after(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002
+    def after(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema`
         """The definition after all statements up to this position, those at the position itself included."""
         history = self.histories.get(id.database, {}).get(id.table, ())
         return next((version.schema for version in history if not at.precedes(version.at)), None)

@@ -132,7 +132,7 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 def _open(uri: str) -> tuple[AbstractFileSystem, str]:
     # Most runs have no claim checks, and the import takes 50 ms.
-    from fsspec.core import url_to_fs  # noqa: PLC0415
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - most routes need no storage
 
     scheme, place, query = _parts(uri)
     files, folder = url_to_fs(f"{scheme}://{place}", **_arguments(scheme, query))

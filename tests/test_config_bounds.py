@@ -8,6 +8,8 @@ import pytest
 from config_support import MINIMAL, load, problems, without_variables
 
 from relay.config import load_config
+from relay.config.addresses import parse_server
+from relay.config.checks import same_brokers
 from relay.errors import ConfigError
 
 INT32 = 2**31 - 1
@@ -161,6 +163,27 @@ def test_servers_as_the_client_takes_them(tmp_path: Path, servers: str) -> None:
     assert load(tmp_path, with_servers(servers)).source.bootstrap_servers == servers
 
 
+@pytest.mark.parametrize(
+    ("server", "address", "shown"),
+    [
+        ("kafka", ("kafka", 9092), "kafka:9092"),
+        ("kafka:9093", ("kafka", 9093), "kafka:9093"),
+        ("::1", ("::1", 9092), "[::1]:9092"),
+        ("[::1]", ("::1", 9092), "[::1]:9092"),
+        ("[fe80::1%eth0]:9094", ("fe80::1%eth0", 9094), "[fe80::1%eth0]:9094"),
+    ],
+)
+def test_a_server_is_a_host_and_a_port(server: str, address: tuple[str, int], shown: str) -> None:
+    assert parse_server(server) == address
+    assert str(parse_server(server)) == shown
+
+
+@pytest.mark.parametrize("other", ["::1", "[::1]:9092", "KAFKA:9092,[::1]"])
+def test_one_broker_by_several_spellings(other: str) -> None:
+    assert same_brokers("[::1]", other)
+    assert not same_brokers("[::2]", other)
+
+
 @pytest.mark.parametrize("host", ["a b", "\\u0000", "a" * 300, "..ü", "[::1]", "127.0.0.1/x", "http://x", "a:80"])
 def test_a_host_that_cannot_be_served_at(tmp_path: Path, host: str) -> None:
     (found,) = problems(tmp_path, MINIMAL + f'[http]\nport = 8080\nhost = "{host}"')
@@ -168,7 +191,7 @@ def test_a_host_that_cannot_be_served_at(tmp_path: Path, host: str) -> None:
     assert "is no address of a host (such as 127.0.0.1, 0.0.0.0 or ::)" in found
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost", "fe80::1%eth0", "relay.example.com"])  # noqa: S104
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost", "fe80::1%eth0", "relay.example.com"])  # noqa: S104 - nothing is bound
 def test_hosts_to_serve_at(tmp_path: Path, host: str) -> None:
     assert load(tmp_path, MINIMAL + f'[http]\nhost = "{host}"').http.host == host
 

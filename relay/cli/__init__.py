@@ -6,6 +6,6 @@ from __future__ import annotations
 def main() -> None:
     """Run the `relay` program with the arguments of the process. Ends in SystemExit, whose code is the exit status."""
     # Importing `relay.cli.run`, say, must not cost what the command line costs.
-    from relay.cli.commands import app  # noqa: PLC0415
+    from relay.cli.commands import app
 
     app(prog_name="relay")

@@ -15,7 +15,7 @@ from relay.cli.dead_letters import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history import app as schema_history
 
-# ruff: noqa: PLC0415  # imports inside the commands: see above
+# imports inside the commands: see above
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
 
 app = typer.Typer(

@@ -9,7 +9,7 @@ import typer
 
 from relay.cli.exits import finish
 
-# ruff: noqa: PLC0415  # imports inside the commands: see above
+# imports inside the commands: see above
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
 
 app = typer.Typer(

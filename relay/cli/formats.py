@@ -137,12 +137,12 @@ def options_of(codec: Codec) -> list[Option]:
     ]
 
 
-def _description(annotation: Any) -> str:  # noqa: ANN401  # a type annotation can be anything
+def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation  # a type annotation can be anything
     metas = [meta for meta in getattr(annotation, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
     return next((meta.description for meta in metas if meta.description), "")
 
 
-def _type_name(annotation: Any) -> str:  # noqa: ANN401
+def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _type_name(arguments[0])
@@ -168,9 +168,9 @@ def _text(value: object) -> str:
 
 def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
     # rich is loaded only for what it draws; the file's functions are also used by the tests of the documentation.
-    from rich import box  # noqa: PLC0415
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
 
     console = _console()
     for codec in codecs:
@@ -187,7 +187,7 @@ def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
 
 
 def _console() -> Console:
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     # A pipe has no width; wrapping lines for it would only make them hard to search.
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)

@@ -68,8 +68,8 @@ def line_printer() -> Callable[[Sequence[Line]], None]:
     """Give the way to print lines: with styles on a terminal, plain otherwise."""
     if not sys.stdout.isatty():
         return lambda lines: sys.stdout.writelines(_plain(line) + "\n" for line in lines)
-    from rich.console import Console  # noqa: PLC0415  # only a terminal needs it
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console  # only a terminal needs it
+    from rich.text import Text
 
     console = Console(highlight=False)
 

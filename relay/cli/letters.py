@@ -192,10 +192,10 @@ def letter_object(letter: DeadLetter) -> dict[str, Any]:
 
 def _print_table(letters: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
     # rich's tables cost 50 ms to import.
-    from rich import box  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
     more = [name for name, is_shown in (("route", with_route), ("replayed", with_replayed)) if is_shown]

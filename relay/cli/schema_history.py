@@ -10,7 +10,7 @@ import typer
 from relay.cli.arguments import STANDARD
 from relay.cli.exits import finish
 
-# ruff: noqa: PLC0415  # imports inside the commands: see above
+# imports inside the commands: see above
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -159,7 +159,7 @@ class _Run:
         self._failed += 1
         if self._dead_letters is not None:
             # The service's format, for the few runs that need it.
-            from relay.dead_letters import error_headers, tables_of  # noqa: PLC0415
+            from relay.dead_letters import error_headers, tables_of
 
             self._dead_letters.write_original(record, error_headers(record, error, tables_of(self._translator, record)))
         if self._failed <= _REPORTED:
@@ -199,8 +199,8 @@ class _Bar(_Silent):
 
     def __init__(self, size: int) -> None:
         # Loaded only for a terminal: rich's progress bars cost 50 ms to import.
-        from rich.console import Console  # noqa: PLC0415
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
         columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
         self.display = Progress(*columns, console=Console(stderr=True), transient=True)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 #: Spaces and control characters, and what stands around a host in an address or a URL.
 _NOT_IN_HOSTS: Final = re.compile(r"[\s\x00-\x1f\x7f/@,\[\]]")
 _PORT: Final = re.compile(r"0*[1-9][0-9]{0,4}")
 _LARGEST_PORT: Final = 65_535
+_DEFAULT_PORT: Final = 9092
 _NO_HOST: Final = "has no name of a host"
 _NO_PORT: Final = f"has no port from 1 to {_LARGEST_PORT}"
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def is_host(text: str) -> bool:
@@ -33,10 +44,10 @@ def split_servers(servers: str) -> list[str]:
     return [server.strip() for server in servers.split(",")]
 
 
-def server_fault(server: str) -> str:
-    """What is wrong with one server, an empty text if nothing is.
+def parse_server(server: str) -> Address:
+    """Read one server: `host`, `host:port`, or an address of IPv6, in brackets if a port follows.
 
-    Right are `host`, `host:port`, and an address of IPv6, in brackets if a port follows (aiokafka 0.14, `get_ip_port_afi`).
+    Without a port it is 9092 (aiokafka 0.14, `get_ip_port_afi`). Raises ValueError with what is wrong.
     """
     if server.startswith("["):
         host, bracket, port = server[1:].partition("]")
@@ -47,8 +58,10 @@ def server_fault(server: str) -> str:
         host, colon, number = server.rpartition(":")
         host, port = (host, colon + number) if colon else (server, "")
     if not is_host(host):
-        return _NO_HOST
-    return "" if not port or _is_port(port) else _NO_PORT
+        raise ValueError(_NO_HOST)
+    if port and not _is_port(port):
+        raise ValueError(_NO_PORT)
+    return Address(host, int(port.removeprefix(":")) if port else _DEFAULT_PORT)
 
 
 def _is_port(text: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from relay.config.addresses import is_host, server_fault, split_servers
+from relay.config.addresses import Address, is_host, parse_server, split_servers
 from relay.config.tables import Mode, Route, Security
 from relay.errors import ConfigError, Problem
 from relay.storage import storage_problems
@@ -68,7 +69,9 @@ def _address_problems(config: Config) -> Iterator[Problem]:
     clusters = {"source": config.source.bootstrap_servers, "target": config.target.bootstrap_servers}
     for table, servers in clusters.items():
         for server in split_servers(servers) if servers else ():
-            if fault := server_fault(server):
+            try:
+                parse_server(server)
+            except ValueError as fault:
                 message, hint = f"{_shown(server)} {fault}", "write host:port, several with commas between them"
                 yield Problem(f"{table}.bootstrap_servers", message, hint)
     if not is_host(config.http.host):
@@ -100,11 +103,15 @@ def _topic_problems(config: Config) -> list[Problem]:
 
 def same_brokers(one: str, other: str) -> bool:
     """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
-    return bool(_with_ports(one) & _with_ports(other))
+    return bool(_addresses(one) & _addresses(other))
 
 
-def _with_ports(servers: str) -> set[str]:
-    return {server if ":" in server else f"{server}:9092" for server in split_servers(servers.lower())}
+def _addresses(servers: str) -> set[Address]:
+    found = set()
+    for server in split_servers(servers.lower()):
+        with contextlib.suppress(ValueError):  # reported by `_address_problems`
+            found.add(parse_server(server))
+    return found
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:

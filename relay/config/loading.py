@@ -46,7 +46,7 @@ class _Flags(PydanticBaseSettingsSource):
     def __call__(self) -> dict[str, Any]:
         return dict(_flags.get())
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - the library's signature
         return _flags.get().get(field_name), field_name, True
 
 
@@ -76,8 +76,8 @@ class Config(BaseSettings):
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (pydantic's signature, here and below)
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature  (pydantic's signature, here and below)
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources: flags win over the environment, and that over the file, which comes as arguments."""
         return _Flags(settings_cls), env_settings, init_settings

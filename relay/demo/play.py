@@ -96,7 +96,7 @@ class _Demo:
             await admin.create_topics(topics)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 # Brokers learn of new topics a little later than the controller that made them.
-                while not all(_ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])):  # noqa: ASYNC110
+                while not all(_ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])):  # noqa: ASYNC110 - brokers tell nobody
                     await asyncio.sleep(0.05)
 
     async def _while_running(self, relay: asyncio.Task[int], work: Coroutine[Any, Any, None]) -> None:

@@ -41,7 +41,7 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
     return task.done() and not task.cancelled() and task.exception() is None
 
 
-async def started(seconds: float, client: Any) -> None:  # noqa: ANN401 - any of aiokafka's clients
+async def started(seconds: float, client: Any) -> None:
     """Start a client. Raises TimeoutError, KafkaError.
 
     A start that is cut off leaves its first connection open, which nobody knows but aiokafka itself. So it gets some time
@@ -60,15 +60,15 @@ async def started(seconds: float, client: Any) -> None:  # noqa: ANN401 - any of
     task.result()
 
 
-async def stopped(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is not typed
+async def stopped(consumer: Any) -> None:
     """Stop a consumer, started or not. With silent brokers its own stop never gets to its tasks: then it is taken apart."""
     if await within(STOP_SECONDS, consumer.stop()):
         return
     for name in ("_coordination_task", "_heartbeat_task", "_commit_refresh_task"):
-        task = getattr(consumer._coordinator, name, None)  # noqa: SLF001
+        task = getattr(consumer._coordinator, name, None)
         if task is not None:
             task.cancel()
-    for part in (consumer._fetcher, consumer._client):  # noqa: SLF001
+    for part in (consumer._fetcher, consumer._client):
         if part is not None:
             await within(GRACE_SECONDS, part.close())
 

@@ -22,7 +22,6 @@ from relay.service.loop import Relay
 from relay.service.objects import Objects, Translates
 from relay.service.progress import ProgressTopic
 from relay.service.reasons import with_reasons
-from relay.service.report import heartbeat_limit
 from relay.service.state import Counts, RecordRefused, Timing
 from relay.service.status import About, Board
 from relay.service.topics import Topics, check_topics
@@ -182,8 +181,7 @@ async def _http(config: Config, board: Board, log: Log) -> AsyncIterator[None]:
     if not config.http.port:
         yield
         return
-    limit = heartbeat_limit(config.delivery)
-    async with HttpServer(config.http.host, config.http.port, board, heartbeat_limit_seconds=limit, log=log):
+    async with HttpServer(config.http.host, config.http.port, board, log=log):
         yield
 
 

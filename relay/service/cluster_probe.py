@@ -12,8 +12,9 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
 
+from relay.config.addresses import Address, parse_server, split_servers
 from relay.service.permissions import UNTOLD, GroupsRequest, TopicsRequest
-from relay.service.reach import Access, Address, Unreachable, close, reach, split_servers
+from relay.service.reach import Access, Unreachable, close, reach
 from relay.service.topic_admin import SETTINGS, Found
 
 #: How long a broker may be busy: a new cluster makes the topics for coordinators first.
@@ -65,7 +66,7 @@ class ClusterProbe:
 
     def __init__(self, servers: str, access: Access) -> None:
         self.servers, self.access = servers, access
-        self.bootstrap: dict[Address | str, Unreachable | None] = {}
+        self.bootstrap: dict[Address, Unreachable | None] = {}
         self.advertised: list[tuple[int, Address, Unreachable | None]] = []
         self.brokers: frozenset[Address] = frozenset()
         self.first: Address | None = None
@@ -90,19 +91,17 @@ class ClusterProbe:
 
     async def connect(self) -> None:
         """Try every address that is configured, then every other one that the brokers advertise."""
-        given = list(dict.fromkeys(split_servers(self.servers)))
+        given = list(dict.fromkeys(map(parse_server, split_servers(self.servers))))
         tried = await asyncio.gather(*(self._try(address) for address in given))
         self.bootstrap = {address: problem for address, (problem, _) in zip(given, tried, strict=True)}
-        self.first = next((address for address in given if isinstance(address, Address) and not self.bootstrap[address]), None)
+        self.first = next((address for address in given if not self.bootstrap[address]), None)
         brokers = {node: address for _, found in tried for node, address in found.items()}
         self.brokers = frozenset(brokers.values())
         others = [(node, address) for node, address in sorted(brokers.items()) if address not in self.bootstrap]
         further = await asyncio.gather(*(self._try(address) for _, address in others))
         self.advertised = [(*other, problem) for other, (problem, _) in zip(others, further, strict=True)]
 
-    async def _try(self, address: Address | str) -> tuple[Unreachable | None, dict[int, Address]]:
-        if isinstance(address, str):
-            return Unreachable("is no address", "write host:port, several with commas between them"), {}
+    async def _try(self, address: Address) -> tuple[Unreachable | None, dict[int, Address]]:
         try:
             reached = await reach(address, self.access)
         except Unreachable as problem:
@@ -190,16 +189,16 @@ class ClusterProbe:
             return False
         return _unexpected(answer.error_code) if answer.error_code else True
 
-    async def _ask_coordinator(self, kind: int, key: str, request: Any) -> Any:  # noqa: ANN401
+    async def _ask_coordinator(self, kind: int, key: str, request: Any) -> Any:
         """Ask the broker that coordinates a group or a transactional id: its answer, an error's number, or why there is none."""
 
-        async def ask() -> Any:  # noqa: ANN401
+        async def ask() -> Any:
             place = await self._ask(FindCoordinatorRequest(key, kind))
             return place.error_code or await self._ask(request, Address(place.host, place.port))
 
         return await self._patiently(ask)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
+    async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Ask again while the broker is busy; gives its answer, or as text why there is none."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + BUSY_SECONDS
@@ -212,7 +211,7 @@ class ClusterProbe:
         except NoAnswer as reason:
             return str(reason)
 
-    async def _ask(self, request: Any, address: Address | None = None) -> Any:  # noqa: ANN401
+    async def _ask(self, request: Any, address: Address | None = None) -> Any:
         """Send a request to a broker, the first one by default. Raises NoAnswer."""
         asked = address or self.first
         if asked not in self._connections and asked is not None and (await self._try(asked))[0]:
@@ -225,7 +224,7 @@ class ClusterProbe:
             raise NoAnswer(f"the broker at {asked} has stopped answering ({type(error).__name__})") from error
 
 
-def _code_of(answer: Any) -> int:  # noqa: ANN401
+def _code_of(answer: Any) -> int:
     if isinstance(answer, int):
         return answer
     groups = getattr(answer, "groups", None)

@@ -19,7 +19,7 @@ from relay.service.transport import Partition
 PAUSE_SECONDS = 0.1
 
 
-async def committed_offsets(consumer: Any, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:  # noqa: ANN401
+async def committed_offsets(consumer: Any, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
     """The group's committed offsets; partitions without one are left out. Waits for a coordinator that can answer.
 
     So the caller has to set a deadline. Raises KafkaError for what waiting does not cure.
@@ -29,11 +29,11 @@ async def committed_offsets(consumer: Any, group: str, partitions: Iterable[Part
         topics[partition.topic].append(partition.partition)
     if not topics:
         return {}
-    coordinator = consumer._coordinator  # noqa: SLF001
+    coordinator = consumer._coordinator
     while True:
         await coordinator.ensure_coordinator_known()
         try:
-            answer = await coordinator._send_req(OffsetFetchRequest(group, list(topics.items())))  # noqa: SLF001
+            answer = await coordinator._send_req(OffsetFetchRequest(group, list(topics.items())))
             return _offsets_in(answer)
         except NotCoordinatorForGroupError:
             coordinator.coordinator_dead()
@@ -43,7 +43,7 @@ async def committed_offsets(consumer: Any, group: str, partitions: Iterable[Part
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def _offsets_in(answer: Any) -> dict[Partition, int]:  # noqa: ANN401 - aiokafka's structs are not typed
+def _offsets_in(answer: Any) -> dict[Partition, int]:
     found: dict[Partition, int] = {}
     _check(getattr(answer, "error_code", 0))
     for topic, partitions in answer.topics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.config import Config
-from relay.errors import BrokerUnavailable, DeliveryFailed, RecordTooLarge, TopicUnusable
+from relay.errors import DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.clients import source_settings, target_settings
 from relay.service.cluster_probe import ClusterProbe
@@ -16,7 +16,7 @@ from relay.service.replay import target_limits
 from relay.service.topic_admin import Cluster
 from relay.service.topic_checks import Role, Wanted, not_created, problems, wanted_topics
 from relay.service.topic_reading import Brokers, Progress, read_topic
-from relay.service.transport import Partition, Undelivered
+from relay.service.transport import Undelivered, start_sink
 
 #: Records between two waits for acknowledgements.
 CHUNK = 500
@@ -70,10 +70,10 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
                 f"a record becomes {oversize.size} bytes, and topic {oversize.topic} takes {oversize.limit}: "
                 f"raise its max.message.bytes"
             )
-        await _start(sink)
+        await start_sink(sink)
         for start in range(0, len(records), CHUNK):
             chunk = records[start : start + CHUNK]
-            await sink.write(Partition(config.history_topic, 0), chunk)
+            await sink.write(chunk)
             progress(start + len(chunk), len(records))
     except Undelivered as error:
         raise DeliveryFailed(f"writing failed: {error}; what was written until then stays, run the command again") from error
@@ -81,16 +81,9 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
         await sink.stop()
 
 
-async def _start(sink: KafkaSink) -> None:
-    try:
-        await sink.start()
-    except Undelivered as error:
-        raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
-
-
 async def members(config: Config) -> int | str:
     """How many instances the consumer group has; or, as text, why that is not known."""
-    access = Access(config.source.security, source_settings(config), "source.security")
+    access = Access.to_source(config, source_settings(config))
     cluster = ClusterProbe(config.source.bootstrap_servers, access)
     try:
         await cluster.connect()

@@ -53,15 +53,11 @@ _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 class HttpServer:
     """Serves a board while its `async with` block runs. Port 0 takes any free port; `port` says which.
 
-    `heartbeat_limit_seconds`: from which age on the loop's heartbeat makes /livez fail; `report.heartbeat_limit` gives it. Entering
-    raises AddressUnavailable.
+    Entering raises AddressUnavailable.
     """
 
-    def __init__(
-        self, host: str, port: int, board: Board, *, heartbeat_limit_seconds: float = 120.0, log: Log | None = None
-    ) -> None:
+    def __init__(self, host: str, port: int, board: Board, *, log: Log | None = None) -> None:
         self._host, self._port, self._board, self._log = host, port, board, log
-        self._limit = heartbeat_limit_seconds
         self._registry = registry_of(board)
         self._page = files("relay.service").joinpath("status_page.html").read_bytes()
         self._page_headers = {"Content-Security-Policy": content_security_policy(self._page), "X-Frame-Options": "DENY"}
@@ -98,8 +94,8 @@ class HttpServer:
             transport.abort()
 
     def _connection(self) -> web.RequestHandler:
-        assert self._runner is not None  # noqa: S101  (it was made before the server)
-        assert self._runner.server is not None  # noqa: S101
+        assert self._runner is not None  # noqa: S101 - it is made by `setup`; this tells the type  (it was made before the server)
+        assert self._runner.server is not None  # noqa: S101 - it is made by `setup`; this tells the type
         return _Connection(self._runner.server, self._connections)
 
     def _application(self) -> web.Application:
@@ -142,17 +138,17 @@ class HttpServer:
         return web.Response(body=self._page, content_type="text/html", charset="utf-8", headers=self._page_headers)
 
     async def _livez(self, _: web.Request) -> web.Response:
-        return _json(report.liveness(self._board, self._limit), 200 if report.is_alive(self._board, self._limit) else 503)
+        return _json(report.liveness(self._board), 200 if report.is_alive(self._board) else 503)
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _json(report.readiness(self._board, self._limit), 200 if self._board.state == RUNNING else 503)
+        return _json(report.readiness(self._board), 200 if self._board.state == RUNNING else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = exposition(self._registry, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _status(self, _: web.Request) -> web.Response:
-        return _json(report.status(self._board, self._limit), indent=False)
+        return _json(report.status(self._board), indent=False)
 
 
 class _Connection(web.RequestHandler):

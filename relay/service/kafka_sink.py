@@ -48,7 +48,7 @@ class KafkaBatch:
     def __init__(self, builder: BatchBuilder) -> None:
         self._builder = builder
         # The encoder behind the builder: its own `append` adds three calls of Python to every record, for serializers we have not.
-        self._encode = builder._builder.append  # noqa: SLF001
+        self._encode = builder._builder.append
         self._count = 0
         self._is_untimed = False
 
@@ -71,11 +71,11 @@ class KafkaBatch:
     @property
     def size(self) -> int:
         """Its bytes before compression."""
-        return int(self._builder._builder.size())  # noqa: SLF001
+        return int(self._builder._builder.size())
 
     def closed(self) -> BatchBuilder:
         """The builder, which takes no more records."""
-        self._builder._relative_offset = self._count  # noqa: SLF001
+        self._builder._relative_offset = self._count
         self._builder.close()
         return self._builder
 
@@ -94,7 +94,7 @@ class KafkaSink:
         config: Config,
         limits: Mapping[str, int],
         security: Settings | None = None,
-        **settings: Any,  # noqa: ANN401 - the client's own
+        **settings: Any,
     ) -> None:
         target = config.target
         self._servers = config.target_servers
@@ -155,15 +155,20 @@ class KafkaSink:
         future.add_done_callback(retrieve)
         return future
 
-    async def write(self, partition: Partition, records: Iterable[ProducerRecord]) -> None:
-        """Write records of one partition and wait for their acknowledgements. Raises Undelivered."""
-        pending, batch = [], self.batch()
+    async def write(self, records: Iterable[ProducerRecord]) -> None:
+        """Write records, in order within each partition, and wait for every acknowledgement. Raises Undelivered."""
+        batches: dict[Partition, Batch] = {}
+        pending = []
         for record in records:
-            if not batch.append(record):
-                pending.append(await self.send(partition, batch))
-                batch = self.batch()
-                batch.append(record)
-        pending.append(await self.send(partition, batch))
+            partition = Partition(record.topic, record.partition)
+            batch = batches.get(partition)
+            if batch is None or not batch.append(record):
+                if batch is not None:
+                    pending.append(await self.send(partition, batch))
+                batches[partition] = self.batch()
+                batches[partition].append(record)
+        for partition, batch in batches.items():
+            pending.append(await self.send(partition, batch))
         await self.delivered(pending)
 
     async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
@@ -204,7 +209,7 @@ class KafkaSink:
         The public interface has no such stop. So the sending task is ended first: it finishes the request on its way, if there is
         an answer, and takes no other. Cancelled once more, it leaves that request, too.
         """
-        sender: asyncio.Task[None] | None = self._producer._sender.sender_task  # noqa: SLF001
+        sender: asyncio.Task[None] | None = self._producer._sender.sender_task
         for _ in range(2):
             if sender is not None and not sender.done():
                 sender.cancel()
@@ -212,13 +217,13 @@ class KafkaSink:
         for future in list(self._pending):
             future.cancel()
         # `stop` waits for every batch that is known, also for those that nobody will send.
-        accumulator = self._producer._message_accumulator  # noqa: SLF001
-        queued = [batch for queue in accumulator._batches.values() for batch in queue]  # noqa: SLF001
-        accumulator._pending_batches.update(queued)  # noqa: SLF001
+        accumulator = self._producer._message_accumulator
+        queued = [batch for queue in accumulator._batches.values() for batch in queue]
+        accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
         for batch in queued:
             # That somebody may have waited behind it; asyncio would report a failure that nobody has seen.
-            retrieve(batch._drain_waiter)  # noqa: SLF001
+            retrieve(batch._drain_waiter)
         await within(STOP_SECONDS, self._producer.client.close())
         await within(STOP_SECONDS, self._producer.stop())
 
@@ -271,9 +276,15 @@ class TransactionalSink(KafkaSink):
 
     def _look_at_outcome(self) -> None:
         """A transaction may fail while nobody waits for its end; asyncio would report that as forgotten, with a traceback."""
-        outcome = self._producer._txn_manager._transaction_waiter  # noqa: SLF001
+        outcome = self._outcome
         if outcome is not None and outcome.done():
             retrieve(outcome)
+
+    @property
+    def _outcome(self) -> asyncio.Future[object] | None:
+        """How the transaction at hand ends, as the client keeps it for itself."""
+        outcome: asyncio.Future[object] | None = self._producer._txn_manager._transaction_waiter
+        return outcome
 
     async def _begin(self) -> None:
         if self._is_open:
@@ -287,7 +298,7 @@ class TransactionalSink(KafkaSink):
 
     def _failed(self, partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
         # What ended the transaction is told once; after that the client says that there is none.
-        outcome = self._producer._txn_manager._transaction_waiter  # noqa: SLF001
+        outcome = self._outcome
         if isinstance(error, IllegalOperation) and outcome is not None and outcome.done() and not outcome.cancelled():
             error = outcome.exception() or error
         failure = super()._failed(partition, error, where)
@@ -303,7 +314,7 @@ class TransactionalSink(KafkaSink):
             pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
             await self._producer.send_offsets_to_transaction(pairs, self._group)
             return
-        await self.write(Partition(self._progress_topic, 0), progress_records(self._progress_topic, self._group, offsets))
+        await self.write(progress_records(self._progress_topic, self._group, offsets))
 
 
 def _undelivered(partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:

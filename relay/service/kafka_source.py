@@ -206,11 +206,11 @@ class KafkaSource:
 
     def passed(self, partition: Partition) -> int | None:
         """The client's position, which moves over what is no record, too."""
-        assigned = self._consumer._subscription.subscription  # noqa: SLF001  the public way waits
+        assigned = self._consumer._subscription.subscription
         pair = TopicPartition(*partition)
         if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
             return None
-        if isinstance(self._consumer._fetcher._records.get(pair), FetchError):  # noqa: SLF001
+        if isinstance(self._consumer._fetcher._records.get(pair), FetchError):
             # For a record beyond its fetch size the client moves on at once, and tells of it at a later poll.
             return None
         state = assigned.assignment.state_value(pair)
@@ -302,8 +302,8 @@ class ShardSource(KafkaSource):
             await started(REQUEST_SECONDS, self._consumer)
             async with asyncio.timeout(REQUEST_SECONDS):
                 # Asked for once, so that the client goes on asking for them.
-                self._consumer._client.set_topics(self._config.topics)  # noqa: SLF001
-                await self._consumer._client.force_metadata_update()  # noqa: SLF001
+                self._consumer._client.set_topics(self._config.topics)
+                await self._consumer._client.force_metadata_update()
         except (KafkaError, TimeoutError) as error:
             raise unreachable(self._config.bootstrap_servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
@@ -321,7 +321,7 @@ class ShardSource(KafkaSource):
             return {}
         return await super().poll()
 
-    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002
+    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - one of several ways to begin
         """No: what other shards have committed tells nothing, because each is started when somebody likes.
 
         So partitions that were added while a shard was stopped which had none yet begin at the end.

@@ -57,10 +57,14 @@ class Ledger:
 
     def disown(self) -> None:
         """Give all partitions up."""
+        self._leave()
+        self._board.assigned(())
+
+    def _leave(self) -> None:
+        """What is under way for the owned partitions counts no more, and where they are is not known."""
         self.generation += 1
         self.owned.clear()
         self._passed_over.clear()
-        self._board.assigned(())
 
     def begin(self) -> Round:
         """Begin a round."""
@@ -90,11 +94,8 @@ class Ledger:
 
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
         """Positions that have moved although nothing was polled: over what is no record. So lag ends with the partition."""
-        found = {}
-        for partition, owned in self.owned.items():
-            if partition not in polled and (self.source.passed(partition) or 0) > owned.next:
-                found[partition] = self.source.passed(partition) or 0
-        return found
+        passed = {partition: self.source.passed(partition) or 0 for partition in self.owned.keys() - polled}
+        return {partition: offset for partition, offset in passed.items() if offset > self.owned[partition].next}
 
     def check_watermarks(self) -> None:
         """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known here.
@@ -208,8 +209,7 @@ class Ledger:
         if not self.sink.is_transactional:
             return ()
         unknown = tuple(self.owned)
-        self.generation += 1
-        self.owned.clear()
+        self._leave()
         return unknown
 
     def tell_positions(self) -> None:

@@ -29,7 +29,7 @@ from relay.service.silence import Silence
 from relay.service.state import Round, Timing
 from relay.service.status import Board
 from relay.service.stopping import Stop
-from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered
+from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered, start_sink
 
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Failed deliveries in a row of a kind that waiting does not cure.
@@ -101,11 +101,8 @@ class Relay:
             self._board.entered("stopped")
 
     async def _start(self) -> None:
-        try:
-            # First of all: a transactional sink ends what an earlier instance has left open, so that offsets read later are right.
-            await self._ledger.sink.start()
-        except Undelivered as error:
-            raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
+        # First of all: a transactional sink ends what an earlier instance has left open, so that offsets read later are right.
+        await start_sink(self._ledger.sink)
         self._board.check("target", ok=True)
         await self._ledger.source.start(self)
         self._board.check("source", ok=True)

@@ -118,9 +118,7 @@ class BoardCollector(Collector):
 
     def _checks(self) -> Iterator[Metric]:
         board = self._board
-        found = {"loop": is_alive(board, board.about.heartbeat_limit_seconds)} | {
-            name: each.ok for name, each in board.checks.items()
-        }
+        found = {"loop": is_alive(board)} | {name: each.ok for name, each in board.checks.items()}
         text = "Whether a check of /readyz is ok (1) or failing (0); each from its first result on."
         yield _gauge("relay_check_ok", text, ("check",), (((name,), int(ok)) for name, ok in found.items()))
 

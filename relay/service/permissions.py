@@ -67,7 +67,7 @@ class _TopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed,
     )
 
 
-class _TopicsRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801  (aiokafka's way of naming)
+class _TopicsRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as aiokafka names its own  (aiokafka's way of naming)
     API_KEY = 3
     API_VERSION = 8
     RESPONSE_TYPE = _TopicsResponse
@@ -90,7 +90,7 @@ class TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]
     def __init__(self, topics: list[str]) -> None:
         self._topics = topics
 
-    def build(self, request_struct_class: Any) -> Any:  # noqa: ANN401  (untyped there, here and below)
+    def build(self, request_struct_class: Any) -> Any:
         """Make the request in one of its versions."""
         options = (True, True) if request_struct_class is _TopicsRequest_v8 else ()
         return request_struct_class(self._topics, False, *options)
@@ -125,7 +125,7 @@ class _GroupsResponse(Response):  # type: ignore[misc]
     )
 
 
-class _GroupsRequest_v3(RequestStruct):  # type: ignore[misc]  # noqa: N801
+class _GroupsRequest_v3(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as aiokafka names its own
     API_KEY = 15
     API_VERSION = 3
     RESPONSE_TYPE = _GroupsResponse
@@ -143,7 +143,7 @@ class GroupsRequest(Request[_GroupsStruct]):  # type: ignore[misc]
     def __init__(self, groups: list[str]) -> None:
         self._groups = groups
 
-    def build(self, request_struct_class: Any) -> Any:  # noqa: ANN401
+    def build(self, request_struct_class: Any) -> Any:
         """Make the request in one of its versions."""
         options = (True,) if request_struct_class is _GroupsRequest_v3 else ()
         return request_struct_class(self._groups, *options)

@@ -56,11 +56,10 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
 async def probe(config: Config, settings: ClusterSettings) -> list[Finding]:
     """Try everything that a route needs of its brokers; gives every finding, in the order of the way of a record."""
     with _quiet_client():
-        source = ClusterProbe(config.source.bootstrap_servers, Access(config.source.security, settings.source, "source.security"))
+        source = ClusterProbe(config.source.bootstrap_servers, Access.to_source(config, settings.source))
         target = source
         if config.target.bootstrap_servers:
-            access = Access(config.target.security, settings.target, "target.security")
-            target = ClusterProbe(config.target.bootstrap_servers, access)
+            target = ClusterProbe(config.target.bootstrap_servers, Access.to_target(config, settings.target))
         clusters = [source] if target is source else [source, target]
         try:
             await asyncio.gather(*(cluster.connect() for cluster in clusters))

@@ -17,7 +17,8 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
-from relay.config import Security
+from relay.config import Config, Security
+from relay.config.addresses import Address
 from relay.service.clients import Settings
 from relay.service.permissions import TopicsRequest
 from relay.service.tokens import NoToken
@@ -31,22 +32,22 @@ _NOT_YET_VALID, _EXPIRED, _HOST_MISMATCH, _ADDRESS_MISMATCH = 9, 10, 62, 64
 _UNTRUSTED = {2, 18, 19, 20, 21}
 
 
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class Access(NamedTuple):
     """How brokers of a cluster are spoken to; `key` is the table's name in the configuration, for messages."""
 
     security: Security
     settings: Settings
     key: str
+
+    @classmethod
+    def to_source(cls, config: Config, settings: Settings) -> Access:
+        """Access to the source's brokers."""
+        return cls(config.source.security, settings, "source.security")
+
+    @classmethod
+    def to_target(cls, config: Config, settings: Settings) -> Access:
+        """Access to the target's brokers, which may be the source's."""
+        return cls(config.target_security, settings, config.target_security_path)
 
 
 class Unreachable(Exception):
@@ -62,18 +63,6 @@ class Reached(NamedTuple):
 
     connection: Any
     brokers: dict[int, Address]
-
-
-def split_servers(servers: str) -> list[Address | str]:
-    """Read `bootstrap_servers`; what is no address stays text. The port is 9092 where none is given, as for aiokafka."""
-    found: list[Address | str] = []
-    for server in (part.strip() for part in servers.split(",")):
-        host, colon, port = server.rpartition(":")
-        if not colon or server.endswith("]"):
-            host, port = server, "9092"
-        valid = bool(host) and port.isdecimal() and int(port) < 65536
-        found.append(Address(host.strip("[]"), int(port)) if valid else server)
-    return found
 
 
 async def reach(address: Address, access: Access) -> Reached:
@@ -94,14 +83,14 @@ async def reach(address: Address, access: Access) -> Reached:
     return Reached(connection, {node: Address(host, port) for node, host, port, *_ in metadata.brokers})
 
 
-async def close(connection: Any) -> None:  # noqa: ANN401  (untyped there)
+async def close(connection: Any) -> None:
     """Close a connection of aiokafka."""
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(STEP_SECONDS):
             await connection.close()
 
 
-def _connection(address: Address, access: Access, protocol: str = "") -> Any:  # noqa: ANN401
+def _connection(address: Address, access: Access, protocol: str = "") -> Any:
     """A connection without SASL: that is done here, so that each of its steps is seen."""
     protocol = protocol or ("SSL" if access.security.uses_tls else "PLAINTEXT")
     settings = access.settings | {"security_protocol": protocol, "request_timeout_ms": int(REQUEST_SECONDS * 1000)}
@@ -256,7 +245,7 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
             await writer.wait_closed()
 
 
-async def _authenticate(connection: Any, access: Access) -> None:  # noqa: ANN401
+async def _authenticate(connection: Any, access: Access) -> None:
     """Agree on the mechanism and log in."""
     security, mechanism = access.security, access.settings["sasl_mechanism"]
     try:
@@ -282,13 +271,13 @@ async def _authenticate(connection: Any, access: Access) -> None:  # noqa: ANN40
         raise Unreachable(f"it ends the connection during the login ({type(error).__name__})", _login_hint(access)) from error
 
 
-def _authenticator(connection: Any, mechanism: str) -> Any:  # noqa: ANN401
+def _authenticator(connection: Any, mechanism: str) -> Any:
     if mechanism == "OAUTHBEARER":
         return connection.authenticator_oauth()
     return connection.authenticator_plain() if mechanism == "PLAIN" else connection.authenticator_scram()
 
 
-async def _log_in(connection: Any, authenticator: Any) -> None:  # noqa: ANN401
+async def _log_in(connection: Any, authenticator: Any) -> None:
     """Exchange messages until the mechanism is done. Raises SaslAuthenticationFailed."""
     given: bytes | None = None
     while (step := await authenticator.step(given)) is not None:
@@ -311,7 +300,7 @@ def _without_secrets(text: str, access: Access) -> str:
     return text.replace(password, "***") if password else text
 
 
-async def _first_request(connection: Any, address: Address, access: Access) -> Any:  # noqa: ANN401
+async def _first_request(connection: Any, address: Address, access: Access) -> Any:
     """Ask for the brokers: what a listener with SASL refuses to those who are not logged in."""
     try:
         metadata = await connection.send(TopicsRequest([]))

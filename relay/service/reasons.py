@@ -11,9 +11,8 @@ from relay.service.reach import Access
 
 async def with_reasons(error: BrokerUnavailable, config: Config, settings: ClusterSettings) -> BrokerUnavailable:
     """Make the same error with what is wrong with each address of both clusters, or give it as it is if all can be used by now."""
-    wrong = [await diagnosis(config.source.bootstrap_servers, Access(config.source.security, settings.source, "source.security"))]
+    wrong = [await diagnosis(config.source.bootstrap_servers, Access.to_source(config, settings.source))]
     if config.target.bootstrap_servers:
-        access = Access(config.target.security, settings.target, "target.security")
-        wrong.append(await diagnosis(config.target.bootstrap_servers, access))
+        wrong.append(await diagnosis(config.target.bootstrap_servers, Access.to_target(config, settings.target)))
     found = ". ".join(filter(None, dict.fromkeys(wrong)))
     return BrokerUnavailable(found) if found else error

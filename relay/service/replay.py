@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relay.config import Config
 from relay.dead_letters import DeadLetter, by_original, marker
-from relay.errors import BrokerUnavailable, ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
+from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.records import ProducerRecord
 from relay.service.clients import target_settings
 from relay.service.history import history_record
@@ -25,7 +24,7 @@ from relay.service.state import record_too_large
 from relay.service.topic_admin import Cluster
 from relay.service.topic_checks import limit_of
 from relay.service.topic_reading import Progress
-from relay.service.transport import Batch, Oversize, Partition, Sink, Undelivered
+from relay.service.transport import Oversize, Undelivered, start_sink
 from relay.storage import Storage
 from relay.translator import Translator
 
@@ -83,7 +82,7 @@ class Replay:
         self._translator, self._storage, self._writes = translator, Storage(), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
-        self._sink: Sink = KafkaSink(config, limits)
+        self._sink = KafkaSink(config, limits)
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
@@ -94,7 +93,7 @@ class Replay:
         originals = by_original(letters)
         try:
             if self._writes:
-                await self._start()
+                await start_sink(self._sink)
             for start in range(0, len(originals), CHUNK):
                 await self._chunk(originals[start : start + CHUNK])
                 progress(min(start + CHUNK, len(originals)), len(originals))
@@ -103,12 +102,6 @@ class Replay:
         finally:
             await self._sink.stop()
         return self.outcome
-
-    async def _start(self) -> None:
-        try:
-            await self._sink.start()
-        except Undelivered as error:
-            raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error
 
     async def _chunk(self, originals: Sequence[list[DeadLetter]]) -> None:
         produced: list[ProducerRecord] = []
@@ -127,9 +120,9 @@ class Replay:
                     # The relay at work hears of it there, and knows it from now on.
                     learnt.append(history_record(letters[0].original, self._history_topic))
         if self._writes:
-            await self._write([*learnt, *produced])
+            await self._sink.write([*learnt, *produced])
             now_ms = int(time.time() * 1000)
-            await self._write([marker(letter.place, now_ms) for letter in done if letter.replayed_ms is None])
+            await self._sink.write([marker(letter.place, now_ms) for letter in done if letter.replayed_ms is None])
         self.outcome.letters += len(done)
         self.outcome.records += len(produced)
         self.outcome.failed += failed
@@ -146,19 +139,3 @@ class Replay:
             for blob in (blob for record in produced for blob in record.blobs):
                 self._storage.store(blob)
         return produced
-
-    async def _write(self, records: Iterable[ProducerRecord]) -> None:
-        """Write records in order and wait for every acknowledgement. Raises Undelivered."""
-        batches: dict[Partition, Batch] = {}
-        pending: list[Future[object]] = []
-        for record in records:
-            partition = Partition(record.topic, record.partition)
-            batch = batches.get(partition)
-            if batch is None or not batch.append(record):
-                if batch is not None:
-                    pending.append(await self._sink.send(partition, batch))
-                batches[partition] = self._sink.batch()
-                batches[partition].append(record)
-        for partition, batch in batches.items():
-            pending.append(await self._sink.send(partition, batch))
-        await self._sink.delivered(pending)

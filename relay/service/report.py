@@ -11,33 +11,32 @@ from itertools import pairwise
 from typing import Any, Final
 
 from relay.codecs._codec import NOTES
-from relay.service.status import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic, heartbeat_limit
+from relay.service.status import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic
 from relay.service.transport import Partition
 
 RATE_SECONDS: Final = 60.0
 Json = dict[str, Any]
-__all__ = ["heartbeat_limit", "is_alive", "liveness", "moment", "readiness", "status"]
 
 
-def is_alive(board: Board, limit: float) -> bool:
+def is_alive(board: Board) -> bool:
     """Whether the loop turns. Only a running one has to: a start may wait for a group, and a stop has its own time limit."""
     age = board.heartbeat_age
-    return board.state != RUNNING or age is None or age <= limit
+    return board.state != RUNNING or age is None or age <= board.about.heartbeat_limit_seconds
 
 
-def liveness(board: Board, limit: float) -> Json:
+def liveness(board: Board) -> Json:
     """The body of /livez."""
     return {
-        "alive": is_alive(board, limit),
+        "alive": is_alive(board),
         "state": board.state,
         "heartbeat_age_seconds": _rounded(board.heartbeat_age),
-        "heartbeat_limit_seconds": limit,
+        "heartbeat_limit_seconds": board.about.heartbeat_limit_seconds,
     }
 
 
-def readiness(board: Board, limit: float) -> Json:
+def readiness(board: Board) -> Json:
     """The body of /readyz. Failing checks make relay degraded, and leave it ready: a restart would cure none of them."""
-    checks = _checks(board, limit)
+    checks = _checks(board)
     return {
         "ready": board.state == RUNNING,
         "state": board.state,
@@ -47,10 +46,10 @@ def readiness(board: Board, limit: float) -> Json:
     }
 
 
-def status(board: Board, limit: float) -> Json:
+def status(board: Board) -> Json:
     """The body of /status."""
     about, now = board.about, board.now()
-    checks = _checks(board, limit)
+    checks = _checks(board)
     sample = board.sample()
     newest = board.newest_ms
     return {
@@ -67,7 +66,7 @@ def status(board: Board, limit: float) -> Json:
         "state": board.state,
         "state_since": moment(board.state_since),
         "started": moment(board.started),
-        "alive": is_alive(board, limit),
+        "alive": is_alive(board),
         "ready": board.state == RUNNING,
         "degraded": _is_degraded(board, checks),
         "heartbeat_age_seconds": _rounded(board.heartbeat_age),
@@ -98,9 +97,9 @@ def _outcomes(board: Board) -> Json:
     }
 
 
-def _checks(board: Board, limit: float) -> list[Json]:
+def _checks(board: Board) -> list[Json]:
     """The loop's own checks, and one more: whether it turns."""
-    alive, age = is_alive(board, limit), board.heartbeat_age
+    alive, age = is_alive(board), board.heartbeat_age
     detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "since": None}]
     for name, check in board.checks.items():

@@ -38,7 +38,6 @@ SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
 LONGEST_TEXT: Final = 500
 
-
 #: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery may take.
 _DELIVERIES_OF_A_TURN: Final = 2
 _SHORTEST_LIMIT_SECONDS: Final = 60.0

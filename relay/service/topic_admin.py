@@ -139,11 +139,11 @@ class Cluster:
             await admin.close()
 
 
-async def _look(admin: Any, names: Collection[str]) -> Seen:  # noqa: ANN401  # aiokafka is not typed
+async def _look(admin: Any, names: Collection[str]) -> Seen:  # aiokafka is not typed
     if not names:
         return Seen({}, {})
     request = MetadataRequest(list(names), allow_auto_topic_creation=False)
-    answer = (await admin._send_request(request)).to_object()  # noqa: SLF001  # see the head of this module
+    answer = (await admin._send_request(request)).to_object()  # see the head of this module
     errors = {topic["topic"]: for_code(topic["error_code"]) for topic in answer["topics"]}
     partitions = {topic["topic"]: topic["partitions"] for topic in answer["topics"] if errors[topic["topic"]] is NoError}
     unusable = {name: _words(error) for name, error in errors.items() if error not in {NoError, UnknownTopicOrPartitionError}}
@@ -160,7 +160,7 @@ def _words(error: type[BrokerResponseError]) -> str:
     return "it may not be seen, grant DESCRIBE on it" if error is TopicAuthorizationFailedError else error.__name__
 
 
-async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str, str] | None]:  # noqa: ANN401
+async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str, str] | None]:
     """Give the settings of topics, without those that the broker does not know."""
     if not names:
         return {}
@@ -176,11 +176,11 @@ async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str
     return found
 
 
-async def _create(admin: Any, topics: Sequence[NewSpec]) -> dict[str, Refusal]:  # noqa: ANN401
+async def _create(admin: Any, topics: Sequence[NewSpec]) -> dict[str, Refusal]:
     """Ask until the controller has said yes or no to every topic; the caller's deadline ends it."""
     refused: dict[str, Refusal] = {}
     open_topics = {topic.name: _new_topic(topic) for topic in topics}
-    client = admin._client  # noqa: SLF001
+    client = admin._client
     while True:
         # Without a known controller, as during an election, the client fails with an AttributeError.
         if client.cluster.controller is not None:

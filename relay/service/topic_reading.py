@@ -113,7 +113,7 @@ async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> 
         return Lookup(count, first, end, found)
 
 
-async def _next(consumer: Any, pair: TopicPartition, offset: int, end: int, brokers: Brokers) -> ConsumerRecord | None:  # noqa: ANN401
+async def _next(consumer: Any, pair: TopicPartition, offset: int, end: int, brokers: Brokers) -> ConsumerRecord | None:
     """The first record at or behind an offset and before the end."""
     consumer.seek(pair, offset)
     deadline = time.monotonic() + STALL_SECONDS
@@ -135,7 +135,7 @@ def _deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
     return deadline
 
 
-async def _bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:  # noqa: ANN401
+async def _bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:
     async with asyncio.timeout(REQUEST_SECONDS):
         return await consumer.beginning_offsets(pairs), await consumer.end_offsets(pairs)
 
@@ -179,7 +179,7 @@ def quiet_client() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _record(record: Any) -> ConsumerRecord:  # noqa: ANN401  # aiokafka is not typed
+def _record(record: Any) -> ConsumerRecord:  # aiokafka is not typed
     if isinstance(record, ConsumerRecord):  # in a tuned process (`relay.service.tuning`)
         return record
     headers = tuple(record.headers)

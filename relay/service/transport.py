@@ -10,6 +10,7 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from relay.errors import BrokerUnavailable
 from relay.records import ConsumerRecord, ProducerRecord
 
 
@@ -184,3 +185,11 @@ class Sink(Protocol):
     async def abandon(self) -> None:
         """Disconnect at once: nothing that was handed over may be written any more."""
         ...
+
+
+async def start_sink(sink: Sink) -> None:
+    """Start a sink that nobody waits for yet. Raises BrokerUnavailable, TopicUnusable, DeliveryFailed."""
+    try:
+        await sink.start()
+    except Undelivered as error:
+        raise BrokerUnavailable(f"{error}; check the addresses and that the brokers are up") from error

@@ -39,7 +39,7 @@ _OPEN = {"/definitions/kubernetes", "/properties/global"}
         ({"secrets": {"env": [{"name": "P", "value": "x"}]}}, "'value' not allowed"),
         # These folders are taken.
         ({"secrets": {"files": [{"secretName": "s", "mountPath": "/etc/relay/tls"}]}}, "/secrets/files/0/mountPath"),
-        ({"secrets": {"files": [{"secretName": "s", "mountPath": "/tmp"}]}}, "/secrets/files/0/mountPath"),  # noqa: S108
+        ({"secrets": {"files": [{"secretName": "s", "mountPath": "/tmp"}]}}, "/secrets/files/0/mountPath"),  # noqa: S108 - nothing is written
         ({"serviceMonitor": {"interval": "often"}}, "/serviceMonitor/interval"),
         ({"strategy": {"type": "OnDelete"}}, "/strategy/type"),
         ({"strategy": {"maxSurge": 1}}, "'maxSurge' not allowed"),

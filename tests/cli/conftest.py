@@ -135,7 +135,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def relay() -> Callable[..., Result]:
     """Run the command line in this process: `relay("translate", …, input=b"…")`."""
 
-    def run(*arguments: str | Path, input: bytes | str | None = None) -> Result:  # noqa: A002
+    def run(*arguments: str | Path, input: bytes | str | None = None) -> Result:  # noqa: A002 - as subprocess.run names it
         result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result

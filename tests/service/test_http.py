@@ -54,7 +54,7 @@ def board(clock: Clock) -> Board:
 
 @pytest.fixture
 async def site(board: Board) -> AsyncIterator[Site]:
-    async with HttpServer("127.0.0.1", 0, board, heartbeat_limit_seconds=LIMIT) as server, aiohttp.ClientSession() as client:
+    async with HttpServer("127.0.0.1", 0, board) as server, aiohttp.ClientSession() as client:
         yield Site(client, server)
 
 
@@ -307,7 +307,7 @@ def test_the_page_asks_for_what_the_status_has() -> None:
     """A member that is renamed on one side only would show as nothing."""
     from relay.service.report import status
 
-    body = status(running_board(Clock()), LIMIT)
+    body = status(running_board(Clock()))
     used = set(re.findall(r"\bs\.([a-z_]+)", PAGE))
     assert used
     assert used <= set(body)

@@ -29,7 +29,7 @@ def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def is_ready(bench: Bench) -> bool:
-    return bool(report.readiness(bench.board, 120)["ready"])
+    return bool(report.readiness(bench.board)["ready"])
 
 
 async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) -> None:

@@ -233,7 +233,7 @@ def test_checks_are_those_of_readyz() -> None:
     clock.passes(LIMIT + 1)
     found = {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop", "another")}
     assert found == dict.fromkeys(names, 1) | {"source": 0, "another": 0, "loop": 0}
-    lines = report.readiness(board, LIMIT)["checks"]
+    lines = report.readiness(board)["checks"]
     assert {name for name, ok in found.items() if not ok} == {name for name, line in lines.items() if line.startswith("failing")}
 
 

@@ -91,7 +91,7 @@ async def test_records_without_a_time_stay_without(kafka: Any, make_config: Any)
     times = [-1, -1, 1_000, -1, 5_000, -1]
     sink = KafkaSink(make_config(topic, topic), {topic: 1_000_000})
     await sink.start()
-    await sink.write(Partition(topic, 0), [ProducerRecord(topic, 0, time_ms, None, b"v") for time_ms in times])
+    await sink.write([ProducerRecord(topic, 0, time_ms, None, b"v") for time_ms in times])
     await sink.stop()
     assert [record.timestamp_ms for record in await kafka.read(topic)] == times
 

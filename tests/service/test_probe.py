@@ -77,7 +77,7 @@ async def test_without_permissions_every_one_that_is_missing_is_told(secured: Se
         f"source topic {source}: may not be seen, whether it exists or not; grant READ on it",
         f"source group g-{source}: READ is not allowed; grant it on the group",
         f"target topic {target}: may not be seen, whether it exists or not; grant WRITE on it",
-        "target producer: idempotent writing is not allowed; grant WRITE on the target topics "  # noqa: ISC004
+        "target producer: idempotent writing is not allowed; grant WRITE on the target topics "  # noqa: ISC004 - one line of the output
         "(IDEMPOTENT_WRITE on the cluster before Kafka 2.8)",
     ]
 

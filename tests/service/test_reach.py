@@ -11,19 +11,19 @@ from secured_support import PASSWORD, SECRETS, USER, Secured, security_of, token
 from servers_support import talking
 
 from relay.config import Security
+from relay.config.addresses import parse_server
 from relay.demo.kafka import free_ports
 from relay.service import reach as reaching
 from relay.service.clients import client_settings
 from relay.service.probe import diagnosis
-from relay.service.reach import Access, Address, Unreachable, reach, split_servers
+from relay.service.reach import Access, Unreachable, reach
 
 pytestmark = pytest.mark.kafka
 
 
 async def unreachable(servers: str, security: Security) -> Unreachable:
     """Why the only address cannot be used."""
-    (address,) = split_servers(servers)
-    assert isinstance(address, Address)
+    address = parse_server(servers)
     with pytest.raises(Unreachable) as raised:
         async with asyncio.timeout(30):
             await reach(address, Access(security, client_settings(security), "source.security"))
@@ -33,20 +33,6 @@ async def unreachable(servers: str, security: Security) -> Unreachable:
 
 def tls(secured: Secured, **settings: str) -> Security:
     return security_of(**({"protocol": "SSL", "ca_file": str(secured.folder / "ca.pem")} | settings))
-
-
-def test_addresses_are_read_as_the_client_reads_them() -> None:
-    assert split_servers("one:9093, two ,[::1]:9094,[::1],three:x,four:70000,:1,") == [
-        Address("one", 9093),
-        Address("two", 9092),
-        Address("::1", 9094),
-        Address("::1", 9092),
-        "three:x",
-        "four:70000",
-        ":1",
-        "",
-    ]
-    assert str(Address("::1", 9094)) == "[::1]:9094"
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
@@ -154,8 +140,7 @@ async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: An
     assert problem.what == "it refuses the token: the broker refuses the token: invalid_token"
     settings = client_settings(given)
     path.unlink()
-    (address,) = split_servers(secured.address("SASL_SSL"))
-    assert isinstance(address, Address)
+    address = parse_server(secured.address("SASL_SSL"))
     with pytest.raises(Unreachable, match=r"there is no token to log in with: the token file .* cannot be read"):
         await reach(address, Access(given, settings, "source.security"))
 

@@ -14,7 +14,7 @@ from relay.codecs._codec import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.service import report
-from relay.service.status import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Board
+from relay.service.status import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Board, heartbeat_limit
 from relay.service.transport import Partition
 
 
@@ -25,7 +25,7 @@ def clock() -> Clock:
 
 def test_a_board_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> None:
     board = make_board(clock)
-    status = report.status(board, LIMIT)
+    status = report.status(board)
     assert (status["state"], status["ready"], status["alive"], status["degraded"]) == ("starting", False, True, False)
     assert status["lag"] == {
         "records": 0,
@@ -42,7 +42,7 @@ def test_a_board_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> N
 def test_positions_and_lag_in_records_and_in_event_time(clock: Clock) -> None:
     board = running_board(clock)
     board.committed({ORDERS_0: 90})
-    first, second = report.status(board, LIMIT)["partitions"]
+    first, second = report.status(board)["partitions"]
     assert first == {
         "topic": "orders",
         "partition": 0,
@@ -54,18 +54,18 @@ def test_positions_and_lag_in_records_and_in_event_time(clock: Clock) -> None:
         "last_event": "2026-11-21T09:59:55.000+00:00",
     }
     assert (second["lag_records"], second["lag_seconds"], second["committed"]) == (50, 30.0, None)
-    lag = report.status(board, LIMIT)["lag"]
+    lag = report.status(board)["lag"]
     assert (lag["records"], lag["seconds"]) == (50, 30.0)
 
 
 def test_an_unknown_end_is_no_lag_of_zero(clock: Clock) -> None:
     board = make_board(clock)
     board.assigned([ORDERS_0, ORDERS_1])
-    assert report.status(board, LIMIT)["lag"]["records"] is None
+    assert report.status(board)["lag"]["records"] is None
     board.progress(ORDERS_0, position=7, end=None, timestamp_ms=None)
-    assert report.status(board, LIMIT)["partitions"][0]["lag_records"] is None
+    assert report.status(board)["partitions"][0]["lag_records"] is None
     board.progress(ORDERS_0, position=7, end=9, timestamp_ms=None)
-    lag = report.status(board, LIMIT)["lag"]
+    lag = report.status(board)["lag"]
     assert (lag["records"], lag["unknown_partitions"], lag["seconds"]) == (2, 1, None)
 
 
@@ -103,7 +103,7 @@ def test_impossible_timestamps_of_a_producer_break_nothing(clock: Clock, stamp: 
     board = running_board(clock)
     board.assigned([ORDERS_0])
     board.progress(ORDERS_0, position=1, end=5, timestamp_ms=stamp)
-    status = report.status(board, LIMIT)
+    status = report.status(board)
     orjson.dumps(status)
     assert (status["partitions"][0]["last_event"] is None) == (stamp > 0)
     assert status["lag"]["seconds"] is not None
@@ -118,19 +118,19 @@ def test_rates_are_those_of_the_last_minute(clock: Clock) -> None:
         board.took("translate", 0.25)
 
     turns(board, clock, 120, fast)
-    rates = report.status(board, LIMIT)["rates"]
+    rates = report.status(board)["rates"]
     assert rates["window_seconds"] == 60
     assert (rates["consumed_records_per_second"], rates["consumed_bytes_per_second"]) == (100, 50_000)
     assert (rates["produced_records_per_second"], rates["produced_bytes_per_second"]) == (90, 40_000)
     assert rates["busy"] == {"translate": 0.25, "produce": 0, "commit": 0}
     turns(board, clock, 70)
-    assert report.status(board, LIMIT)["rates"]["consumed_records_per_second"] == 0
+    assert report.status(board)["rates"]["consumed_records_per_second"] == 0
 
 
 def test_the_first_seconds_have_rates_too(clock: Clock) -> None:
     board = running_board(clock)
     turns(board, clock, 4, lambda: board.consumed("orders", 10, 10))
-    rates = report.status(board, LIMIT)["rates"]
+    rates = report.status(board)["rates"]
     assert (rates["window_seconds"], rates["consumed_records_per_second"]) == (4, 10)
 
 
@@ -145,7 +145,7 @@ def test_lag_tells_whether_it_grows(clock: Clock, read: int, change: float, gone
         board.progress(ORDERS_0, position=at[0], end=at[1], timestamp_ms=None)
 
     turns(board, clock, 180, turn)
-    lag = report.status(board, LIMIT)["lag"]
+    lag = report.status(board)["lag"]
     assert lag["change_per_second"] == change
     assert lag["gone_in_seconds"] == gone
 
@@ -156,13 +156,13 @@ def test_lag_of_other_partitions_is_no_trend(clock: Clock) -> None:
     clock.passes(1)
     board.assigned([ORDERS_0])
     board.beat()
-    assert report.status(board, LIMIT)["lag"]["change_per_second"] is None
+    assert report.status(board)["lag"]["change_per_second"] is None
 
 
 def test_history_is_an_hour_and_no_more(clock: Clock) -> None:
     board = running_board(clock)
     turns(board, clock, 4000, lambda: board.consumed("orders", 3, 3))
-    history = report.status(board, LIMIT)["history"]
+    history = report.status(board)["history"]
     assert {len(column) for column in history.values()} == {SAMPLES - 1}
     assert set(history["consumed_records_per_second"]) == {3}
     assert set(history["lag_records"]) == {50}
@@ -173,10 +173,10 @@ def test_errors_are_counted_and_the_last_ones_kept_newest_first(clock: Clock) ->
     board = running_board(clock)
     for number in range(LAST_ERRORS + 5):
         board.failed("translate", "decode.malformed", f"orders/0 at {number}", "no message")
-    kept = report.status(board, LIMIT)["last_errors"]
+    kept = report.status(board)["last_errors"]
     assert len(kept) == LAST_ERRORS
     assert kept[0]["place"] == f"orders/0 at {LAST_ERRORS + 4}"
-    assert report.status(board, LIMIT)["errors"] == [{"stage": "translate", "code": "decode.malformed", "count": LAST_ERRORS + 5}]
+    assert report.status(board)["errors"] == [{"stage": "translate", "code": "decode.malformed", "count": LAST_ERRORS + 5}]
 
 
 def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
@@ -185,7 +185,7 @@ def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
     for _ in range(1000):
         clock.passes(1)
         board.failed("produce", "service.delivery-failed", "orders.canal-json/0", "no answer")
-    kept = report.status(board, LIMIT)["last_errors"]
+    kept = report.status(board)["last_errors"]
     assert [(each["code"], each["count"]) for each in kept] == [("service.delivery-failed", 1000), ("decode.malformed", 1)]
     assert (kept[0]["first"], kept[0]["time"]) == ("2026-11-21T10:00:01.000+00:00", "2026-11-21T10:16:40.000+00:00")
 
@@ -194,7 +194,7 @@ def test_texts_that_no_encoder_takes_or_that_do_not_end_are_made_harmless(clock:
     board = running_board(clock)
     board.failed("translate", "decode.malformed", "a\ud800b", "x" * 100_000)
     board.check("source", ok=False, detail="\udfff")
-    status = orjson.loads(orjson.dumps(report.status(board, LIMIT)))
+    status = orjson.loads(orjson.dumps(report.status(board)))
     assert status["last_errors"][0]["place"] == "a?b"
     assert len(status["last_errors"][0]["message"]) == LONGEST_TEXT
 
@@ -204,7 +204,7 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
     board = running_board(clock, translated)
     translated.events = Counter({"insert": 3})
     translated.lossy = Counter({Lossy.GTID: 2, Lossy.SCHEMA_GUESSED: 1})
-    status = report.status(board, LIMIT)
+    status = report.status(board)
     assert (status["events"], status["lossy"], status["notes"]) == ({"insert": 3}, {"gtid": 2}, {"schema-guessed": 1})
 
 
@@ -215,7 +215,7 @@ def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:
     board.skipped("service.claim-check-missing")
     board.produced("elsewhere", 2, 30)
     board.schema_versions(12)
-    status = report.status(board, LIMIT)
+    status = report.status(board)
     assert status["dead_letters"] == {"decode.malformed": 2}
     assert status["skipped"] == {"service.claim-check-missing": 1}
     assert status["topics"]["produced"]["elsewhere"] == {"records": 2, "bytes": 30}
@@ -226,59 +226,59 @@ def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:
 def test_only_a_running_loop_has_to_turn(clock: Clock) -> None:
     board = make_board(clock)
     clock.passes(10 * LIMIT)
-    assert report.is_alive(board, LIMIT)
+    assert report.is_alive(board)
     board.entered("running")
-    assert report.is_alive(board, LIMIT)
+    assert report.is_alive(board)
     clock.passes(LIMIT + 1)
-    assert not report.is_alive(board, LIMIT)
+    assert not report.is_alive(board)
     board.beat()
-    assert report.is_alive(board, LIMIT)
+    assert report.is_alive(board)
     clock.passes(LIMIT + 1)
     board.entered("draining")
     clock.passes(LIMIT + 1)
-    assert report.is_alive(board, LIMIT)
+    assert report.is_alive(board)
 
 
 def test_a_clock_that_is_set_does_not_kill(clock: Clock) -> None:
     """The heartbeat goes by a clock that nobody sets."""
     board = running_board(clock)
     clock.time += 86_400
-    assert report.is_alive(board, LIMIT)
+    assert report.is_alive(board)
     clock.time -= 3 * 86_400
-    assert report.is_alive(board, LIMIT)
-    assert report.status(board, LIMIT)["lag"]["seconds"] == 0
+    assert report.is_alive(board)
+    assert report.status(board)["lag"]["seconds"] == 0
 
 
 def test_the_limit_is_longer_than_a_delivery_may_take() -> None:
-    assert report.heartbeat_limit(Delivery()) == 120
-    assert report.heartbeat_limit(Delivery(delivery_timeout_seconds=5)) == 60
-    assert make_board().about.heartbeat_limit_seconds == report.heartbeat_limit(Delivery())
+    assert heartbeat_limit(Delivery()) == 120
+    assert heartbeat_limit(Delivery(delivery_timeout_seconds=5)) == 60
+    assert make_board().about.heartbeat_limit_seconds == heartbeat_limit(Delivery())
 
 
 @pytest.mark.parametrize(("state", "ready"), [("starting", False), ("running", True), ("draining", False), ("stopped", False)])
 def test_ready_is_running(clock: Clock, state: str, ready: bool) -> None:
     board = make_board(clock)
     board.entered(state)
-    assert report.readiness(board, LIMIT)["ready"] is ready
+    assert report.readiness(board)["ready"] is ready
 
 
 def test_a_failing_check_degrades_and_does_not_make_unready(clock: Clock) -> None:
     board = running_board(clock)
-    assert not report.readiness(board, LIMIT)["degraded"]
+    assert not report.readiness(board)["degraded"]
     board.check("target", ok=False, detail="no broker answers")
     board.failed("produce", "service.broker-unavailable", "orders.canal-json", "no broker answers")
-    body = report.readiness(board, LIMIT)
+    body = report.readiness(board)
     assert (body["ready"], body["degraded"]) == (True, True)
     assert body["checks"] == {"loop": "ok", "configuration": "ok", "target": "failing: no broker answers"}
     assert body["last_error"]["code"] == "service.broker-unavailable"
     board.check("target", ok=True)
-    assert not report.readiness(board, LIMIT)["degraded"]
+    assert not report.readiness(board)["degraded"]
 
 
 def test_what_is_not_done_at_the_start_is_awaited_and_no_failure(clock: Clock) -> None:
     board = make_board(clock)
     board.check("schema-history", ok=False, detail="reading")
-    body = report.readiness(board, LIMIT)
+    body = report.readiness(board)
     assert (body["checks"]["schema-history"], body["degraded"]) == ("waiting: reading", False)
 
 
@@ -287,7 +287,7 @@ def test_a_check_tells_since_when_it_is_so(clock: Clock) -> None:
     board.check("target", ok=False, detail="first")
     clock.passes(60)
     board.check("target", ok=False, detail="second")
-    (_, _, target) = report.status(board, LIMIT)["checks"]
+    (_, _, target) = report.status(board)["checks"]
     assert target == {"name": "target", "ok": False, "detail": "second", "since": "2026-11-21T10:00:00.000+00:00"}
 
 
@@ -319,4 +319,4 @@ def test_about_shows_a_configuration_without_secrets(monkeypatch: pytest.MonkeyP
     assert (about.group, about.mode) == ("relay", "at-least-once")
     assert about.heartbeat_limit_seconds == 200
     assert about.source.options["claim-check-storage-uri"].startswith("s3://bucket/prefix")
-    assert "hunter2" not in json.dumps(report.status(Board(about), LIMIT))
+    assert "hunter2" not in json.dumps(report.status(Board(about)))
