@@ -16,7 +16,9 @@ from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
 from spark_backfill.history import Kept, ddl_of
 from spark_backfill.topics import Source, TargetTopics, captured
-from spark_backfill.translation import OWN_PARTITION, Bounds, Translate, learnt
+from spark_backfill.translation import Bounds, Terms, Translate, learnt
+
+_FILES = Terms()
 
 
 def empty_catalog() -> Catalog:
@@ -40,13 +42,13 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     write: Callable[[DataFrame], None],
     *,
     bounds: Bounds,
-    letter_partitions: int = OWN_PARTITION,
+    terms: Terms = _FILES,
 ) -> Counts:
     """Translate these records and write what they become; gives what was counted."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     try:
-        translate = Translate(config, records.reader, shared, counters, bounds, letter_partitions)
+        translate = Translate(config, records.reader, shared, counters, bounds, terms)
         write(records.frame.mapInArrow(translate, translate.schema))
     finally:
         shared.unpersist()
@@ -64,8 +66,8 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         check_folder(spark, backfill.output, backfill.output_layout)
         target = Target(backfill.output, backfill.output_format, backfill.output_layout)
         return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
-    topics = TargetTopics.of(spark, config, {})
-    return run_step(spark, config, records, catalog, topics.write, bounds=bounds, letter_partitions=topics.letter_partitions)
+    topics = TargetTopics.of(config, {})
+    return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
 
 
 class TopicsRun:
@@ -77,7 +79,7 @@ class TopicsRun:
     def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         self._source = Source.of(spark, config)
-        self._topics = None if config.backfill.output else TargetTopics.of(spark, config, self._source.partitions)
+        self._topics = None if config.backfill.output else TargetTopics.of(config, self._source.partitions)
         if config.backfill.output:
             check_folder(spark, config.backfill.output, config.backfill.output_layout)
         self._kept = Kept(spark, config.backfill.checkpoint)
@@ -122,8 +124,8 @@ class TopicsRun:
         self._catalog = learnt(config, ddl, self._catalog)
         bounds, catalog = self._source.bounds, self._catalog
         if self._topics is not None:
-            letters = self._topics.letter_partitions
-            counts = run_step(self._spark, config, records, catalog, self._topics.write, bounds=bounds, letter_partitions=letters)
+            terms = self._topics.terms
+            counts = run_step(self._spark, config, records, catalog, self._topics.write, bounds=bounds, terms=terms)
         else:
             before = self._kept.written_before(step)
             output = config.backfill

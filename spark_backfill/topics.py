@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,15 +14,17 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from relay.config import Config, Start
 from relay.config.tables import COMMIT_TS_MARGIN_MS, End
 from relay.errors import ConfigError, Problem, RecordsGone, TopicUnusable
+from relay.service.replay import target_topics
+from relay.service.topic_admin import Found
+from relay.service.topic_checks import limit_of
 from spark_backfill.brokers import Brokers, client_options, for_spark
 from spark_backfill.files import SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
-from spark_backfill.translation import OWN_PARTITION, Bounds
+from spark_backfill.sink import WRITTEN, Write
+from spark_backfill.translation import OWN_PARTITION, Bounds, Terms
 
 _LOGICAL_BITS: Final = 18
 _PLACE: Final = ("topic", "partition")
-#: A record's limit is the target topic's; the client's own would only be another one.
-_MOST_REQUEST_BYTES: Final = "104857600"
 
 
 class Source(NamedTuple):
@@ -132,37 +136,35 @@ def _end(brokers: Brokers, config: Config, partitions: Mapping[str, int]) -> dic
 
 
 class TargetTopics(NamedTuple):
-    """The target topics. `letter_partitions`: how many partitions the dead-letter topic has."""
+    """The target topics, as their brokers describe them."""
 
     config: Config
-    options: Mapping[str, str]
-    letter_partitions: int
+    found: Mapping[str, Found]
 
     @classmethod
-    def of(cls, spark: SparkSession, config: Config, source_partitions: Mapping[str, int]) -> TargetTopics:
+    def of(cls, config: Config, source_partitions: Mapping[str, int]) -> TargetTopics:
         """Look at the topics that are written. Raises TopicUnusable, BrokerUnavailable, ConfigError."""
-        options = client_options(config.target_servers, config.target_security, config.target_security_path)
         letters = config.errors.dead_letter_topic
-        brokers = Brokers(spark, options)
-        try:
-            found = brokers.partitions([*config.target_topics.values(), *([letters] if letters else [])])
-        finally:
-            brokers.close()
+        names = [*config.target_topics.values(), *([letters] if letters else [])]
+        # A thread of its own: the caller may have an event loop, as notebooks do.
+        with ThreadPoolExecutor(1) as thread:
+            found = thread.submit(lambda: asyncio.run(target_topics(config, names))).result()
         for source, target in config.target_topics.items():
             needed = config.target_partitions or source_partitions.get(source, 1)
-            if found[target] < needed:
-                raise TopicUnusable(f"topic {target} has {found[target]} partitions, and the route writes to {needed}")
-        return cls(config, options, found[letters] if letters else OWN_PARTITION)
+            if found[target].partitions < needed:
+                raise TopicUnusable(f"topic {target} has {found[target].partitions} partitions, and the route writes to {needed}")
+        return cls(config, found)
+
+    @property
+    def terms(self) -> Terms:
+        """What they say to those who translate."""
+        letters = self.config.errors.dead_letter_topic
+        partitions = self.found[letters].partitions if letters else OWN_PARTITION
+        return Terms(partitions, {name: limit_of(topic) for name, topic in self.found.items()})
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
-        ordered = produced.repartition(*_PLACE).sortWithinPartitions(*_PLACE, *SOURCE_ORDER)
-        target = self.config.target
-        options = for_spark(self.options) | {
-            "includeHeaders": "true",
-            "kafka.compression.type": str(target.compression),
-            "kafka.batch.size": str(target.max_batch_bytes),
-            "kafka.linger.ms": "20",
-            "kafka.max.request.size": _MOST_REQUEST_BYTES,
-        }
-        ordered.select("topic", "partition", "key", "value", "headers").write.format("kafka").options(**options).save()
+        tasks = sum(topic.partitions for topic in self.found.values())
+        ordered = produced.repartition(tasks, *_PLACE).sortWithinPartitions(*_PLACE, *SOURCE_ORDER)
+        rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
+        rows.mapInArrow(Write(self.config, self.terms.limits or {}), WRITTEN).write.format("noop").mode("overwrite").save()

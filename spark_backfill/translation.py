@@ -22,6 +22,8 @@ from relay.errors import DecodeError, RelayError
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.sizes import Limits
+from relay.service.state import record_too_large
 from relay.storage import Storage
 from relay.translator import Translator
 from spark_backfill.counts import Counts, Parts
@@ -109,8 +111,18 @@ def _read(reader: Reader, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
         raise Stopped(error, "input") from error
 
 
+class Terms(NamedTuple):
+    """What the target's brokers say: how many partitions the dead-letter topic has, and `max.message.bytes` of every topic.
+
+    Files say nothing.
+    """
+
+    letter_partitions: int = OWN_PARTITION
+    limits: Mapping[str, int] | None = None
+
+
 class Translate:
-    """Translates the rows of a task. `letter_partitions`: how many partitions the dead-letter topic has."""
+    """Translates the rows of a task."""
 
     def __init__(
         self,
@@ -119,10 +131,10 @@ class Translate:
         catalog: Shared,
         counters: Adds,
         bounds: Bounds,
-        letter_partitions: int = OWN_PARTITION,
+        terms: Terms,
     ) -> None:
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
-        self.bounds, self.letter_partitions = bounds, letter_partitions
+        self.bounds, self.terms = bounds, terms
         self._by_table = bool(config.backfill.output) and config.backfill.output_layout is Layout.TABLE
 
     @property
@@ -157,6 +169,8 @@ class _Task:
         self._counts = Counts()
         self._first = ""
         self._out = Produced()
+        self._limits = Limits(job.terms.limits) if job.terms.limits else None
+        self._stores = "to" in self._translator.storages
 
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
@@ -166,12 +180,12 @@ class _Task:
         if records:
             self._first = self._first or _place(records[0])
             self._counts.took(records)
-        translate, out, stores = self._translator.translate, self._out, "to" in self._translator.storages
+        translate, out, is_checked = self._translator.translate, self._out, self._stores or self._limits is not None
         for record in records:
             try:
                 produced: Sequence[ProducerRecord] = translate(record)
-                if stores:
-                    self._store(produced)
+                if is_checked:
+                    self._check(produced, record)
             except (RelayError, Need) as error:
                 produced = self._otherwise(record, error)
             out.add(produced, record)
@@ -193,29 +207,39 @@ class _Task:
         self._tables.update(counted)
         return tuple(dict.fromkeys(table for table, _ in counted)) or tables_of(self._translator, record)
 
-    def _store(self, produced: Sequence[ProducerRecord]) -> None:
-        for blob in (blob for out in produced for blob in out.blobs):
-            self._storage.store(blob)
+    def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
+        """Raise RecordTooLarge for what its topic does not take, and store what the others refer to."""
+        if self._limits is not None and (oversize := self._limits.too_large(produced)):
+            raise record_too_large(record, oversize)
+        if self._stores:
+            for blob in (blob for out in produced for blob in out.blobs):
+                self._storage.store(blob)
 
     def _otherwise(self, record: ConsumerRecord, error: RelayError | Need) -> Sequence[ProducerRecord]:
         """What becomes of a record that was not translated at once: it needs an object, or its error has a policy."""
-        if isinstance(error, Need):
-            try:
-                produced = self._storage.translate(self._translator, record)
-                self._store(produced)
-            except RelayError as another:
-                error = another
-            else:
-                return produced
-        config = self._job.config
+        if not isinstance(error, Need):
+            return self._instead(record, error)
+        try:
+            produced = self._storage.translate(self._translator, record)
+            self._check(produced, record)
+        except RelayError as another:
+            return self._instead(record, another)
+        return produced
+
+    def _instead(self, record: ConsumerRecord, error: RelayError) -> Sequence[ProducerRecord]:
+        """A dead letter, or nothing; raises Stopped if the policy says so, or if the letter is too large as well."""
+        config, terms = self._job.config, self._job.terms
         policy = policy_for(error, config.errors)
         if policy is Policy.STOP:
             raise Stopped(error, _place(record)) from error
+        letters: list[ProducerRecord] = []
+        if policy is Policy.DEAD_LETTER:
+            tables, topic = tables_of(self._translator, record), config.errors.dead_letter_topic
+            letters = [dead_letter(record, error, topic, tables, terms.letter_partitions, route_name(config))]
+            if self._limits is not None and (oversize := self._limits.too_large(letters)):
+                raise Stopped(record_too_large(record, oversize), _place(record)) from error
         self._counts.refused("dead letters" if policy is Policy.DEAD_LETTER else "skipped", error.code)
-        if policy is Policy.SKIP:
-            return ()
-        tables, topic = tables_of(self._translator, record), config.errors.dead_letter_topic
-        return (dead_letter(record, error, topic, tables, self._job.letter_partitions, route_name(config)),)
+        return letters
 
     def finish(self) -> None:
         """Hand over what was counted."""
@@ -258,4 +282,4 @@ def _time(translator: Translator, record: ConsumerRecord) -> int:
     )
 
 
-__all__ = ["Bounds", "OnlyDdl", "Stopped", "Translate", "learnt"]
+__all__ = ["Bounds", "OnlyDdl", "Stopped", "Terms", "Translate", "learnt"]

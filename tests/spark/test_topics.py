@@ -1,9 +1,10 @@
-"""Topics in, topics out: keys, values, headers, partitions and order are those of the relay's output topic."""
+"""Topics in, topics out: keys, values, headers, timestamps, partitions and order are those of the relay's output topic."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,7 +13,9 @@ from support import captured
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
+from relay.errors import RelayError
 from relay.record_lines import format_record
+from spark_backfill.command import told
 from spark_backfill.job import TopicsRun
 
 pytestmark = pytest.mark.kafka
@@ -39,11 +42,16 @@ def relayed(config: Config, records: list[ConsumerRecord]) -> dict[int, list[Pro
     return found
 
 
-def contents(records: list[ConsumerRecord]) -> dict[int, list[tuple[object, ...]]]:
+def contents(records: list[ConsumerRecord] | list[ProducerRecord]) -> dict[int, list[tuple[object, ...]]]:
+    """What a record is, by partition: all but its offset."""
     found: dict[int, list[tuple[object, ...]]] = {}
     for record in records:
-        found.setdefault(record.partition, []).append((record.key, record.value, record.headers))
+        found.setdefault(record.partition, []).append((record.timestamp_ms, record.key, record.value, record.headers))
     return found
+
+
+def expected_of(config: Config, records: list[ConsumerRecord]) -> dict[int, list[tuple[object, ...]]]:
+    return contents([out for made in relayed(config, records).values() for out in made])
 
 
 def topics_config(kafka: Any, source: str, target: str, tmp_path: Path, /, **tables: Any) -> Config:
@@ -64,7 +72,7 @@ async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark:
     await kafka.produce(source, records)
     config = topics_config(kafka, source, target, tmp_path)
     counts = TopicsRun(spark, config).run()
-    expected = {p: [(out.key, out.value, out.headers) for out in made] for p, made in relayed(config, records).items()}
+    expected = expected_of(config, records)
     assert counts.read == len(records)
     assert contents(await kafka.read(target, counts.written.total())) == expected
     # A second run adds nothing; one after new records goes on where the first ended.
@@ -74,7 +82,7 @@ async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark:
     if partitions == 1:
         await kafka.produce(source, more)
         assert TopicsRun(spark, config).run().read == len(more)
-        expected = {p: [(o.key, o.value, o.headers) for o in made] for p, made in relayed(config, [*records, *more]).items()}
+        expected = expected_of(config, [*records, *more])
         assert contents(await kafka.read(target, 2 * counts.written.total())) == expected
 
 
@@ -130,6 +138,49 @@ async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_pa
     )
     counts = TopicsRun(spark, config).run()
     whole = config.translator(before)
-    expected = [(out.key, out.value, out.headers) for record in records for out in whole.translate(record)]
-    assert 0 < len(expected) < len(records)
-    assert contents(await kafka.read(target, counts.written.total())) == {0: expected}
+    expected = contents([out for record in records for out in whole.translate(record)])
+    assert 0 < len(expected[0]) < len(records)
+    assert contents(await kafka.read(target, counts.written.total())) == expected
+
+
+@pytest.mark.parametrize("policy", ["stop", "skip", "dead-letter"])
+async def test_a_record_that_the_topic_does_not_take_has_its_policy(policy: str, spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source, target, letters = await kafka.topic(), await kafka.topic(max_message_bytes="3000"), await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    large = next(at for at, record in enumerate(records) if b"INSERT" in (record.value or b""))
+    message = json.loads(records[large].value or b"")
+    message["data"][0]["name"] = "x" * 3000
+    records[large] = msgspec.structs.replace(records[large], value=json.dumps(message).encode())
+    await kafka.produce(source, records)
+    config = topics_config(kafka, source, target, tmp_path, errors={"too_large": policy, "dead_letter_topic": letters})
+    run = TopicsRun(spark, config)
+    if policy == "stop":
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+            run.run()
+        error = told(raised.value)
+        assert str(error).startswith(
+            f"{source}/0/{large}: service.record-too-large: the record at {source}/0 offset {large} becomes"
+        )
+        assert f"topic {target} takes 3000" in str(error)
+        assert await kafka.length(target) == 0
+        return
+    counts = run.run()
+    assert counts.failed == {"dead letters" if policy == "dead-letter" else "skipped": {"service.record-too-large": 1}}
+    expected = expected_of(config, records)[0]
+    del expected[next(at for at, (_, _, value, _) in enumerate(expected) if b"x" * 3000 in cast("bytes", value))]
+    assert contents(await kafka.read(target, len(expected)))[0] == expected
+    found = await kafka.read(letters)
+    assert [letter.value for letter in found] == ([records[large].value] if policy == "dead-letter" else [])
+
+
+async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """The captured records are older than this topic lets them be."""
+    source, target = await kafka.topic(), await kafka.topic(message_timestamp_before_max_ms="1000")
+    await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
+    config = topics_config(kafka, source, target, tmp_path)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+        TopicsRun(spark, config).run()
+    error = told(raised.value)
+    assert isinstance(error, RelayError)
+    assert error.exit_status == 3
+    assert "the topic refuses a record's timestamp" in str(error)

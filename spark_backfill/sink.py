@@ -1,0 +1,56 @@
+"""What writes target topics, in Spark's workers: the relay's own sink, so that timestamps and batches are the relay's as well.
+
+Spark's sink for Kafka sets no timestamps. Here a task has a client and an event loop of its own, and it ends when the brokers have
+acknowledged every batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Final
+
+import pyarrow as pa
+
+from relay.config import Config
+from relay.errors import DeliveryFailed, RelayError
+from relay.records import ProducerRecord
+from relay.service.kafka_sink import KafkaSink
+from relay.service.transport import Undelivered, start_sink
+from spark_backfill.frames import records_to_write
+from spark_backfill.translation import Stopped
+
+#: The columns of what comes out: nothing.
+WRITTEN: Final = "nothing int"
+
+
+class Write:
+    """Writes the rows of a task to their topics, in their order. `limits`: `max.message.bytes` of every topic."""
+
+    def __init__(self, config: Config, limits: Mapping[str, int]) -> None:
+        self.config, self.limits = config, limits
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write all of it; gives nothing. Many tasks have no rows, and need no client."""
+        records = chain.from_iterable(map(records_to_write, batches))
+        first = next(records, None)
+        if first is not None:
+            try:
+                asyncio.run(self._write(chain((first,), records)))
+            except RelayError as error:
+                raise Stopped(error, self.config.target_servers) from error
+        return iter(())
+
+    async def _write(self, records: Iterable[ProducerRecord]) -> None:
+        sink = KafkaSink(self.config, self.limits)
+        try:
+            await start_sink(sink)
+            await sink.write(records)
+        except Undelivered as error:
+            await sink.abandon()
+            raise DeliveryFailed(f"writing failed: {error}; the next run does this step again") from error
+        except BaseException:
+            await sink.abandon()
+            raise
+        await sink.stop()
