@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: setup demo test image-test check bench chaos clean
+.PHONY: setup demo test image-test check bench bench-spark chaos chaos-spark clean
 
 setup: $(VENV)/.ready  ## an environment with everything for development
 
@@ -35,9 +35,15 @@ check: setup  ## lint, types, import contracts
 bench: setup  ## ratios against a floor measured in the same run
 	$(RUN)/python -m benchmarks
 
+bench-spark: setup  ## the Spark job next to an identity job, its memory, and its bytes next to the relay's; about 25 minutes
+	PYTHONPATH=tests $(RUN)/python -m benchmarks.spark
+
 SEEDS ?= 20
 chaos: setup  ## kills, outages, elections, rebalances and network cuts, verified; ONLY=relay-kill,network chooses, SEEDS=3 is short
 	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
+
+chaos-spark: setup  ## runs of the Spark job that are killed at some moment and started again; SEEDS=10 is usual
+	cd tests && ../$(RUN)/python -m chaos spark --seeds $(SEEDS)
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

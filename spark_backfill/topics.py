@@ -76,6 +76,8 @@ class Source(NamedTuple):
             "maxRecordsPerPartition": str(self.config.backfill.task_records),
             # What an aborted transaction has left is no record.
             "kafka.isolation.level": "read_committed",
+            # A poll at the end of a topic that is not over would keep the next task waiting.
+            "kafka.fetch.max.wait.ms": "20",
         }
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from spark.java import connector_jars, java_home
+from spark.java import connector_jars, environment
 
 SETTINGS = {
     "spark.master": "local[2]",
@@ -17,9 +16,11 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    # Small data never make up for what the second compiler costs.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     # Small captures are split over several tasks.
-    "spark.sql.files.maxPartitionBytes": "49152",
+    "spark.sql.files.maxPartitionBytes": "65536",
     "spark.sql.files.openCostInBytes": "1",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -43,9 +44,8 @@ def _sockets_of_spark_are_collected() -> Iterator[None]:
 def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Settings of a session, and the environment for its Java and its workers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_HOME", str(java_home(tmp_path_factory.mktemp("java"))))
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        for name, value in environment(tmp_path_factory.mktemp("home") / "spark").items():
+            patch.setenv(name, value)
         jars = ",".join(map(str, connector_jars()))
         warehouse = str(tmp_path_factory.mktemp("warehouse"))
         yield SETTINGS | {"spark.jars": jars, "spark.jars.packages": "", "spark.sql.warehouse.dir": warehouse}

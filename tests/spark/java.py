@@ -9,9 +9,11 @@ from __future__ import annotations
 import fcntl
 import shlex
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
+import pyspark
 from jgo.maven import MavenContext
 from pyspark import __version__
 
@@ -40,6 +42,24 @@ def java_home(folder: Path) -> Path:
     script.write_text(_SCRIPT.format(java=shlex.quote(str(java_binary()))))
     script.chmod(0o755)
     return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Variables for Spark on this machine, as this Python sees it; `folder` is made.
+
+    Spark puts the archives below SPARK_HOME/python before everything else that its workers import from. Python compiles what it
+    imports from an archive, each time and in every worker, so this SPARK_HOME has none: the installed package is the same.
+    """
+    home = folder / "spark"
+    home.mkdir(parents=True)
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    return {
+        "JAVA_HOME": str(java_home(folder / "java")),
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
 
 
 def connector_jars() -> list[Path]:
