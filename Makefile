@@ -43,7 +43,7 @@ chaos: setup  ## kills, outages, elections, rebalances and network cuts, verifie
 	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
 
 chaos-spark: setup  ## runs of the Spark job that are killed at some moment and started again; SEEDS=10 is usual
-	cd tests && ../$(RUN)/python -m chaos spark --seeds $(SEEDS)
+	cd tests && PYTHONPATH=.. ../$(RUN)/python -m chaos spark --seeds $(SEEDS)
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,6 +6,7 @@
     cd tests && ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7     # that run again
     cd tests && ../.venv/bin/python -m chaos soak
     cd tests && ../.venv/bin/python -m chaos throughput
+    make chaos-spark SEEDS=10           # the Spark job, killed and started again (`chaos.spark_kills`)
 
 A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's JSON. A third is
 there at the start, the rest comes in parts, one for each time that the fault happens, so that relay is at work then. While brokers
@@ -46,7 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=("faults", "soak", "throughput"), default="faults")
+    parser.add_argument("what", nargs="?", choices=("faults", "soak", "throughput", "spark"), default="faults")
     parser.add_argument("--seeds", type=int, default=20, help="how many seeds of every scenario and mode, from 1 on (default 20)")
     parser.add_argument("--seed", type=int, help="this seed alone")
     parser.add_argument("--only", default="", help=f"scenarios, separated by commas: {', '.join(SCENARIOS)}")
@@ -69,10 +70,14 @@ def main() -> int:
         from chaos.throughput import throughput
 
         return report.close(throughput(given.messages or 200_000, given.rounds))
+    seeds = [given.seed] if given.seed is not None else list(range(1, given.seeds + 1))
+    if given.what == "spark":
+        from chaos.spark_kills import spark_kills
+
+        return report.close(spark_kills(seeds))
     names = given.only.replace(",", " ").split() or list(SCENARIOS)
     if unknown := [name for name in names if name not in SCENARIOS]:
         parser.error(f"no such scenario: {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
-    seeds = [given.seed] if given.seed is not None else list(range(1, given.seeds + 1))
     modes = [given.mode] if given.mode else list(MODES)
     jobs = [Job(name, mode, seed) for name in names for seed in seeds for mode in modes]
     return asyncio.run(campaign(jobs, given.jobs, ROOT / ".cache" / "chaos", report, keep=given.keep))
