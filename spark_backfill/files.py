@@ -62,15 +62,21 @@ def as_records(frame: DataFrame) -> DataFrame:
 
 
 class Target(NamedTuple):
-    """A folder to write to. `step`: the number of the step in a run of several, whose folders it writes anew."""
+    """A folder to write to. `step`: the number of the step in a run of several, whose folders it writes anew.
+
+    `tasks`: how many tasks put the records in order and write them; None leaves it to Spark, whose streams take 200 for any size.
+    """
 
     path: str
     file_format: FileFormat
     layout: Layout = Layout.TOPIC
     step: int | None = None
+    tasks: int | None = None
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
         """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
+        if self.tasks is not None:
+            produced = produced.repartition(self.tasks, *_PLACE)
         order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
         numbered = produced.withColumn("offset", F.row_number().over(order).cast("bigint") - 1 + _already(before))
         folders = list(FOLDERS[self.layout])

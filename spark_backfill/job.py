@@ -129,7 +129,7 @@ class TopicsRun:
         else:
             before = self._kept.written_before(step)
             output = config.backfill
-            target = Target(output.output, output.output_format, output.output_layout, step)
+            target = Target(output.output, output.output_format, output.output_layout, step, self._source.written_partitions)
             counts = run_step(self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds)
             self._kept.keep_written(step, counts.written.items())
         self.counts.add(counts)

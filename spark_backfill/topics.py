@@ -50,6 +50,12 @@ class Source(NamedTuple):
         finally:
             brokers.close()
 
+    @property
+    def written_partitions(self) -> int:
+        """How many partitions the rows are written to."""
+        spread = self.config.target_partitions
+        return len(self.partitions) * spread if spread else sum(self.partitions.values())
+
     def stream(self, spark: SparkSession) -> DataFrame:
         """All records from `first` on, as a stream; a checkpoint, where there is one, says where it goes on."""
         reader = spark.readStream.format("kafka").options(**self._read_options())

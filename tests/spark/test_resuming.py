@@ -13,37 +13,54 @@ from spark.killing import Command, content_of, once, written_config
 from spark.test_topics import BULK, contents, of_topic, relayed, topics_config
 from support import captured
 
+from relay.config import load_config
 from relay.record_lines import format_record
+from spark_backfill.history import Kept
 from spark_backfill.job import TopicsRun
 
 pytestmark = pytest.mark.kafka
 
 
-async def test_a_killed_run_goes_on(kafka: Any, spark_settings: dict[str, str], tmp_path: Path) -> None:
-    """One run to files and one to a topic at the same time: files are as if nothing had happened, repeats in a topic are known.
-
-    `make chaos-spark` kills at other moments.
-    """
+async def test_a_killed_run_goes_on(spark: Any, kafka: Any, spark_settings: dict[str, str], tmp_path: Path) -> None:
+    """Repeats in a topic are known by their header. `make chaos-spark` kills at other moments, and runs to files as well."""
     source, target = await kafka.topic(), await kafka.topic()
     records = of_topic(source, BULK)
     await kafka.produce(source, records)
-    folders = [tmp_path / name for name in ("files", "topic")]
-    for folder in folders:
-        folder.mkdir()
-    configs = [written_config(each, kafka.bootstrap_servers, source, target, to_files=each.name == "files") for each in folders]
-    runs = [Command(config, spark_settings, config.parent / "log") for config in configs]
+    path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
+    command = Command(path, spark_settings, tmp_path / "log")
     try:
-        await asyncio.gather(*[asyncio.to_thread(run.said, "step 0:") for run in runs])
+        await asyncio.to_thread(command.said, "step 0:")
     finally:
-        for run in runs:
-            run.kill()
-    runs = [Command(config, spark_settings, config.parent / "log") for config in configs]
-    assert await asyncio.gather(*[asyncio.to_thread(run.wait) for run in runs]) == [0, 0], runs[0].log.read_text()[-3000:]
-    expected = relayed(topics_config(kafka, source, target, tmp_path), records)[0]
-    lines = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(expected)]
-    assert lines_in(tmp_path / "files" / "out") == {f"{target}/0": lines}
+        command.kill()
+    config = load_config(path)
+    # Another process goes on where that one was killed.
+    assert TopicsRun(spark, config).run().read <= len(records)
+    expected = [out for made in relayed(config, records).values() for out in made]
     found = [(each.timestamp_ms, each.key, each.value, each.headers) for each in await kafka.read(target, len(expected))]
     assert once(found) == content_of(expected)
+
+
+async def test_a_step_that_was_cut_off_writes_its_files_anew(
+    spark: Any, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the worst moment: its files are there, and nobody has noted it."""
+    source = await kafka.topic()
+    records = of_topic(source, BULK)
+    await kafka.produce(source, records)
+    backfill = {"output": str(tmp_path / "out"), "batch_records": 200, "task_records": 200}
+    config = topics_config(kafka, source, "{topic}", tmp_path, backfill=backfill)
+
+    def cut_off(kept: Kept, step: int, _: object) -> None:
+        raise InterruptedError(f"step {step}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Kept, "keep_written", cut_off)
+        with pytest.raises(InterruptedError, match="step 0"):
+            TopicsRun(spark, config).run()
+    assert lines_in(tmp_path / "out") != {}
+    assert TopicsRun(spark, config).run().read == len(records)
+    expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
+    assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
 
 
 async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tmp_path: Path) -> None:
