@@ -66,11 +66,7 @@ def test_it_holds_relay_and_object_stores_but_no_tools_to_build_with(image: Imag
     found = run(image, tmp_path, "sh", "-c", "command -v uv gcc cc make; ls /app /app/.venv/bin; ls -d /uv /var/cache/uv")
     names = set(found.stdout.decode().split())
     assert "relay" in names
-    assert not {
-        name
-        for name in names
-        if name.rpartition("/")[2] in {"uv", "gcc", "cc", "make", "pip", "pytest", "pyproject.toml"}
-    }
+    assert not {name for name in names if name.rpartition("/")[2] in {"uv", "gcc", "cc", "make", "pip", "pytest", "pyproject.toml"}}
 
 
 def test_modules_are_compiled(image: Image) -> None:
