@@ -16,7 +16,7 @@ STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 
 
-def retrieve(future: asyncio.Future[object]) -> None:
+def retrieve(future: asyncio.Future[Any]) -> None:
     """Look at a batch's failure even if nobody awaits it any more; asyncio would report it as forgotten."""
     if not future.cancelled():
         future.exception()

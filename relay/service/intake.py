@@ -62,10 +62,11 @@ class Intake:
 
         Gives how many of them are done. `owned.next` and the round's offsets move behind those.
         """
-        translator, too_large, batches, objects = self.translator, sink.too_large, current.batches, self._objects
+        translator, batches = self.translator, current.batches
         translate, catalog = translator.translate, translator.catalog
         ahead = self._ahead if records[0].partition == 0 else ()
-        done, waits = 0, objects.writes
+        waits = self._objects.writes
+        is_plain, done = not (ahead or waits), 0
         for record in records:
             try:
                 produced = translate(record)
@@ -75,16 +76,16 @@ class Intake:
                 if answered is None:
                     break
                 produced = answered
-            if too_large(produced) or translator.catalog is not catalog or ahead or objects.writes:
+            # Almost every record becomes one that goes behind others of its partition; a batch takes none that is too large.
+            out = produced[0] if len(produced) == 1 and is_plain and translator.catalog is catalog else None
+            batch = batches.get((out.topic, out.partition)) if out is not None else None
+            if out is None or batch is None or not batch.append(out):
                 learnt = translator.catalog is not catalog or (record.topic, record.partition, record.offset) in ahead
                 checked = self._checked(produced, record, current, sink, learnt=learnt)
                 if checked is None or not await self._stored(checked, record, current, is_over):
                     break
-                produced, catalog = checked, translator.catalog
-            for out in produced:
-                batch = batches.get((out.topic, out.partition))
-                if batch is None or not batch.append(out):
-                    await self._begin_batch(out, current, sink)
+                catalog = translator.catalog
+                await self._add(checked, current, sink)
             done += 1
             is_time = waits or done % LOOK_EVERY == 0
             if is_time and time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
@@ -177,12 +178,16 @@ class Intake:
         current.pause_at = time.monotonic() + YIELD_SECONDS
         return current.is_late or is_over()
 
-    async def _begin_batch(self, out: ProducerRecord, current: Round, sink: Sink) -> None:
-        key = out.topic, out.partition
-        if key in current.batches:
-            await self._send(key, current, sink)
-        current.batches[key] = sink.batch()
-        current.batches[key].append(out)
+    async def _add(self, produced: list[ProducerRecord], current: Round, sink: Sink) -> None:
+        """Put records into batches; one that is full is handed over, and a new one begun."""
+        for out in produced:
+            key = out.topic, out.partition
+            batch = current.batches.get(key)
+            if batch is None or not batch.append(out):
+                if batch is not None:
+                    await self._send(key, current, sink)
+                current.batches[key] = sink.batch()
+                current.batches[key].append(out)
 
     async def _send(self, key: tuple[str, int], current: Round, sink: Sink) -> None:
         batch = current.batches.pop(key)

@@ -26,21 +26,21 @@ class Limits:
             # Almost every record: no key, our own header alone, and far below the limit.
             if record.key is None and len(record.headers) == 1 and len(record.value or b"") < self._surely_fits:
                 continue
-            if _roughly(record) > self.smallest:
-                size = _batch_bytes(record)
+            if at_most_bytes(record) > self.smallest:
+                size = exact_bytes(record)
                 limit = self.by_topic.get(record.topic, self.smallest)
                 if size > limit:
                     return Oversize(record.topic, size, limit)
         return None
 
 
-def _roughly(record: ProducerRecord) -> int:
+def at_most_bytes(record: ProducerRecord) -> int:
     """Give an upper bound of the size, cheaply."""
     headers = sum(20 + 4 * len(name) + len(value or b"") for name, value in record.headers)
     return 200 + len(record.key or b"") + len(record.value or b"") + headers
 
 
-def _batch_bytes(record: ProducerRecord) -> int:
+def exact_bytes(record: ProducerRecord) -> int:
     """Give the exact size of an uncompressed batch that holds this record alone."""
     body = 3 + _field(record.key) + _field(record.value) + _varint(len(record.headers))
     body += sum(_field(name.encode()) + _field(value) for name, value in record.headers)

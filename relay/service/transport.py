@@ -124,7 +124,9 @@ class Batch(Protocol):
     """Records for one output partition, encoded as they are appended."""
 
     def append(self, record: ProducerRecord) -> bool:
-        """Add a record; False if the batch is full. An empty batch takes any record."""
+        """Add a record; False if the batch is full or would be with it. An empty batch takes any record, all others none that is
+        too large for its topic.
+        """
         ...
 
     def __len__(self) -> int:

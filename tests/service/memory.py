@@ -104,7 +104,7 @@ class MemorySource:
 
 class MemoryBatch(list[ProducerRecord]):
     def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]
-        if len(self) == 2:
+        if len(self) == 2 or (self and record.value == b"too large"):
             return False
         super().append(record)
         return True

@@ -21,7 +21,11 @@ from service.resilience_support import (
     slow_polls,
 )
 
+from relay.config import Security
 from relay.demo.kafka import Cluster
+from relay.service.clients import client_settings
+from relay.service.probe import diagnosis
+from relay.service.reach import Access
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -96,6 +100,7 @@ async def test_a_stop_while_brokers_are_silent(
     finally:
         node._process.send_signal(signal.SIGCONT)
     assert not any(relay._task.done() for relay in staying.values())
+    await awake(servers)
     async with kafka_at(servers) as kafka:
         for mode, relay in [*busy.items(), *staying.items()]:
             again = run_relay(relay.config, Echo(relay.config.target.topic)) if relay._task.done() else relay
@@ -131,6 +136,14 @@ async def test_a_stop_while_the_group_waits_for_another_member(kafka: Any, make_
         assert time.monotonic() - began < DISCONNECT_SECONDS
         done.set()
     await leaks.none()
+
+
+async def awake(servers: str) -> None:
+    """Wait until the brokers know each other again: until then every start ends, and says so."""
+    access = Access(Security(), client_settings(Security()), "source.security")
+    async with asyncio.timeout(60):
+        while await diagnosis(servers, access):  # noqa: ASYNC110 - brokers tell nobody
+            await asyncio.sleep(0.1)
 
 
 async def has_written(relay: Any, count: int) -> bool:
