@@ -11,10 +11,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.tables import FileFormat
+from relay.config.tables import InputFormat
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
 from spark_backfill.history import Kept, ddl_of
+from spark_backfill.ticdc_storage import read_storage
 from spark_backfill.topics import Source, TargetTopics, captured
 from spark_backfill.translation import OWN_PARTITION, Bounds, Translate, learnt
 
@@ -28,7 +29,7 @@ def known_before(spark: SparkSession, config: Config) -> Catalog:
     """What the record files of `schema_input` teach."""
     if not config.backfill.schema_input:
         return empty_catalog()
-    files = read_files(spark, config.backfill.schema_input, FileFormat.JSON_LINES)
+    files = read_files(spark, config.backfill.schema_input, InputFormat.JSON_LINES)
     return learnt(config, ddl_of(files, config), empty_catalog())
 
 
@@ -56,8 +57,12 @@ def run_step(  # noqa: PLR0913 - what a step has to know
 def from_files(spark: SparkSession, config: Config) -> Counts:
     """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
     backfill = config.backfill
-    records = read_files(spark, backfill.input, backfill.input_format)
-    catalog = learnt(config, ddl_of(records, config), known_before(spark, config))
+    if backfill.input_format is InputFormat.TICDC_STORAGE:
+        records, ddl = read_storage(spark, config)
+    else:
+        records = read_files(spark, backfill.input, backfill.input_format)
+        ddl = ddl_of(records, config)
+    catalog = learnt(config, ddl, known_before(spark, config))
     source = config.source
     bounds = Bounds(source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms)
     if backfill.output:
