@@ -101,6 +101,10 @@ class Brokers:
         found = self._answer(lambda: self._admin.describeTopics(names).allTopicNames().get())
         return {entry.getKey(): entry.getValue().partitions().size() for entry in found.entrySet()}
 
+    def cluster_id(self) -> str:
+        """Kafka's own name of the cluster; "" if it has none."""
+        return str(self._answer(lambda: self._admin.describeCluster().clusterId().get()) or "")
+
     def first_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
         """The oldest offset of every partition of these topics, by `topic/partition`."""
         return self._offsets(partitions, self._spec().earliest())

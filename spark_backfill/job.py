@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.tables import InputFormat
+from spark_backfill.checkpoint import check_checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
 from spark_backfill.history import Kept, ddl_of
@@ -85,6 +86,8 @@ class TopicsRun:
         self._topics = None if config.backfill.output else TargetTopics.of(spark, config, self._source.partitions)
         if config.backfill.output:
             check_folder(spark, config.backfill.output, config.backfill.output_layout)
+        now = described(config, self._source.cluster, self._topics.cluster if self._topics else "")
+        check_checkpoint(spark, config.backfill.checkpoint, now)
         self._kept = Kept(spark, config.backfill.checkpoint)
         self._catalog: Catalog | None = None
         self._failure: BaseException | None = None

@@ -32,6 +32,7 @@ class Source(NamedTuple):
     oldest: Mapping[str, int]
     first: Mapping[str, int]
     bounds: Bounds
+    cluster: str = ""
 
     @classmethod
     def of(cls, spark: SparkSession, config: Config) -> Source:
@@ -42,7 +43,8 @@ class Source(NamedTuple):
             partitions = brokers.partitions(config.source.topics)
             oldest, newest = brokers.first_offsets(partitions), brokers.end_offsets(partitions)
             first = _first(brokers, config, partitions, oldest, newest)
-            return cls(config, options, partitions, oldest, first, Bounds(end=_end(brokers, config, partitions)))
+            bounds = Bounds(end=_end(brokers, config, partitions))
+            return cls(config, options, partitions, oldest, first, bounds, brokers.cluster_id())
         finally:
             brokers.close()
 
@@ -137,6 +139,7 @@ class TargetTopics(NamedTuple):
     config: Config
     options: Mapping[str, str]
     letter_partitions: int
+    cluster: str = ""
 
     @classmethod
     def of(cls, spark: SparkSession, config: Config, source_partitions: Mapping[str, int]) -> TargetTopics:
@@ -146,13 +149,14 @@ class TargetTopics(NamedTuple):
         brokers = Brokers(spark, options)
         try:
             found = brokers.partitions([*config.target_topics.values(), *([letters] if letters else [])])
+            cluster = brokers.cluster_id()
         finally:
             brokers.close()
         for source, target in config.target_topics.items():
             needed = config.target_partitions or source_partitions.get(source, 1)
             if found[target] < needed:
                 raise TopicUnusable(f"topic {target} has {found[target]} partitions, and the route writes to {needed}")
-        return cls(config, options, found[letters] if letters else OWN_PARTITION)
+        return cls(config, options, found[letters] if letters else OWN_PARTITION, cluster)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""

@@ -12,6 +12,7 @@ from support import captured
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
+from relay.errors import ConfigError
 from relay.record_lines import format_record
 from spark_backfill.job import TopicsRun
 
@@ -69,6 +70,10 @@ async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark:
     assert contents(await kafka.read(target, counts.written.total())) == expected
     # A second run adds nothing; one after new records goes on where the first ended.
     assert TopicsRun(spark, config).run().read == 0
+    # With another configuration it would go on in the wrong place.
+    other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"})
+    with pytest.raises(ConfigError, match=r"route\.to: is not what the checkpoint was made with"):
+        TopicsRun(spark, other)
     more = [msgspec.structs.replace(record, offset=record.offset + len(records)) for record in records if record.partition == 0]
     assert partitions > 1 or len(more) == len(records)
     if partitions == 1:
