@@ -39,13 +39,7 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
     found |= {f"route.{side}": tables["route"][side] for side in ("from", "to")}
     for side in ("from_options", "to_options"):
         found |= {f"route.{side}.{name}": _shown(name, text) for name, text in tables["route"][side].items()}
-    named = (
-        ("source", _START),
-        ("target", ("topic", "partitions", "watermarks")),
-        ("errors", _POLICIES),
-        ("backfill", (*_RANGE, *_OUTPUT)),
-    )
-    found |= {f"{table}.{key}": tables[table][key] for table, keys in named for key in keys}
+    found |= {f"{table}.{key}": tables[table][key] for table, keys in _KEYS.items() for key in keys}
     letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)
     found["errors.dead_letter_topic"] = config.errors.dead_letter_topic if letters else ""
     return dict(sorted(found.items()))
@@ -66,7 +60,7 @@ def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def check_checkpoint(spark: SparkSession, checkpoint: str, now: Mapping[str, Any]) -> None:
-    """Keep what this run is made with. Raises ConfigError, which names the keys that differ, if the checkpoint is of another one."""
+    """Keep what this run is made with. Raises ConfigError, with the keys that differ, if the checkpoint is of another one."""
     jvm: Any = spark._jvm  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint.rstrip('/')}/relay/configuration.json")
     system = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001

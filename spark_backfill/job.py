@@ -70,7 +70,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         check_folder(spark, backfill.output, backfill.output_layout)
         target = Target(backfill.output, backfill.output_format, backfill.output_layout)
         return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
-    topics = TargetTopics.of(spark, config, {})
+    topics = TargetTopics.of(spark, config)
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, letter_partitions=topics.letter_partitions)
 
 
@@ -83,7 +83,7 @@ class TopicsRun:
     def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         self._source = Source.of(spark, config)
-        self._topics = None if config.backfill.output else TargetTopics.of(spark, config, self._source.partitions)
+        self._topics = None if config.backfill.output else TargetTopics.of(spark, config)
         if config.backfill.output:
             check_folder(spark, config.backfill.output, config.backfill.output_layout)
         now = described(config, self._source.cluster, self._topics.cluster if self._topics else "")

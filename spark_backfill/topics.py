@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from relay.config import Config, Start
+from relay.config import Config, Mode, Start
 from relay.config.tables import COMMIT_TS_MARGIN_MS, End
-from relay.errors import ConfigError, Problem, RecordsGone, TopicUnusable
+from relay.errors import ConfigError, Problem, RecordsGone
+from relay.service.topic_admin import Found
+from relay.service.topics import Topics, check_topics
 from spark_backfill.brokers import Brokers, client_options, for_spark
 from spark_backfill.files import SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
@@ -133,6 +137,17 @@ def _end(brokers: Brokers, config: Config, partitions: Mapping[str, int]) -> dic
     return dict(backfill.end_offsets)
 
 
+async def _checked(config: Config) -> Topics:
+    """The check of the service, without the topics that only the service keeps."""
+    own = {
+        "schema": config.schema.model_copy(update={"history_topic": "", "wait": False}),
+        "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
+    }
+    # Files tell no number of partitions.
+    sources = {topic: Found(1, None) for topic in config.source.topics} if config.backfill.input else None
+    return await check_topics(config.model_copy(update=own), None, sources)
+
+
 class TargetTopics(NamedTuple):
     """The target topics. `letter_partitions`: how many partitions the dead-letter topic has."""
 
@@ -142,21 +157,22 @@ class TargetTopics(NamedTuple):
     cluster: str = ""
 
     @classmethod
-    def of(cls, spark: SparkSession, config: Config, source_partitions: Mapping[str, int]) -> TargetTopics:
-        """Look at the topics that are written. Raises TopicUnusable, BrokerUnavailable, ConfigError."""
+    def of(cls, spark: SparkSession, config: Config) -> TargetTopics:
+        """Check the topics that are written, as the service does, and create those that are missing and may be created.
+
+        Raises TopicUnusable, BrokerUnavailable, ConfigError.
+        """
         options = client_options(config.target_servers, config.target_security, config.target_security_path)
-        letters = config.errors.dead_letter_topic
+        # A thread of its own: whoever calls may have an event loop.
+        with ThreadPoolExecutor(1) as thread:
+            topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
         brokers = Brokers(spark, options)
         try:
-            found = brokers.partitions([*config.target_topics.values(), *([letters] if letters else [])])
             cluster = brokers.cluster_id()
         finally:
             brokers.close()
-        for source, target in config.target_topics.items():
-            needed = config.target_partitions or source_partitions.get(source, 1)
-            if found[target] < needed:
-                raise TopicUnusable(f"topic {target} has {found[target]} partitions, and the route writes to {needed}")
-        return cls(config, options, found[letters] if letters else OWN_PARTITION, cluster)
+        letters = topics.target_partitions.get(config.errors.dead_letter_topic, OWN_PARTITION)
+        return cls(config, options, letters, cluster)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""

@@ -12,8 +12,9 @@ from support import captured
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
-from relay.errors import ConfigError
+from relay.errors import ConfigError, TopicUnusable
 from relay.record_lines import format_record
+from relay.service.topic_admin import Cluster as TopicCluster
 from spark_backfill.job import TopicsRun
 
 pytestmark = pytest.mark.kafka
@@ -115,6 +116,42 @@ async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path:
     assert found is not None
     assert (found.original.value, found.original.headers, found.source) == (b"{", (("mine", b"x"),), (source, 0, 5))
     assert (found.code, found.route) == ("decode.malformed", f"g ticdc-canal-json to canal-json {target}")
+
+
+async def test_topics_that_are_missing_are_created_as_the_service_does(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source = await kafka.topic(2)
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    records[5] = msgspec.structs.replace(records[5], value=b"{")
+    await kafka.produce(source, records)
+    config = topics_config(
+        kafka,
+        source,
+        f"{source}.made",
+        tmp_path,
+        target={"topic": f"{source}.made", "create_topics": True, "create_settings": {"retention.ms": 77_000_000}},
+        errors={"decode": "dead-letter", "dead_letter_topic": f"{source}.letters"},
+    )
+    counts = TopicsRun(spark, config).run()
+    assert counts.failed == {"dead letters": {"decode.malformed": 1}}
+    assert len(await kafka.read(f"{source}.letters", 1)) == 1
+    assert contents(await kafka.read(f"{source}.made", counts.written.total() - 1)).keys() == {0}
+    seen = await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.made", f"{source}.letters", config.history_topic])
+    assert {name: found.partitions for name, found in seen.found.items()} == {f"{source}.made": 2, f"{source}.letters": 2}
+    assert (seen.found[f"{source}.made"].settings or {})["retention.ms"] == "77000000"
+
+
+async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_read(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    source, small = await kafka.topic(3), await kafka.topic()
+    compacted = await kafka.topic(3, cleanup_policy="compact")
+    for target, why in {
+        f"{source}.absent": "does not exist at .*: create it, or set create_topics = true",
+        small: "has 1 partitions, and .* has 3",
+        compacted: "is compacted, and canal-json has no keys",
+    }.items():
+        with pytest.raises(TopicUnusable, match=why):
+            TopicsRun(spark, topics_config(kafka, source, target, tmp_path))
 
 
 async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_path: Path) -> None:
