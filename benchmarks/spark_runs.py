@@ -137,7 +137,7 @@ class _Floor(TopicsRun):
             F.col("offset").alias("source_offset"),
             F.lit(0).alias("number"),
         )
-        topics = TargetTopics.of(config, self._source.partitions)
+        topics = TargetTopics.of(self._spark, config)
         topics.write(rows)
 
 

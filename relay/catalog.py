@@ -10,13 +10,14 @@ Where a definition cannot be known (a table made by a query, an ALTER that does 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from relay._statement_names import Names, renamed_by, subject_of, targets_of
 from relay.errors import DdlNotUnderstood
-from relay.model import Position, SchemaChange, Source, TableId, TableSchema
+from relay.model import Column, ColumnType, DdlKind, Position, SchemaChange, Source, TableId, TableSchema
 from relay.mysql.ddl import (
     AlterTable,
     Change,
@@ -27,6 +28,7 @@ from relay.mysql.ddl import (
     DropDatabase,
     DropTables,
     OtherChange,
+    OtherStatement,
     RecoverTable,
     RenameTables,
     RenameTo,
@@ -152,6 +154,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
     `restored`: the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not understood gives an event without
     kinds; the table that it creates or alters is unknown from then on. Never raises.
     """
+    known = catalog
     try:
         statement = read_ddl(ddl, backslash_escapes=not restored)
     except DdlNotUnderstood:
@@ -169,6 +172,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         catalog = writer.catalog()
     targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in targets_of(part, names)))
     about = subject_of(table, targets, statement)
+    views = _views(statement, targets, known, catalog, at)
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -178,7 +182,8 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         emitted_at_ns=emitted_at_ns,
         targets=targets,
         renamed=tuple(pair for part in statement.statements for pair in renamed_by(part, names)),
-        after=catalog.after(about, at) if about.table else None,
+        after=catalog.after(about, at) if about.table and not views else None,
+        views=views,
     )
     return catalog, event
 
@@ -201,8 +206,7 @@ def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
         case CreateTableLike(table, like, if_not_exists):
             writer.copy(names(like), names(table), if_absent=if_not_exists)
         case DropTables(tables):
-            for table in tables:
-                writer.record(names(table), _Drop())
+            writer.drop(map(names, tables))
         case AlterTable(table, changes):
             return _apply_alter(writer, names(table), changes, names)
         case RenameTables(pairs):
@@ -212,9 +216,37 @@ def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
             writer.record(new, _Recover(old))
         case DropDatabase(database):
             writer.drop_database(database)
-        case _:
-            pass
+        case OtherStatement():
+            _apply_other(writer, statement, names)
     return True
+
+
+def _apply_other(writer: _Writer, statement: OtherStatement, names: Names) -> None:
+    """Views alone have columns here."""
+    if statement.kind is DdlKind.DROP_VIEW:
+        writer.drop(map(names, statement.tables))
+    elif statement.kind is DdlKind.CREATE_VIEW:
+        for view in map(names, statement.tables):
+            writer.record(view, _Define(_view(view, statement.columns)))
+
+
+def _view(id: TableId, columns: tuple[str, ...] | None) -> TableSchema | None:  # noqa: A002
+    """A view's definition; it has no rows, and its columns have names alone."""
+    if columns is None:
+        return None
+    return TableSchema(id, tuple(Column(name, ColumnType("unspecified"), nullable=True) for name in columns))
+
+
+def _views(statement: Ddl, targets: tuple[TableId, ...], before: Catalog, after: Catalog, at: Position) -> tuple[TableSchema, ...]:
+    """The views that a statement makes, or those that it drops, as they were."""
+    kind = statement.kinds[0] if len(statement.kinds) == 1 else None
+    if kind is DdlKind.CREATE_VIEW:
+        found = [after.after(view, at) for view in targets]
+    elif kind is DdlKind.DROP_VIEW:
+        found = [before.table(view, at) for view in targets]
+    else:
+        return ()
+    return tuple(view for view in found if view is not None)
 
 
 def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: Names) -> bool:
@@ -271,6 +303,11 @@ class _Writer:
             return False
         self.copy(old, new, is_moved=True)
         return True
+
+    def drop(self, tables: Iterable[TableId]) -> None:
+        """Drop tables or views."""
+        for table in tables:
+            self.record(table, _Drop())
 
     def drop_database(self, database: str) -> None:
         """Drop all tables, and note it at the database itself for tables that turn up late."""

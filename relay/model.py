@@ -299,7 +299,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP …`); empty when the statement was
     not understood, and then `wire_kind` is all that is known. `wire_kind` is the kind that the source protocol named, in its word.
     `targets` are all tables that the statement names as its object; `renamed` the pairs of a rename.
-    `after` is the definition that the table has then, None if unknown or dropped.
+    `after` is the definition that the table has then, None if unknown or dropped. `views`: those that it creates, or as they were
+    before it dropped them, with the names of their columns; as far as they are known.
     """
 
     ddl: str
@@ -311,6 +312,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
     targets: tuple[TableId, ...] = ()
     renamed: tuple[RenamedTable, ...] = ()
     after: TableSchema | None = None
+    views: tuple[TableSchema, ...] = ()
 
 
 class Watermark(msgspec.Struct, frozen=True):

@@ -19,6 +19,9 @@ from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 _ANSWER_MS = 30_000
 _REQUEST_MS = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
+#: The option that says where tokens are asked for.
+ENDPOINT_OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
+_ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 def client_options(servers: str, security: Security, path: str) -> dict[str, str]:
@@ -27,14 +30,42 @@ def client_options(servers: str, security: Security, path: str) -> dict[str, str
     if security.uses_tls:
         options |= _tls(security, path)
     if security.uses_sasl:
-        if security.mechanism is Mechanism.OAUTHBEARER:
-            problem = Problem(f"{path}.mechanism", "OAUTHBEARER is not known to the Spark job yet", "use SCRAM-SHA-512 or TLS")
-            raise ConfigError([problem])
-        module = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
-        password = security.password.get_secret_value() or _text(security.password_file, f"{path}.password_file").rstrip("\r\n")
-        login = f'username="{_quoted(security.username)}" password="{_quoted(password)}"'
-        options |= {"sasl.mechanism": str(security.mechanism), "sasl.jaas.config": f"{_LOGIN}.{module} required {login};"}
+        options |= {"sasl.mechanism": str(security.mechanism)}
+        options |= _tokens(security, path) if security.mechanism is Mechanism.OAUTHBEARER else _password(security, path)
     return options
+
+
+def _password(security: Security, path: str) -> dict[str, str]:
+    module = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
+    password = security.password.get_secret_value() or _line(security.password_file, f"{path}.password_file")
+    return {"sasl.jaas.config": _login(module, username=security.username, password=password)}
+
+
+def _tokens(security: Security, path: str) -> dict[str, str]:
+    """OAUTHBEARER of the Java client itself: client credentials, or a file, which each client reads once."""
+    given: dict[str, str] = {}
+    url = security.token_endpoint or Path(security.token_file).absolute().as_uri()
+    if security.token_endpoint:
+        secret = security.client_secret.get_secret_value() or _line(security.client_secret_file, f"{path}.client_secret_file")
+        given = {"clientId": security.client_id, "clientSecret": secret} | ({"scope": security.scope} if security.scope else {})
+    else:
+        _text(security.token_file, f"{path}.token_file")
+    return {
+        "sasl.login.callback.handler.class": f"{_LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler",
+        ENDPOINT_OPTION: url,
+        "sasl.jaas.config": _login("oauthbearer.OAuthBearerLoginModule", **given),
+    }
+
+
+def _login(module: str, **given: str) -> str:
+    words = "".join(f' {name}="{_quoted(text)}"' for name, text in given.items())
+    return f"{_LOGIN}.{module} required{words};"
+
+
+def allowed_urls(*options: Mapping[str, str]) -> str:
+    """A property of the JVM, of driver and executors: newer Java clients ask for tokens where it says, and nowhere else."""
+    urls = dict.fromkeys(each[ENDPOINT_OPTION] for each in options if ENDPOINT_OPTION in each)
+    return f"{_ALLOWED}={','.join(urls)}" if urls else ""
 
 
 def _tls(security: Security, path: str) -> dict[str, str]:
@@ -50,7 +81,7 @@ def _tls(security: Security, path: str) -> dict[str, str]:
         }
         password = security.key_password.get_secret_value()
         if security.key_password_file:
-            password = _text(security.key_password_file, f"{path}.key_password_file").rstrip("\r\n")
+            password = _line(security.key_password_file, f"{path}.key_password_file")
         if password:
             options["ssl.key.password"] = password
     return options
@@ -61,6 +92,10 @@ def _text(file: str, path: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([Problem(path, f"{file} cannot be read: {error}")]) from error
+
+
+def _line(file: str, path: str) -> str:
+    return _text(file, path).rstrip("\r\n")
 
 
 def _quoted(text: str) -> str:
@@ -100,6 +135,10 @@ class Brokers:
             names.add(topic)
         found = self._answer(lambda: self._admin.describeTopics(names).allTopicNames().get())
         return {entry.getKey(): entry.getValue().partitions().size() for entry in found.entrySet()}
+
+    def cluster_id(self) -> str:
+        """Kafka's own name of the cluster; "" if it has none."""
+        return str(self._answer(lambda: self._admin.describeCluster().clusterId().get()) or "")
 
     def first_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
         """The oldest offset of every partition of these topics, by `topic/partition`."""

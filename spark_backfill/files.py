@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation gives it
 from pyspark.sql.types import TimestampType
 
-from relay.config.tables import FileFormat, Layout
+from relay.config.tables import FileFormat, InputFormat, Layout
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from relay.records import ProducerRecord
@@ -31,10 +31,10 @@ class Captured(NamedTuple):
     reader: Reader
 
 
-def read_files(spark: SparkSession, path: str, file_format: FileFormat) -> Captured:
+def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Captured:
     """The records of these files (separated by commas). Raises ConfigError for columns that are missing."""
     paths = [each.strip() for each in path.split(",") if each.strip()]
-    if file_format is FileFormat.JSON_LINES:
+    if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         return Captured(lines.select(F.col("value").cast("binary")), Lines())
     return Captured(as_records(spark.read.parquet(*paths)), Columns())

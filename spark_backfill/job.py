@@ -11,10 +11,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.tables import FileFormat
+from relay.config.tables import InputFormat
+from spark_backfill.checkpoint import check_checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
 from spark_backfill.history import Kept, ddl_of
+from spark_backfill.ticdc_storage import read_storage
 from spark_backfill.topics import Source, TargetTopics, captured
 from spark_backfill.translation import Bounds, Terms, Translate, learnt
 
@@ -30,7 +32,7 @@ def known_before(spark: SparkSession, config: Config) -> Catalog:
     """What the record files of `schema_input` teach."""
     if not config.backfill.schema_input:
         return empty_catalog()
-    files = read_files(spark, config.backfill.schema_input, FileFormat.JSON_LINES)
+    files = read_files(spark, config.backfill.schema_input, InputFormat.JSON_LINES)
     return learnt(config, ddl_of(files, config), empty_catalog())
 
 
@@ -58,15 +60,19 @@ def run_step(  # noqa: PLR0913 - what a step has to know
 def from_files(spark: SparkSession, config: Config) -> Counts:
     """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
     backfill = config.backfill
-    records = read_files(spark, backfill.input, backfill.input_format)
-    catalog = learnt(config, ddl_of(records, config), known_before(spark, config))
+    if backfill.input_format is InputFormat.TICDC_STORAGE:
+        records, ddl = read_storage(spark, config)
+    else:
+        records = read_files(spark, backfill.input, backfill.input_format)
+        ddl = ddl_of(records, config)
+    catalog = learnt(config, ddl, known_before(spark, config))
     source = config.source
     bounds = Bounds(source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms)
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
         target = Target(backfill.output, backfill.output_format, backfill.output_layout)
         return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
-    topics = TargetTopics.of(config, {})
+    topics = TargetTopics.of(spark, config)
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
 
 
@@ -79,9 +85,11 @@ class TopicsRun:
     def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         self._source = Source.of(spark, config)
-        self._topics = None if config.backfill.output else TargetTopics.of(config, self._source.partitions)
+        self._topics = None if config.backfill.output else TargetTopics.of(spark, config)
         if config.backfill.output:
             check_folder(spark, config.backfill.output, config.backfill.output_layout)
+        now = described(config, self._source.cluster, self._topics.cluster if self._topics else "")
+        check_checkpoint(spark, config.backfill.checkpoint, now)
         self._kept = Kept(spark, config.backfill.checkpoint)
         self._catalog: Catalog | None = None
         self._failure: BaseException | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from relay.config import Config
 from spark_backfill import files
+from spark_backfill.brokers import allowed_urls, client_options
 
 #: Rows of a batch between Spark and a worker: messages may be large, and a worker holds several batches.
 _ARROW_RECORDS = "2000"
@@ -23,7 +25,21 @@ def session(config: Config) -> SparkSession:
     wanted = {**_defaults(config), **files.settings(), **config.backfill.spark}
     for name, value in wanted.items():
         told.setIfMissing(name, value)
-    return SparkSession.builder.config(conf=told).getOrCreate()
+    spark = SparkSession.builder.config(conf=told).getOrCreate()
+    if allowed := _allowed(config):
+        jvm: Any = spark._jvm  # noqa: SLF001
+        jvm.java.lang.System.setProperty(*allowed.split("=", 1))
+    return spark
+
+
+def _allowed(config: Config) -> str:
+    """See `allowed_urls`."""
+    options = []
+    if not config.backfill.input:
+        options.append(client_options(config.source.bootstrap_servers, config.source.security, "source.security"))
+    if not config.backfill.output:
+        options.append(client_options(config.target_servers, config.target_security, config.target_security_path))
+    return allowed_urls(*options)
 
 
 def _defaults(config: Config) -> dict[str, str]:
@@ -32,6 +48,8 @@ def _defaults(config: Config) -> dict[str, str]:
         "spark.app.name": f"relay backfill: {config.route.from_} to {config.route.to}",
         "spark.sql.execution.arrow.maxRecordsPerBatch": _ARROW_RECORDS,
     }
+    if allowed := _allowed(config):
+        defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"
     if not (config.backfill.input and config.backfill.output):
         defaults["spark.jars.packages"] = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
     return defaults

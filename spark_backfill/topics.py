@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from relay.config import Config, Start
+from relay.config import Config, Mode, Start
 from relay.config.tables import COMMIT_TS_MARGIN_MS, End
-from relay.errors import ConfigError, Problem, RecordsGone, TopicUnusable
-from relay.service.replay import target_topics
+from relay.errors import ConfigError, Problem, RecordsGone
 from relay.service.topic_admin import Found
-from relay.service.topic_checks import limit_of
+from relay.service.topics import Topics, check_topics
 from spark_backfill.brokers import Brokers, client_options, for_spark
 from spark_backfill.files import SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
@@ -36,6 +35,7 @@ class Source(NamedTuple):
     oldest: Mapping[str, int]
     first: Mapping[str, int]
     bounds: Bounds
+    cluster: str = ""
 
     @classmethod
     def of(cls, spark: SparkSession, config: Config) -> Source:
@@ -46,7 +46,8 @@ class Source(NamedTuple):
             partitions = brokers.partitions(config.source.topics)
             oldest, newest = brokers.first_offsets(partitions), brokers.end_offsets(partitions)
             first = _first(brokers, config, partitions, oldest, newest)
-            return cls(config, options, partitions, oldest, first, Bounds(end=_end(brokers, config, partitions)))
+            bounds = Bounds(end=_end(brokers, config, partitions))
+            return cls(config, options, partitions, oldest, first, bounds, brokers.cluster_id())
         finally:
             brokers.close()
 
@@ -143,36 +144,50 @@ def _end(brokers: Brokers, config: Config, partitions: Mapping[str, int]) -> dic
     return dict(backfill.end_offsets)
 
 
+async def _checked(config: Config) -> Topics:
+    """The check of the service, without the topics that only the service keeps."""
+    own = {
+        "schema": config.schema.model_copy(update={"history_topic": "", "wait": False}),
+        "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
+    }
+    # Files tell no number of partitions.
+    sources = {topic: Found(1, None) for topic in config.source.topics} if config.backfill.input else None
+    return await check_topics(config.model_copy(update=own), None, sources)
+
+
 class TargetTopics(NamedTuple):
-    """The target topics, as their brokers describe them."""
+    """The topics that are written: `max.message.bytes` and number of partitions of each, and their cluster's id."""
 
     config: Config
-    found: Mapping[str, Found]
+    limits: Mapping[str, int]
+    partitions: Mapping[str, int]
+    cluster: str = ""
 
     @classmethod
-    def of(cls, config: Config, source_partitions: Mapping[str, int]) -> TargetTopics:
-        """Look at the topics that are written. Raises TopicUnusable, BrokerUnavailable, ConfigError."""
-        letters = config.errors.dead_letter_topic
-        names = [*config.target_topics.values(), *([letters] if letters else [])]
-        # A thread of its own: the caller may have an event loop, as notebooks do.
+    def of(cls, spark: SparkSession, config: Config) -> TargetTopics:
+        """Check the topics that are written, as the service does, and create those that are missing and may be created.
+
+        Raises TopicUnusable, BrokerUnavailable, ConfigError.
+        """
+        options = client_options(config.target_servers, config.target_security, config.target_security_path)
+        # A thread of its own: whoever calls may have an event loop.
         with ThreadPoolExecutor(1) as thread:
-            found = thread.submit(lambda: asyncio.run(target_topics(config, names))).result()
-        for source, target in config.target_topics.items():
-            needed = config.target_partitions or source_partitions.get(source, 1)
-            if found[target].partitions < needed:
-                raise TopicUnusable(f"topic {target} has {found[target].partitions} partitions, and the route writes to {needed}")
-        return cls(config, found)
+            topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
+        brokers = Brokers(spark, options)
+        try:
+            cluster = brokers.cluster_id()
+        finally:
+            brokers.close()
+        return cls(config, topics.limits, topics.target_partitions, cluster)
 
     @property
     def terms(self) -> Terms:
         """What they say to those who translate."""
-        letters = self.config.errors.dead_letter_topic
-        partitions = self.found[letters].partitions if letters else OWN_PARTITION
-        return Terms(partitions, {name: limit_of(topic) for name, topic in self.found.items()})
+        return Terms(self.partitions.get(self.config.errors.dead_letter_topic, OWN_PARTITION), self.limits)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
-        tasks = sum(topic.partitions for topic in self.found.values())
+        tasks = sum(self.partitions.values())
         ordered = produced.repartition(tasks, *_PLACE).sortWithinPartitions(*_PLACE, *SOURCE_ORDER)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
-        rows.mapInArrow(Write(self.config, self.terms.limits or {}), WRITTEN).write.format("noop").mode("overwrite").save()
+        rows.mapInArrow(Write(self.config, self.limits), WRITTEN).write.format("noop").mode("overwrite").save()

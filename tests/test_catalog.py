@@ -212,10 +212,22 @@ def test_statements_that_leave_the_definition(stream: Stream) -> None:
         "TRUNCATE t",
         "ALTER TABLE t ADD FULLTEXT INDEX (a)",
         "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
-        "DROP VIEW v",
     ):
         stream.ddl(20, sql)
     assert stream.catalog is before
+
+
+def test_a_view_is_known_by_its_columns_until_it_is_dropped(stream: Stream) -> None:
+    """In whatever order the statements are learnt, and however often."""
+    stream.ddl(30, "DROP VIEW v, w")
+    stream.ddl(10, "CREATE VIEW v AS SELECT a, b AS c FROM t")
+    stream.ddl(20, "CREATE OR REPLACE VIEW v (x) AS SELECT a FROM t")
+    assert [stream.columns("v", at) for at in (11, 21, 31)] == ["a c", "x", None]
+    dropped = stream.ddl(30, "DROP VIEW v, w")
+    assert [[column.name for column in view.columns] for view in dropped.views] == [["x"]]
+    again = stream.ddl(10, "CREATE VIEW v AS SELECT a, b AS c FROM t")
+    assert [[column.name for column in view.columns] for view in again.views] == [["a", "c"]]
+    assert again.after is None
 
 
 def test_drop_database_and_recover(stream: Stream) -> None:

@@ -7,7 +7,6 @@ Source: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -34,32 +33,7 @@ _CHARSET: Final = "utf8mb4"
 # ---------------------------------------------------------------- the list
 
 
-class Views:
-    """The columns of the views that were seen last: TiCDC shows a dropped view with its columns.
-
-    It could be emptied at any time: then a dropped view is shown without a definition.
-    """
-
-    _MOST: Final = 4096
-
-    def __init__(self) -> None:
-        self._columns: dict[TableId, tuple[str, ...]] = {}
-
-    def columns(self, view: TableId, kind: DdlKind, ddl: str) -> tuple[str, ...] | None:
-        """The names of a view's columns after CREATE VIEW, or before DROP VIEW; None if they are unknown."""
-        if kind is DdlKind.DROP_VIEW:
-            return self._columns.get(view)
-        names = view_columns(ddl)
-        if len(self._columns) >= self._MOST:
-            self._columns.clear()
-        if names is None:
-            self._columns.pop(view, None)
-        else:
-            self._columns[view] = names
-        return names
-
-
-def table_changes(change: SchemaChange, table: TableId, ddl: str, views: Views) -> list[Json]:
+def table_changes(change: SchemaChange, table: TableId, ddl: str) -> list[Json]:
     """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_TABLE or not table.table:
@@ -69,8 +43,8 @@ def table_changes(change: SchemaChange, table: TableId, ddl: str, views: Views) 
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
     if kind in _VIEWS:
-        names = views.columns(table, kind, ddl)
-        return [] if names is None else [entry | {"table": _view(names)}]
+        # TiCDC shows a dropped view with its columns, too.
+        return [entry | {"table": _view(view)} for view in change.views if view.id == table]
     if change.after is None or change.after.id != table:
         return []
     return [entry | {"table": _table(change.after, _defined_in(ddl))}]
@@ -193,37 +167,11 @@ def _defined_in(ddl: str) -> frozenset[str]:
 
 # ---------------------------------------------------------------- views
 
-_NAME: Final = r"(?:`(?:[^`]|``)+`|[\w$]+)"
-_VIEW: Final = re.compile(rf"\bVIEW\s+{_NAME}(?:\.{_NAME})?\s*(?:(\([^()]*\))\s*)?AS\s+SELECT\s+(.*)", re.IGNORECASE | re.DOTALL)
-_ITEM: Final = re.compile(rf"(?:{_NAME}\.)*({_NAME})(?:\s+AS\s+({_NAME}))?\s*(,|\bFROM\b|$)\s*", re.IGNORECASE)
 
-
-def view_columns(ddl: str) -> tuple[str, ...] | None:
-    """The names of the columns that CREATE VIEW gives, if they can be read off its text: a list, or columns with or without AS."""
-    found = _VIEW.search(ddl)
-    if found is None:
-        return None
-    listed, rest = found.groups()
-    if listed:
-        return tuple(_unquoted(name) for name in re.findall(_NAME, listed))
-    names: list[str] = []
-    at = 0
-    while item := _ITEM.match(rest, at):
-        names.append(_unquoted(item[2] or item[1]))
-        if item[3] != ",":
-            return tuple(names)
-        at = item.end()
-    return None
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
-
-
-def _view(names: tuple[str, ...]) -> Json:
+def _view(view: TableSchema) -> Json:
     """TiCDC knows a view's columns by name alone."""
     blank: dict[str, Any] = _column(Column("", ColumnType("unspecified"), nullable=True), 0, _CHARSET, "", is_defined=True)
-    columns = [blank | {"name": name, "jdbcType": 12, "position": at} for at, name in enumerate(names, 1)]
+    columns = [blank | {"name": column.name, "jdbcType": 12, "position": at} for at, column in enumerate(view.columns, 1)]
     return {"defaultCharsetName": _CHARSET, "primaryKeyColumnNames": [], "columns": columns, "comment": None}
 
 

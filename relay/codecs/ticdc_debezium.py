@@ -24,7 +24,7 @@ from msgspec import UNSET, Meta
 from relay.catalog import Catalog, learn
 from relay.codecs import _debezium_wire as _wire
 from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Keys, Lossy, Payload, RowMarks, source_losses
-from relay.codecs._debezium_changes import Views, table_changes
+from relay.codecs._debezium_changes import table_changes
 from relay.codecs._debezium_messages import Messages, RowPlan, Settings
 from relay.codecs._debezium_rows import RowMessage, RowReaders
 from relay.codecs._debezium_wire import Body, Message, Origin
@@ -233,7 +233,6 @@ class Encoder:
             as_structs=True,
             writes_before=options.output_old_value,
         )
-        self._views = Views()
 
     def _losses(self, plan: RowPlan, says: Says) -> tuple[Lossy, ...]:
         untyped = (Lossy.UNTYPED,) if says.types and self._loses_types else ()
@@ -287,7 +286,7 @@ class Encoder:
             lossy.append(Lossy.START_TS)  # only rows have it
         commit_ts = commit_ts_of(change.source, caused_by, lossy)
         return [
-            self._messages.ddl(change, table, sql, table_changes(change, table, sql, self._views), commit_ts)
+            self._messages.ddl(change, table, sql, table_changes(change, table, sql), commit_ts)
             for table, sql in per_table_statements(change)
         ]
 

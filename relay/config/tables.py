@@ -159,6 +159,14 @@ class FileFormat(StrEnum):
     JSON_LINES = "json-lines"
 
 
+class InputFormat(StrEnum):
+    """How records to read lie in files: as `FileFormat`, or as the storage sink of TiCDC has written them."""
+
+    PARQUET = "parquet"
+    JSON_LINES = "json-lines"
+    TICDC_STORAGE = "ticdc-storage"
+
+
 class Layout(StrEnum):
     """What the folders of a backfill's output are named by: topic and partition, the day, or the table."""
 
@@ -365,7 +373,7 @@ class Backfill(_Table):
     """What the Spark job reads and writes where it is not the topics, where it ends, and how much it takes at once."""
 
     input: str = ""
-    input_format: FileFormat = FileFormat.JSON_LINES
+    input_format: InputFormat = InputFormat.JSON_LINES
     schema_input: str = ""
     end: End = End.LATEST
     end_offsets: dict[str, NonNegativeInt] = {}

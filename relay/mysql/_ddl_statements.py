@@ -215,10 +215,14 @@ class AlterDatabase(msgspec.Struct, frozen=True):
 
 
 class OtherStatement(msgspec.Struct, frozen=True):
-    """A statement that changes no table's definition: views, sequences, triggers, maintenance, temporary tables."""
+    """A statement that changes no table's definition: views, sequences, triggers, maintenance, temporary tables.
+
+    `columns`: those of a view that is created; None if they cannot be read off the statement.
+    """
 
     kind: DdlKind
     tables: tuple[TableName, ...] = ()
+    columns: tuple[str, ...] | None = None
 
 
 Statement = (

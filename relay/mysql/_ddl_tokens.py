@@ -110,6 +110,10 @@ class Cursor:
         at = self._at + ahead
         return self._tokens[at] if at < len(self._tokens) else self._end
 
+    def text_from(self, start: int) -> str:
+        """What is written from there to the next token."""
+        return self._sql[start : self.peek().start]
+
     def look(self, ahead: int = 0) -> str:
         """The next plain word in upper case or the next mark; "" for a quoted name, a literal and the end."""
         token = self.peek(ahead)

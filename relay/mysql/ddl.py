@@ -51,6 +51,7 @@ from relay.mysql._ddl_statements import (
     TruncateTable,
 )
 from relay.mysql._ddl_tokens import Cursor, tokenize
+from relay.mysql._ddl_views import view_columns
 
 
 def read_ddl(sql: str, *, backslash_escapes: bool = True) -> Ddl:
@@ -163,7 +164,7 @@ def _create(cursor: Cursor) -> Statement:
     return _create_view_or_trigger(cursor)
 
 
-def _other_object(cursor: Cursor, kind: DdlKind) -> Statement:
+def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
     cursor.accept("IF", "NOT", "EXISTS")
     cursor.accept("IF", "EXISTS")
     name = table_name(cursor)
@@ -184,8 +185,10 @@ def _create_view_or_trigger(cursor: Cursor) -> Statement:
             cursor.take()
         if cursor.look() == "(":
             cursor.skip_parentheses()
-    if cursor.accept("VIEW"):
-        return _other_object(cursor, DdlKind.CREATE_VIEW)
+    if cursor.look() == "VIEW":
+        begin = cursor.take().start
+        made = _other_object(cursor, DdlKind.CREATE_VIEW)
+        return OtherStatement(made.kind, made.tables, view_columns(cursor.text_from(begin)))
     cursor.expect("TRIGGER")
     while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` behind each
         cursor.take()

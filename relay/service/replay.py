@@ -21,7 +21,7 @@ from relay.service.clients import target_settings
 from relay.service.history import history_record
 from relay.service.kafka_sink import KafkaSink
 from relay.service.state import record_too_large
-from relay.service.topic_admin import Cluster, Found
+from relay.service.topic_admin import Cluster
 from relay.service.topic_checks import limit_of
 from relay.service.topic_reading import Progress
 from relay.service.transport import Oversize, Undelivered, start_sink
@@ -51,8 +51,8 @@ class Outcome:
     failed: list[Failure] = field(default_factory=list)
 
 
-async def target_topics(config: Config, topics: Iterable[str]) -> Mapping[str, Found]:
-    """Topics at the target's brokers. Raises TopicUnusable with all that is wrong, BrokerUnavailable."""
+async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]:
+    """`max.message.bytes` of topics at the target's brokers. Raises TopicUnusable with all that is wrong, BrokerUnavailable."""
     names = set(topics)
     seen = await Cluster(config.target_servers, target_settings(config)).look(names)
     problems = [
@@ -61,12 +61,7 @@ async def target_topics(config: Config, topics: Iterable[str]) -> Mapping[str, F
     ]
     if problems:
         raise TopicUnusable("; ".join(problems))
-    return seen.found
-
-
-async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]:
-    """`max.message.bytes` of topics at the target's brokers. Raises as `target_topics` does."""
-    return {name: limit_of(found) for name, found in (await target_topics(config, topics)).items()}
+    return {name: limit_of(found) for name, found in seen.found.items()}
 
 
 async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Oversize | None:

@@ -36,16 +36,18 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
             log.warning("topics.warning", message=warning)
 
 
-async def check_topics(config: Config, settings: ClusterSettings | None = None) -> Topics:
+async def check_topics(
+    config: Config, settings: ClusterSettings | None = None, sources: Mapping[str, Found] | None = None
+) -> Topics:
     """Check all topics of the route, and create those that are missing and may be created: last, if nothing else is wrong.
 
-    `settings`: TLS and SASL, if they were made before. Raises TopicUnusable with everything that is wrong, BrokerUnavailable, and
-    ConfigError for files of [….security].
+    `settings`: TLS and SASL, if they were made before. `sources`: what stands for the source topics where records do not come from
+    topics. Raises TopicUnusable with everything that is wrong, BrokerUnavailable, and ConfigError for files of [….security].
     """
     settings = settings or cluster_settings(config)
     source_cluster = Cluster(config.source.bootstrap_servers, settings.source)
     target_cluster = Cluster(config.target_servers, settings.target)
-    source = await source_cluster.look(config.source.topics)
+    source = await source_cluster.look(config.source.topics) if sources is None else Seen(sources, {})
     wanted = wanted_topics(config, source.found)
     target = await target_cluster.look(each.name for each in wanted)
     wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_cluster.servers)]

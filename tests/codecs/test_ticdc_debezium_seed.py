@@ -25,7 +25,7 @@ from relay import (
     Translator,
     Watermark,
 )
-from relay.codecs._debezium_changes import Views, table_changes
+from relay.codecs._debezium_changes import table_changes
 from relay.codecs._debezium_schema import column_schema, read_block
 from relay.model import Source, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
@@ -262,7 +262,7 @@ def in_ddl(one: Column) -> dict[str, Any]:
     """The column as CREATE TABLE shows it."""
     schema = TableSchema(TableId("d", "t"), (one,))
     change = SchemaChange("CREATE TABLE t (c INT)", schema.id, (DdlKind.CREATE_TABLE,), "", Source("x", 0), 0, after=schema)
-    (found,) = table_changes(change, schema.id, change.ddl, Views())
+    (found,) = table_changes(change, schema.id, change.ddl)
     shown: dict[str, Any] = found["table"]["columns"][0]
     return shown
 

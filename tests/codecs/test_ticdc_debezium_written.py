@@ -25,8 +25,8 @@ from relay import (
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs._codec import parse_options
-from relay.codecs._debezium_changes import view_columns
 from relay.model import Rows, Source, TableId, TableSchema
+from relay.mysql._ddl_views import view_columns
 
 # ---------------------------------------------------------------- written
 

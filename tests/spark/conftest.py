@@ -22,6 +22,8 @@ SETTINGS = {
     # Small captures are split over several tasks.
     "spark.sql.files.maxPartitionBytes": "65536",
     "spark.sql.files.openCostInBytes": "1",
+    # Folders with many small files are listed by the driver itself.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
     "spark.ui.showConsoleProgress": "false",
 }
 

@@ -13,8 +13,9 @@ from support import captured
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
-from relay.errors import RelayError
+from relay.errors import ConfigError, RelayError, TopicUnusable
 from relay.record_lines import format_record
+from relay.service.topic_admin import Cluster as TopicCluster
 from spark_backfill.command import told
 from spark_backfill.job import TopicsRun
 
@@ -77,6 +78,10 @@ async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark:
     assert contents(await kafka.read(target, counts.written.total())) == expected
     # A second run adds nothing; one after new records goes on where the first ended.
     assert TopicsRun(spark, config).run().read == 0
+    # With another configuration it would go on in the wrong place.
+    other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"})
+    with pytest.raises(ConfigError, match=r"route\.to: is not what the checkpoint was made with"):
+        TopicsRun(spark, other)
     more = [msgspec.structs.replace(record, offset=record.offset + len(records)) for record in records if record.partition == 0]
     assert partitions > 1 or len(more) == len(records)
     if partitions == 1:
@@ -118,6 +123,42 @@ async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path:
     assert found is not None
     assert (found.original.value, found.original.headers, found.source) == (b"{", (("mine", b"x"),), (source, 0, 5))
     assert (found.code, found.route) == ("decode.malformed", f"g ticdc-canal-json to canal-json {target}")
+
+
+async def test_topics_that_are_missing_are_created_as_the_service_does(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source = await kafka.topic(2)
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    records[5] = msgspec.structs.replace(records[5], value=b"{")
+    await kafka.produce(source, records)
+    config = topics_config(
+        kafka,
+        source,
+        f"{source}.made",
+        tmp_path,
+        target={"topic": f"{source}.made", "create_topics": True, "create_settings": {"retention.ms": 77_000_000}},
+        errors={"decode": "dead-letter", "dead_letter_topic": f"{source}.letters"},
+    )
+    counts = TopicsRun(spark, config).run()
+    assert counts.failed == {"dead letters": {"decode.malformed": 1}}
+    assert len(await kafka.read(f"{source}.letters", 1)) == 1
+    assert contents(await kafka.read(f"{source}.made", counts.written.total() - 1)).keys() == {0}
+    seen = await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.made", f"{source}.letters", config.history_topic])
+    assert {name: found.partitions for name, found in seen.found.items()} == {f"{source}.made": 2, f"{source}.letters": 2}
+    assert (seen.found[f"{source}.made"].settings or {})["retention.ms"] == "77000000"
+
+
+async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_read(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    source, small = await kafka.topic(3), await kafka.topic()
+    compacted = await kafka.topic(3, cleanup_policy="compact")
+    for target, why in {
+        f"{source}.absent": "does not exist at .*: create it, or set create_topics = true",
+        small: "has 1 partitions, and .* has 3",
+        compacted: "is compacted, and canal-json has no keys",
+    }.items():
+        with pytest.raises(TopicUnusable, match=why):
+            TopicsRun(spark, topics_config(kafka, source, target, tmp_path))
 
 
 async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_path: Path) -> None:

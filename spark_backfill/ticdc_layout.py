@@ -1,0 +1,203 @@
+"""The files of TiCDC's storage sink with `protocol=canal-json`: what paths say, in which order they come, what a schema file says.
+
+    metadata                                                                    {"checkpoint-ts": …}
+    {schema}/meta/schema_{version}_{checksum}.json                              DDL of a database
+    {schema}/{table}/meta/schema_{version}_{checksum}.json                      DDL and columns of a table
+    {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json     rows, one a line
+    …/meta/CDC[_{dispatcher}].index                                             name of the newest data file of its folder
+
+Before the folders `meta` there was one `schema.json` in each folder of a version. A version is the commit ts of the DDL that made
+it, or a checkpoint at which the changefeed began or went on; rows of a version come after its DDL and before the next one's.
+Sources: PingCAP "Replicate Data to Storage Services" and "Guide for Developing a Storage Sink Consumer"; pingcap/ticdc
+pkg/sink/cloudstorage and cmd/storage-consumer (read 2026-08). The numbers' width is configurable; the table id in place of names is
+not read. No captured layout was at hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.errors import ConfigError, Malformed, Problem, RecordsGone
+from relay.model import SchemaChange, TableId
+
+NAME: Final = "ticdc-storage"
+_DATE: Final = r"\d{4}(?:-\d{2}){0,2}"
+_DATA: Final = re.compile(
+    r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version>\d+)/(?:(?P<partition>\d+)/)??"
+    rf"(?:(?P<date>{_DATE})/)?CDC(?:_(?P<dispatcher>\w+)_)?(?P<number>\d+)\.json"
+)
+_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?:(?P<table>[^/]+)/)?meta/schema_(?P<version>\d+)_\d{10}\.json")
+_OLD_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version>\d+)/schema\.json")
+#: What holds no records: the checkpoint, indexes, and what a writer has not finished.
+_OTHER: Final = re.compile(r"metadata|.*\.index|.*\.tmp\.[^/]+|(?:.*/)?[._][^/]*")
+
+
+class Place(NamedTuple):
+    """Where a file stands in the order of all: by version, schema files before rows, then by table and number."""
+
+    version: int
+    is_data: bool
+    schema: str
+    table: str
+    partition: int
+    date: str
+    dispatcher: str
+    number: int
+
+
+def place_of(path: str) -> Place | None:
+    """The place of a data or schema file, by its path below the sink's folder; None for a file without records.
+
+    Raises ConfigError for what is no file of a storage sink.
+    """
+    if found := _DATA.fullmatch(path):
+        ends = int(found["partition"] or "0"), found["date"] or "", found["dispatcher"] or "", int(found["number"])
+        return Place(*_first(found), *ends)
+    if found := _SCHEMA.fullmatch(path) or _OLD_SCHEMA.fullmatch(path):
+        return Place(*_first(found), 0, "", "", 0)
+    if _OTHER.fullmatch(path):
+        return None
+    hint = "the folder that `metadata` lies in; protocol=canal-json, paths with the names of schemas and tables"
+    raise ConfigError([Problem("backfill.input", f"{path} is no file of TiCDC's storage sink", hint)])
+
+
+def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
+    """Version, whether it is data, schema and table."""
+    return int(found["version"]), found.re is _DATA, found["schema"], found["table"] or ""
+
+
+def in_order(paths: Iterable[str]) -> dict[str, Place]:
+    """The data and schema files in their order. Raises ConfigError; RecordsGone where a data file between others is missing."""
+    found = {path: place for path in paths if (place := place_of(path)) is not None}
+    ordered = dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
+    before: tuple[str, Place] | None = None
+    for path, place in ordered.items():
+        if before and before[1][:-1] == place[:-1] and place.is_data and place.number != before[1].number + 1:
+            raise RecordsGone(f"data files are missing between {before[0]} and {path}")
+        before = path, place
+    return ordered
+
+
+def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaChange]) -> dict[str, Place]:
+    """The files with the parts of one RENAME of several tables in an order that it can have had; one version has them all.
+
+    A part that gives a name up comes before the one that takes it. Of a circle through a name that is gone afterwards no file says
+    where it began; it stays in the order of names.
+    """
+    groups: dict[tuple[int, bool], list[str]] = {}
+    for path, place in files.items():
+        groups.setdefault(place[:2], []).append(path)
+    ordered: dict[str, Place] = {}
+    for paths in groups.values():
+        left = list(paths)
+        while left and not files[left[0]].is_data:
+            given_up = {path: {pair.old for pair in changes[path].renamed} for path in left if path in changes}
+            path = next((each for each in left if not _taken(changes.get(each), each, given_up)), left[0])
+            left.remove(path)
+            ordered[path] = files[path]
+        ordered |= {path: files[path] for path in left}
+    return ordered
+
+
+def _taken(change: SchemaChange | None, path: str, given_up: Mapping[str, set[TableId]]) -> bool:
+    """Whether a statement needs a name that another one gives up."""
+    others = [names for other, names in given_up.items() if other != path]
+    return change is not None and any(pair.new in names for pair in change.renamed for names in others)
+
+
+class Statement(NamedTuple):
+    """What a schema file says: the statement of its DDL; or (`is_known` false) one that its columns stand for.
+
+    The latter only says what a table was like when the changefeed began: it is learnt, and nothing else.
+    """
+
+    sql: str
+    is_known: bool
+
+
+def statement_of(path: str, place: Place, text: bytes) -> Statement | None:
+    """Read a schema file; None if neither a statement nor a whole definition is in it. Raises Malformed."""
+    try:
+        said = msgspec.json.decode(text)
+        version = int(said.get("TableVersion", place.version))
+        columns: list[dict[str, Any]] = said.get("TableColumns") or []
+        if version != place.version:
+            raise Malformed(NAME, path, "its TableVersion is not the one of its name")
+        if query := str(said.get("Query") or ""):
+            return Statement(query, True)
+        created = _create_table(place, columns) if place.table else ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Malformed(NAME, path, "not a schema file") from error
+    return Statement(created, False) if created else None
+
+
+#: Display widths that TiDB gives to integers of their own accord, signed and unsigned.
+_WIDTHS: Final[Mapping[str, tuple[str, str]]] = {
+    "TINYINT": ("4", "3"),
+    "SMALLINT": ("6", "5"),
+    "MEDIUMINT": ("9", "8"),
+    "INT": ("11", "10"),
+    "BIGINT": ("20", "20"),
+}
+_SCALED: Final = frozenset({"TIME", "DATETIME", "TIMESTAMP"})
+_LONG: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"})
+_NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
+
+
+def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
+    """A statement that makes these columns, in the spelling that TiDB restores, and leaves a table that is known as it is.
+
+    "" if there are no columns, or if the members of an ENUM or SET are not told.
+    """
+    parts, key = [], []
+    for column in columns:
+        type_text = _type_text(column)
+        if not type_text:
+            return ""
+        name = _quoted(column["ColumnName"])
+        parts.append(f"{name} {type_text}{' NOT NULL' if column.get('ColumnNullable') == 'false' else ''}{_default(column)}")
+        if column.get("ColumnIsPk") == "true":
+            key.append(name)
+    if not parts:
+        return ""
+    parts += [f"PRIMARY KEY ({','.join(key)})"] if key else []
+    return f"CREATE TABLE IF NOT EXISTS {_quoted(place.schema)}.{_quoted(place.table)} ({','.join(parts)})"
+
+
+def _type_text(column: Mapping[str, Any]) -> str:
+    base, _, sign = str(column["ColumnType"]).upper().partition(" ")
+    base = {"VAR_STRING": "VARCHAR"}.get(base, base)
+    precision = str(column.get("ColumnPrecision") or column.get("ColumnLength") or "")
+    scale = str(column.get("ColumnScale") or "")
+    return _with_parameters(base, precision, scale, sign, column.get("ColumnElems")) + (f" {sign}" if sign else "")
+
+
+def _with_parameters(base: str, precision: str, scale: str, sign: str, members: list[str] | None) -> str:
+    if base in {"ENUM", "SET"}:
+        return f"{base}({','.join(map(_text, members))})" if members else ""
+    if base in _SCALED:
+        return f"{base}({scale})" if scale else base
+    if base in {"DECIMAL", "FLOAT", "DOUBLE"}:
+        return f"{base}({precision},{scale})" if precision and scale else base
+    shown = base in _LONG or precision != _WIDTHS.get(base, (precision,) * 2)[bool(sign)]
+    return f"{base}({precision})" if shown and precision else base
+
+
+def _default(column: Mapping[str, Any]) -> str:
+    value = column.get("ColumnDefault")
+    if value is None or column["ColumnType"].upper() in {"BIT", "BINARY", "VARBINARY"}:
+        return ""  # of bytes the file has no exact text
+    text = str(value)
+    return f" DEFAULT {text if _NOW.fullmatch(text) else _text(text)}"
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,178 @@
+"""A folder of TiCDC's storage sink as source: every file in its place, every line with its number (see `ticdc_layout`).
+
+The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their number in the order of
+all files: a schema file counts as one, a data file as its lines. A row's timestamp is its `es`, that of DDL is its version's. Lines
+are numbered by counting them first, so that a file may be split over tasks, and the numbers do not depend on how.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from relay.codecs import ticdc_canal_json
+from relay.codecs._ticdc import TSO_LOGICAL_BITS
+from relay.codecs._ticdc_canal_wire import ControlMessage, TidbMembers, ddl_word
+from relay.config import Config
+from relay.errors import ConfigError, Problem
+from relay.model import SchemaChange
+from relay.records import ConsumerRecord
+from spark_backfill.files import Captured
+from spark_backfill.ticdc_layout import Place, in_order, renames_in_order, statement_of
+
+_EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
+#: What Spark takes for a pattern in a path.
+_PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
+_ROWS: Final = "value binary, path string, block bigint"
+
+
+def storage_problems(config: Config) -> list[Problem]:
+    """What must hold of a configuration that reads a storage sink."""
+    problems = []
+    if config.route.from_ != ticdc_canal_json.NAME:
+        problems.append(
+            Problem("route.from", "of TiCDC's storage sink only Canal-JSON is read", f'set from = "{ticdc_canal_json.NAME}"')
+        )
+    if len(config.source.topics) != 1:
+        message = "must be one: the records of a storage sink have no topic, and get its name"
+        problems.append(Problem("source.topics", message))
+    return problems
+
+
+def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[ConsumerRecord]]:
+    """The records below `input`, and the statements that make the tables. Raises ConfigError, RecordsGone, Malformed."""
+    root, paths = _listed(spark, config.backfill.input)
+    files = in_order(paths)
+    if not files:
+        raise ConfigError([Problem("backfill.input", f"there is nothing of a storage sink in {config.backfill.input}")])
+    texts = _texts(spark, [f"{root}/{path}" for path, place in files.items() if not place.is_data])
+    statements = {
+        path: _statement(config, path, files[path], texts[_plain(f"{root}/{path}")]) for path in files if not files[path].is_data
+    }
+    lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
+    starts, offsets = _numbered(
+        renames_in_order(files, {path: each.change for path, each in statements.items() if each}), root, _counted(lines)
+    )
+    ddl = [(each.is_known, each.at(offsets[path])) for path, each in statements.items() if each]
+    known = [(bytearray(record.value or b""), "", record.offset) for is_known, record in ddl if is_known]
+    control = spark.createDataFrame(known, _ROWS)
+    reader = StorageReader(config.source.topics[0], starts)
+    return Captured(control if lines is None else control.unionAll(lines), reader), [record for _, record in ddl]
+
+
+def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
+    """The folder as Hadoop names it, and the paths of all files below it."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    if not system.exists(folder):
+        raise ConfigError([Problem("backfill.input", f"there is no {path}")])
+    root = system.makeQualified(folder).toString().rstrip("/")
+    found, files = [], system.listFiles(folder, True)
+    while files.hasNext():
+        found.append(files.next().getPath().toString())
+    return root, [each[len(root) + 1 :] for each in found]
+
+
+def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:
+    if not paths:
+        return None
+    text = spark.read.text([_PATTERN.sub(r"\\\1", path) for path in paths])
+    return text.select(
+        F.col("value").cast("binary").alias("value"),
+        F.col("_metadata.file_path").alias("path"),
+        F.col("_metadata.file_block_start").alias("block"),
+    )
+
+
+def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
+    """Where each file's blocks begin, how many lines they have, and how Spark spells the file's name; by path."""
+    found: dict[str, list[tuple[int, int, str]]] = {}
+    for row in [] if lines is None else lines.groupBy("path", "block").count().collect():
+        found.setdefault(_plain(unquote(row.path)), []).append((row.block, row["count"], row.path))
+    return found
+
+
+def _plain(path: str) -> str:
+    """A path without its scheme, of which Hadoop has two spellings (`file:/x`, `file:///x`)."""
+    return re.sub(r"^[\w.+-]+:/*", "/", path)
+
+
+def _numbered(
+    files: Mapping[str, Place], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
+) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
+    """The offset of the first line of every block, and those of the schema files."""
+    starts: dict[tuple[str, int], int] = {}
+    schema_offsets: dict[str, int] = {}
+    offset = 0
+    for path, place in files.items():
+        if not place.is_data:
+            schema_offsets[path] = offset
+            offset += 1
+            continue
+        for block, count, spelt in sorted(counted.get(_plain(f"{root}/{path}"), [])):
+            starts[spelt, block] = offset
+            offset += count
+    return starts, schema_offsets
+
+
+def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
+    if not paths:
+        return {}
+    text = spark.read.text([_PATTERN.sub(r"\\\1", path) for path in paths], wholetext=True)
+    rows = text.select(F.col("value").cast("binary").alias("value"), F.col("_metadata.file_path").alias("path")).collect()
+    return {_plain(unquote(row.path)): bytes(row.value) for row in rows}
+
+
+class _Statement(NamedTuple):
+    """What a schema file says, as the message that TiCDC would have sent to a topic. `is_known`: it is a user's statement."""
+
+    record: ConsumerRecord
+    change: SchemaChange
+    is_known: bool
+
+    def at(self, offset: int) -> ConsumerRecord:
+        """The record at its place."""
+        return msgspec.structs.replace(self.record, offset=offset)
+
+
+def _statement(config: Config, path: str, place: Place, text: bytes) -> _Statement | None:
+    found = statement_of(path, place, text)
+    if found is None:
+        return None
+    time_ms, tidb = place.version >> TSO_LOGICAL_BITS, TidbMembers(place.version)
+    nothing = (None, None, None, None)
+    message = ControlMessage(0, place.schema, place.table, None, True, "QUERY", time_ms, time_ms, found.sql, *nothing, tidb)
+    record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, msgspec.json.encode(message))
+    (change,) = (event for event in config.translator().inspect(record) if isinstance(event, SchemaChange))
+    value = msgspec.json.encode(msgspec.structs.replace(message, type=ddl_word(change)))
+    return _Statement(msgspec.structs.replace(record, value=value), change, found.is_known)
+
+
+class StorageReader:
+    """Rows of lines with their file and block as records; a row without a file is DDL, and its block its offset.
+
+    A task reads a block from its beginning to its end; every task has a reader of its own.
+    """
+
+    def __init__(self, topic: str, starts: Mapping[tuple[str, int], int]) -> None:
+        self.topic, self._next = topic, dict(starts)
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+        """The records of a batch. Blank lines are passed over."""
+        following = self._next
+        for value, path, block in zip(*(batch.column(name).to_pylist() for name in ("value", "path", "block")), strict=True):
+            offset = block
+            if path:
+                offset = following[path, block]
+                following[path, block] = offset + 1
+            if value and not value.isspace():
+                found = _EVENT_TIME.search(value)
+                yield ConsumerRecord(self.topic, 0, offset, int(found[1]) if found else -1, None, value)
