@@ -29,7 +29,7 @@ from relay.record_lines import parse_record
 from relay.storage import Storage
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog
-from spark_backfill.translation import Bounds, OnlyDdl, Terms, Translate, learnt
+from spark_backfill.translation import OWN_PARTITION, Bounds, OnlyDdl, Terms, Translate, learnt
 
 TARGETS: Sequence[tuple[str, dict[str, str]]] = (
     *((name, {}) for name in PROTOCOLS),
