@@ -119,7 +119,9 @@ class KafkaSink:
         self._written[partition] = self._written.get(partition, 0) + len(batch)
         if not self._compresses or batch.size < THREAD_BYTES:
             return self._kept(await self._queue(partition, batch.closed()))
-        handing = self._handing[partition] = asyncio.create_task(self._compress_and_queue(partition, batch))
+        # At once: a task would begin only when this one waits.
+        compressing = asyncio.get_running_loop().run_in_executor(self._threads, Compressed, batch.closed())
+        handing = self._handing[partition] = asyncio.create_task(self._queue_compressed(partition, compressing))
         handing.add_done_callback(retrieve)
         return self._kept(asyncio.create_task(_acknowledgement(handing)))
 
@@ -129,9 +131,8 @@ class KafkaSink:
         future.add_done_callback(retrieve)
         return future
 
-    async def _compress_and_queue(self, partition: Partition, batch: KafkaBatch) -> asyncio.Future[object]:
-        loop = asyncio.get_running_loop()
-        return await self._queue(partition, await loop.run_in_executor(self._threads, Compressed, batch.closed()))
+    async def _queue_compressed(self, partition: Partition, compressing: asyncio.Future[Compressed]) -> asyncio.Future[object]:
+        return await self._queue(partition, await compressing)
 
     async def _queue(self, partition: Partition, builder: Any) -> asyncio.Future[object]:
         try:
