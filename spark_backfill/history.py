@@ -16,6 +16,8 @@ from spark_backfill.files import Captured
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.translation import OnlyDdl
 
+_WRITTEN = "place string, records bigint"
+
 
 def ddl_of(captured: Captured, config: Config) -> list[ConsumerRecord]:
     """The source records with DDL, and no others: the only records that ever come to the driver."""
@@ -72,27 +74,28 @@ class Kept:
 
     def ddl_before(self, step: int) -> list[ConsumerRecord]:
         """The DDL of all steps before this one."""
-        frame = self._read("ddl")
+        frame = self._read("ddl", RECORDS)
         return [] if frame is None else _records(frame.where(F.col("step").cast("bigint") < step))
 
     def keep_written(self, step: int, written: Iterable[tuple[str, int]]) -> None:
         """Keep how many records a step has written to each `topic/partition`."""
         rows = list(written)
         if rows:
-            frame = self._spark.createDataFrame(rows, "place string, records bigint")
+            frame = self._spark.createDataFrame(rows, _WRITTEN)
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
 
     def written_before(self, step: int) -> dict[str, int]:
         """How many records the steps before this one have written to each `topic/partition`."""
-        frame = self._read("written")
+        frame = self._read("written", _WRITTEN)
         if frame is None:
             return {}
         sums = frame.where(F.col("step").cast("bigint") < step).groupBy("place").agg(F.sum("records").alias("records"))
         return {row.place: row.records for row in sums.collect()}
 
-    def _read(self, what: str) -> DataFrame | None:
+    def _read(self, what: str, columns: str) -> DataFrame | None:
         try:
-            return self._spark.read.parquet(f"{self._folder}/{what}")
+            # The schema is said: a first step that was killed while it wrote has left a folder from which none can be told.
+            return self._spark.read.schema(f"{columns}, step string").parquet(f"{self._folder}/{what}")
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return None

@@ -48,28 +48,25 @@ class Campaign:
             self._expected += translator.translate(msgspec.structs.replace(record, topic=self._source))
 
     def run(self, seed: int, kill_after: float | None) -> dict[str, Any]:
-        """One try; gives what happened, with `problem` "" if all is well."""
+        """One try; gives what happened, with `problem` "" if all is well. `kill_after`: seconds after its first step has begun."""
         to_files, target = seed % 2 == 1, f"target-{uuid.uuid4().hex[:8]}"
         folder = self._folder / f"seed-{seed}-{uuid.uuid4().hex[:4]}"
         folder.mkdir()
         asyncio.run(create(self._servers, [target]))
         config = written_config(folder, self._servers, self._source, target, to_files=to_files, step=_STEP)
+        first, steps = Command(config, self._settings, folder / "log"), 0
+        _until_there(folder / "checkpoint/spark/offsets/0")
         began = time.monotonic()
         if kill_after is not None:
-            first = Command(config, self._settings, folder / "log")
             time.sleep(kill_after)
             first.kill()
-        steps = (folder / "log").read_text().count("\nstep ") if kill_after is not None else 0
-        status = Command(config, self._settings, folder / "log").wait(600)
-        problem = f"exit status {status}" if status else self._problem(target, folder if to_files else None)
+            steps = (folder / "log").read_text().count("\nstep ")
+            first = Command(config, self._settings, folder / "log")
+        status = first.wait(600)
         seconds = time.monotonic() - began
-        return {
-            "seed": seed,
-            "to": "files" if to_files else "topic",
-            "killed_after": kill_after,
-            "steps": steps,
-            "seconds": seconds,
-        } | {"problem": problem}
+        problem = f"exit status {status}" if status else self._problem(target, folder if to_files else None)
+        done = {"seed": seed, "to": "files" if to_files else "topic", "killed_after": kill_after, "steps": steps}
+        return done | {"seconds": seconds, "problem": problem}
 
     def _problem(self, target: str, folder: Path | None) -> str:
         expected = [msgspec.structs.replace(record, topic=target) for record in self._expected]
@@ -81,6 +78,14 @@ class Campaign:
         except AssertionError as error:
             return str(error)
         return "" if found == content_of(expected) else f"{len(found)} records of {len(expected)}, or another order"
+
+
+def _until_there(path: Path, seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} is not there after {seconds:g} s")
+        time.sleep(0.05)
 
 
 async def _read(servers: str, topic: str) -> list[Written]:
@@ -105,7 +110,7 @@ def spark_kills(seeds: Sequence[int]) -> tuple[dict[str, Any], bool]:
             runs = [campaign.run(0, None)]
             console.print(f"nobody kills this one: {runs[0]['seconds']:.0f} s {runs[0]['problem']}")
             for seed in seeds:
-                runs.append(campaign.run(seed, random.Random(seed).uniform(0.2, 1) * runs[0]["seconds"]))
+                runs.append(campaign.run(seed, random.Random(seed).uniform(0, 1) * runs[0]["seconds"]))
                 one = runs[-1]
                 told = f"killed after {one['killed_after']:.1f} s and {one['steps']} steps, in all {one['seconds']:.0f} s"
                 console.print(f"--seed {seed} to {one['to']}: {told}: {one['problem'] or 'ok'}")

@@ -63,6 +63,19 @@ async def test_a_step_that_was_cut_off_writes_its_files_anew(
     assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
 
 
+@pytest.mark.parametrize("what", ["ddl", "written"])
+def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(what: str, spark: Any, tmp_path: Path) -> None:
+    """Spark has made its folders for unfinished files, and no file."""
+    (tmp_path / "relay" / what / "step=0" / "_temporary" / "0").mkdir(parents=True)
+    kept = Kept(spark, str(tmp_path))
+    assert (kept.ddl_before(1), kept.written_before(1)) == ([], {})
+    records = captured("ticdc/canal-json.tidb-extension/09_dml")[:2]
+    kept.keep_ddl(0, records)
+    kept.keep_written(0, [("t/0", 7)])
+    kept.keep_written(1, [("t/0", 1)])
+    assert (kept.ddl_before(1), kept.written_before(1), kept.written_before(2)) == (records, {"t/0": 7}, {"t/0": 8})
+
+
 async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tmp_path: Path) -> None:
     source, target = await kafka.topic(), await kafka.topic()
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
-from spark.test_topics import contents, of_topic, relayed, topics_config
+from spark.test_topics import contents, expected_of, of_topic, topics_config
 
 from relay.config import Security
 from relay.demo.kafka import JAVA_OPTIONS, Node, NodeOptions, Ports, free_ports, kafka_jars
@@ -124,9 +124,9 @@ async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
         assert allowed == f"org.apache.kafka.sasl.oauthbearer.allowed.urls={bearer.endpoint}"
         spark._jvm.java.lang.System.setProperty(*allowed.split("=", 1))
         TopicsRun(spark, config).run()
-        expected = relayed(config, records)[0]
-        found = contents(await kafka.read(target, len(expected)))
-    assert found == {0: [(out.key, out.value, out.headers) for out in expected]}
+        expected = expected_of(config, records)
+        found = contents(await kafka.read(target, len(expected[0])))
+    assert found == expected
     # The Java client and the service's ask alike, but for the escapes of the secret that RFC 6749 names and Java leaves out.
     (asked,) = {base64.b64decode(given.split()[1]).decode() for given, _ in bearer.issuer.asked if "%22" not in _plain(given)}
     assert asked == 'relay:se"cret\\'
