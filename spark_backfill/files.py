@@ -77,7 +77,7 @@ class Target(NamedTuple):
         """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *_PLACE)
-        numbered = produced.withColumn("offset", _number_in_partition() - 1 + _already(before))
+        numbered = produced.withColumn("offset", number_in_partition() - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
         if self.layout is Layout.DATE:
             numbered = numbered.withColumn("date", day())
@@ -108,7 +108,7 @@ def settings() -> dict[str, str]:
     }
 
 
-def _number_in_partition() -> Any:  # noqa: ANN401 - a column
+def number_in_partition() -> Any:  # noqa: ANN401 - a column
     """1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
     order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
