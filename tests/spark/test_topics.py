@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -73,6 +72,11 @@ def topics_config(kafka: Any, source: str, target: str, tmp_path: Path, /, **tab
     return config_for("", "", **own)
 
 
+def held(spark: Any) -> tuple[int, list[Path]]:
+    """What PySpark keeps on the driver: accumulators, and the files of broadcast values."""
+    return len(_accumulatorRegistry), sorted(Path(spark.sparkContext._temp_dir).iterdir())
+
+
 @pytest.mark.parametrize(("file", "partitions"), [(BULK, 1), (SPREAD, 3)])
 async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark: Any, kafka: Any, tmp_path: Path) -> None:
     source, target = await kafka.topic(partitions), await kafka.topic(partitions)
@@ -107,10 +111,10 @@ async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_pa
         kafka, source, "{topic}", tmp_path, backfill={"output": str(tmp_path / "out"), "batch_records": len(records) // 2}
     )
     steps: list[int] = []
-    held = len(_accumulatorRegistry), os.listdir(spark.sparkContext._temp_dir)
+    before = held(spark)
     counts = TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
     # However many steps a continuous run takes: it keeps nothing of those that are done.
-    assert (len(_accumulatorRegistry), os.listdir(spark.sparkContext._temp_dir)) == held
+    assert held(spark) == before
     assert len(steps) >= 2
     assert counts.read == len(records)
     expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
