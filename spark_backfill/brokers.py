@@ -148,6 +148,12 @@ class Brokers:
         """The next offset of every partition."""
         return self._offsets(partitions, self._spec().latest())
 
+    def committed_ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """The next offset of each topic's partition 0, before any transaction that is still open."""
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        return self._offsets(dict.fromkeys(topics, 1), self._spec().latest(), options)
+
     def offsets_since(self, partitions: Mapping[str, int], time_ms: int) -> dict[str, int]:
         """The first offset whose record has at least this timestamp; -1 where there is none."""
         return self._offsets(partitions, self._spec().forTimestamp(time_ms))
@@ -155,14 +161,14 @@ class Brokers:
     def _spec(self) -> Any:  # noqa: ANN401
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
 
-    def _offsets(self, partitions: Mapping[str, int], spec: Any) -> dict[str, int]:  # noqa: ANN401
+    def _offsets(self, partitions: Mapping[str, int], spec: Any, *options: Any) -> dict[str, int]:  # noqa: ANN401
         asked = self._jvm.java.util.HashMap()
         places = {}
         for topic, count in partitions.items():
             for number in range(count):
                 place = places[f"{topic}/{number}"] = self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
                 asked.put(place, spec)
-        found = self._answer(lambda: self._admin.listOffsets(asked).all().get())
+        found = self._answer(lambda: self._admin.listOffsets(asked, *options).all().get())
         return {name: int(found.get(place).offset()) for name, place in places.items()}
 
     def _answer(self, call: Any) -> Any:  # noqa: ANN401

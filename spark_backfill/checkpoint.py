@@ -9,15 +9,17 @@ An error policy that was `stop` may change: a step that is done has met no such 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from relay.codecs._large_messages import shown_uri
 from relay.config import Config, Policy
-from relay.errors import ConfigError, Problem
+from relay.errors import ConfigError, Problem, ServiceError
 
 _VERSION: Final = 1
 _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
@@ -59,35 +61,72 @@ def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [key for key in keys if key not in free]
 
 
-def check_checkpoint(spark: SparkSession, checkpoint: str, now: Mapping[str, Any]) -> None:
-    """Keep what this run is made with. Raises ConfigError, with the keys that differ, if the checkpoint is of another one."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint.rstrip('/')}/relay/configuration.json")
-    system = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-    if system.exists(path):
-        (row,) = spark.read.text(path.toString(), wholetext=True).collect()
-        kept = _read(path.toString(), row.value)
-        if problems := [_problem(key, path.toString()) for key in differing(kept, now)]:
-            raise ConfigError(problems)
-        if kept == now:
+class Checkpoint:
+    """What the runs before this one have left. `first`: where the first of them began, by `topic/partition`; None without any.
+
+    Raises ConfigError if Spark's own progress is there and nobody can tell any more what it was made with.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark, jvm = spark, cast("Any", spark._jvm)  # noqa: SLF001
+        self._path = jvm.org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/relay/configuration.json")
+        self._draft = self._path.suffix(".draft")
+        self._system = self._path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+        self._kept = self._found()
+        progress = jvm.org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/spark")
+        if self._kept is None and self._system.exists(progress):
+            message = f"{self._path} is missing, which says what the progress in {progress} was made with"
+            raise ConfigError([Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")])
+
+    @property
+    def first(self) -> Mapping[str, int] | None:
+        """Where the first run began."""
+        return None if self._kept is None else self._kept["first"]
+
+    def check(self, now: Mapping[str, Any]) -> None:
+        """Raises ConfigError, with the keys that differ, if the runs before were of another configuration."""
+        if self._kept is not None and (keys := differing(self._kept["keys"], now)):
+            raise ConfigError([_problem(key, self._path.toString()) for key in keys])
+
+    def keep(self, now: Mapping[str, Any], first: Mapping[str, int]) -> None:
+        """Keep what this run is made with. Raises ServiceError."""
+        document = {"version": _VERSION, "keys": dict(now), "first": dict(sorted(first.items()))}
+        if document == self._kept:
             return
-    # Under another name first: what is there is whole.
-    draft = path.suffix(".draft")
-    stream = system.create(draft, True)
-    stream.write(bytearray(json.dumps({"version": _VERSION, "keys": now}, indent=2, ensure_ascii=False).encode() + b"\n"))
-    stream.close()
-    system.delete(path, False)
-    system.rename(draft, path)
+        # Under another name first: one of the two is always there, and whole.
+        stream = self._system.create(self._draft, True)
+        stream.write(bytearray(json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"))
+        stream.close()
+        self._system.delete(self._path, False)
+        self._rename()
+        self._kept = document
 
+    def _rename(self) -> None:
+        if not self._system.rename(self._draft, self._path):
+            raise ServiceError(f"cannot rename {self._draft} to {self._path}")
 
-def _read(path: str, text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-        if found["version"] == _VERSION:
-            return dict(found["keys"])
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise ConfigError([Problem("backfill.checkpoint", f"{path} was not written by this version of relay", "name another folder")])
+    def _found(self) -> dict[str, Any] | None:
+        if self._system.exists(self._path):
+            if (known := self._read(self._path)) is not None:
+                return known
+            message = f"{self._path} was not written by this version of relay"
+            raise ConfigError([Problem("backfill.checkpoint", message, "name another folder")])
+        # A run was killed behind `delete`; or while it wrote its first draft, and then nothing has happened yet.
+        known = None
+        with contextlib.suppress(PySparkException):
+            known = self._read(self._draft) if self._system.exists(self._draft) else None
+        if known is not None:
+            self._rename()
+        return known
+
+    def _read(self, path: Any) -> dict[str, Any] | None:  # noqa: ANN401 - py4j gives Java's objects no types
+        try:
+            (row,) = self._spark.read.text(path.toString(), wholetext=True).collect()
+            found = json.loads(row.value)
+            known = {"version": found["version"], "keys": dict(found["keys"]), "first": dict(found["first"])}
+        except (ValueError, KeyError, TypeError):
+            return None
+        return known if known["version"] == _VERSION else None
 
 
 def _problem(key: str, path: str) -> Problem:

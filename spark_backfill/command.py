@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from relay.config import Config, load_config
 from relay.config.tables import InputFormat
-from relay.errors import ConfigError, Problem, RelayError, ServiceError
+from relay.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sessions import session
@@ -30,6 +30,14 @@ from spark_backfill.translation import STOP_MARK
 _INTERRUPTED: Final = 130
 #: Classes of Java by which Spark says that the surroundings failed.
 _SURROUNDINGS: Final = re.compile(r"org\.apache\.(kafka|hadoop)[\w.]*Exception|java\.(io|net|nio)[\w.]*Exception")
+_LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
+_WORKER_DIED: Final = "Python worker exited unexpectedly"
+_TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
+#: `Stopped` as JSON, whose message may have lost its end.
+_STOPPED: Final = re.compile(
+    rf'{STOP_MARK}{{"place": "(?P<place>{_TEXT})", "code": "(?P<code>{_TEXT})", "status": (?P<status>\d+), '
+    rf'"message": "(?P<message>{_TEXT})'
+)
 
 
 class RecordStopped(RelayError):
@@ -73,6 +81,9 @@ def _check(config: Config, *, continuous: bool) -> None:
     backfill, problems = config.backfill, []
     if not backfill.input and not backfill.checkpoint:
         problems.append(Problem("backfill.checkpoint", "is missing", "a folder that keeps how far the topics have been read"))
+    if backfill.input and backfill.checkpoint:
+        message = "files are read in one go, from their beginning, and nothing is kept"
+        problems.append(Problem("backfill.checkpoint", message, "leave it out"))
     if backfill.input and continuous:
         problems.append(Problem("backfill.input", "files are read once", "leave --continuous out"))
     if continuous and backfill.end != "latest":
@@ -94,8 +105,13 @@ def _run(spark: SparkSession, config: Config, *, continuous: bool) -> None:
     run = TopicsRun(spark, config, _tell_step)
     try:
         run.run(continuous=continuous)
-    finally:  # the steps before a failure have been written
-        _summarise(config, run.counts, time.perf_counter() - began)
+    except BaseException:  # the steps before a failure have been written
+        try:
+            _summarise(config, run.counts, time.perf_counter() - began)
+        except ServiceError as error:  # what has ended the run is the news
+            _say(f"warning: {error}")
+        raise
+    _summarise(config, run.counts, time.perf_counter() - began)
 
 
 def _tell_step(step: int, counts: Counts) -> None:
@@ -117,14 +133,27 @@ def told(error: BaseException) -> BaseException:
     if isinstance(error, RelayError):
         return error
     text = str(error)
-    found = text.rfind(STOP_MARK)
-    if found >= 0:
-        known, _ = json.JSONDecoder().raw_decode(text[found + len(STOP_MARK) :])
-        return RecordStopped(**known)
+    if STOP_MARK in text:
+        return _stopped(text)
+    if lost := _LOST.search(text):
+        return RecordsGone(
+            f"the records that come next were deleted by retention, or with their topic: {_line_with(text, lost[0])}"
+        )
+    if _WORKER_DIED in text:
+        hint = "killed, or out of memory; give executors more, or lower spark.sql.execution.arrow.maxRecordsPerBatch"
+        return ServiceError(f"a Python worker of Spark has ended unexpectedly: {hint}")
     if "PATH_NOT_FOUND" in text:
         return ConfigError([Problem("backfill.input", text.partition("\n")[0])])
     java = _SURROUNDINGS.search(text)
     return ServiceError(_line_with(text, java[0])) if java else error
+
+
+def _stopped(text: str) -> RelayError:
+    """What a task has said, as much of it as Spark has left."""
+    if whole := _STOPPED.search(text):
+        place, code, message = (json.loads(f'"{whole[name]}"') for name in ("place", "code", "message"))
+        return RecordStopped(place, code, message, int(whole["status"]))
+    return ServiceError("a task has stopped the run, and Spark has cut off why: RELAY_TRACEBACK=1 shows what is left")
 
 
 def _line_with(text: str, words: str) -> str:

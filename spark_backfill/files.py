@@ -77,8 +77,7 @@ class Target(NamedTuple):
         """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *_PLACE)
-        order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
-        numbered = produced.withColumn("offset", F.row_number().over(order).cast("bigint") - 1 + _already(before))
+        numbered = produced.withColumn("offset", number_in_partition() - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
         if self.layout is Layout.DATE:
             numbered = numbered.withColumn("date", day())
@@ -107,6 +106,12 @@ def settings() -> dict[str, str]:
         "spark.sql.maxConcurrentOutputFileWriters": _MOST_OPEN_FILES,
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
+
+
+def number_in_partition() -> Any:  # noqa: ANN401 - a column
+    """1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
+    order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
+    return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
 
 def _already(before: Mapping[str, int]) -> Any:  # noqa: ANN401 - a column
@@ -140,10 +145,9 @@ def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | Non
     return tuple([(each["key"], each["value"]) for each in headers or ()])
 
 
-def check_folder(spark: SparkSession, path: str, layout: Layout) -> None:
-    """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew.
-
-    Raises ConfigError.
+def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool = False) -> None:
+    """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew; that, too, if it
+    is to be a new one. Raises ConfigError.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 - Spark's own way to Hadoop's file systems
     folder = jvm.org.apache.hadoop.fs.Path(path)
@@ -151,6 +155,9 @@ def check_folder(spark: SparkSession, path: str, layout: Layout) -> None:
     if not system.exists(folder):
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
+    if is_new and (found := [name for name in names if not name.startswith(("_", "."))]):
+        message = f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
+        raise ConfigError([Problem("backfill.output", message, "name an empty folder, or the checkpoint that it was written with")])
     others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", "_", "."))]
     if others:
         problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -17,6 +18,8 @@ from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.translation import OnlyDdl
 
 _WRITTEN = "place string, records bigint"
+#: The number of what stands before the first step.
+BEFORE: Final = -1
 
 
 def ddl_of(captured: Captured, config: Config) -> list[ConsumerRecord]:
@@ -58,44 +61,44 @@ def _records(frame: DataFrame) -> list[ConsumerRecord]:
 
 
 class Kept:
-    """What a run of several steps remembers beside Spark's checkpoint: the DDL of every step, and what each has written.
+    """What a run of several steps remembers beside Spark's checkpoint: the DDL of every step, and what was written so far.
 
     A step that is done again writes its own part anew.
     """
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         self._spark, self._folder = spark, f"{checkpoint.rstrip('/')}/relay"
+        self._written: tuple[int, dict[str, int]] | None = None
 
     def keep_ddl(self, step: int, records: list[ConsumerRecord]) -> None:
-        """Keep the DDL of a step."""
+        """Keep the DDL of a step, or what stands before the first one (`BEFORE`)."""
         if records:
             frame = self._spark.createDataFrame(pa.Table.from_batches([record_batch(records)]), RECORDS)
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
 
     def ddl_before(self, step: int) -> list[ConsumerRecord]:
         """The DDL of all steps before this one."""
-        frame = self._read("ddl", RECORDS)
+        frame = self._read("ddl", f"{RECORDS}, step string")
         return [] if frame is None else _records(frame.where(F.col("step").cast("bigint") < step))
 
-    def keep_written(self, step: int, written: Iterable[tuple[str, int]]) -> None:
-        """Keep how many records a step has written to each `topic/partition`."""
-        rows = list(written)
-        if rows:
-            frame = self._spark.createDataFrame(rows, _WRITTEN)
+    def keep_written(self, step: int, written: Mapping[str, int]) -> None:
+        """Keep how many records were written to each `topic/partition` up to the end of a step."""
+        self._written = step, dict(written)
+        if written:
+            frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
 
     def written_before(self, step: int) -> dict[str, int]:
         """How many records the steps before this one have written to each `topic/partition`."""
-        frame = self._read("written", _WRITTEN)
-        if frame is None:
-            return {}
-        sums = frame.where(F.col("step").cast("bigint") < step).groupBy("place").agg(F.sum("records").alias("records"))
-        return {row.place: row.records for row in sums.collect()}
+        if self._written is None or self._written[0] != step - 1:
+            frame = self._read(f"written/step={step - 1}", _WRITTEN)
+            self._written = step - 1, {} if frame is None else {row.place: row.records for row in frame.collect()}
+        return self._written[1]
 
     def _read(self, what: str, columns: str) -> DataFrame | None:
         try:
             # The schema is said: a first step that was killed while it wrote has left a folder from which none can be told.
-            return self._spark.read.schema(f"{columns}, step string").parquet(f"{self._folder}/{what}")
+            return self._spark.read.schema(columns).parquet(f"{self._folder}/{what}")
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return None

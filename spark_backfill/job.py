@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 
-from pyspark.errors import StreamingQueryException
+from pyspark.accumulators import _accumulatorRegistry
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.tables import InputFormat
-from spark_backfill.checkpoint import check_checkpoint, described
+from relay.errors import ConfigError, Problem
+from relay.records import ConsumerRecord
+from spark_backfill.checkpoint import Checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_folder, read_files
-from spark_backfill.history import Kept, ddl_of
+from spark_backfill.history import BEFORE, Kept, ddl_of
 from spark_backfill.ticdc_storage import read_storage
-from spark_backfill.topics import Source, TargetTopics, captured
+from spark_backfill.topics import Source, TargetTopics, captured, target_cluster
 from spark_backfill.translation import Bounds, Terms, Translate, learnt
 
 _FILES = Terms()
@@ -32,7 +36,10 @@ def known_before(spark: SparkSession, config: Config) -> Catalog:
     """What the record files of `schema_input` teach."""
     if not config.backfill.schema_input:
         return empty_catalog()
-    files = read_files(spark, config.backfill.schema_input, InputFormat.JSON_LINES)
+    try:
+        files = read_files(spark, config.backfill.schema_input, InputFormat.JSON_LINES)
+    except AnalysisException as error:
+        raise ConfigError([Problem("backfill.schema_input", str(error).partition("\n")[0])]) from error
     return learnt(config, ddl_of(files, config), empty_catalog())
 
 
@@ -53,7 +60,9 @@ def run_step(  # noqa: PLR0913 - what a step has to know
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
         write(records.frame.mapInArrow(translate, translate.schema))
     finally:
-        shared.unpersist()
+        # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as long as the run lasts.
+        shared.destroy()
+        _accumulatorRegistry.pop(counters.aid, None)
     return total(counters.value.values())
 
 
@@ -72,7 +81,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         check_folder(spark, backfill.output, backfill.output_layout)
         target = Target(backfill.output, backfill.output_format, backfill.output_layout)
         return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
-    topics = TargetTopics.of(spark, config)
+    topics = TargetTopics.of(config)
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
 
 
@@ -84,13 +93,17 @@ class TopicsRun:
 
     def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
         self._spark, self._config, self._tell = spark, config, tell
-        self._source = Source.of(spark, config)
-        self._topics = None if config.backfill.output else TargetTopics.of(spark, config)
-        if config.backfill.output:
-            check_folder(spark, config.backfill.output, config.backfill.output_layout)
-        now = described(config, self._source.cluster, self._topics.cluster if self._topics else "")
-        check_checkpoint(spark, config.backfill.checkpoint, now)
+        kept, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
+        self._source = Source.of(spark, config, kept.first)
+        now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
+        kept.check(now)
+        if output:
+            check_folder(spark, output, config.backfill.output_layout, is_new=kept.first is None)
+        # Topics are created when nothing can be refused any more.
+        self._topics = None if output else TargetTopics.of(config)
+        kept.keep(now, self._source.first)
         self._kept = Kept(spark, config.backfill.checkpoint)
+        self._ahead: dict[str, int] = {}
         self._catalog: Catalog | None = None
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
@@ -129,7 +142,7 @@ class TopicsRun:
             self._catalog = self._learnt_before(step)
         ddl = ddl_of(records, config)
         self._kept.keep_ddl(step, ddl)
-        self._catalog = learnt(config, ddl, self._catalog)
+        self._catalog = learnt(config, [*ddl, *self._read_ahead()], self._catalog)
         bounds, catalog = self._source.bounds, self._catalog
         if self._topics is not None:
             terms = self._topics.terms
@@ -139,12 +152,22 @@ class TopicsRun:
             output = config.backfill
             target = Target(output.output, output.output_format, output.output_layout, step, self._source.written_partitions)
             counts = run_step(self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds)
-            self._kept.keep_written(step, counts.written.items())
+            self._kept.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
 
     def _learnt_before(self, step: int) -> Catalog:
         """What was known before this step: `schema_input`, the records before the first one, and the steps before."""
-        older = self._source.before(self._spark)
-        ddl = [] if older is None else ddl_of(captured(older), self._config)
-        return learnt(self._config, [*ddl, *self._kept.ddl_before(step)], known_before(self._spark, self._config))
+        kept = self._kept.ddl_before(step)
+        if step == 0 and (older := self._source.before(self._spark)) is not None:
+            # Retention may have it before a step is done again, or another run begins.
+            kept = [*kept, *(each for each in ddl_of(captured(older), self._config) if each not in kept)]
+            self._kept.keep_ddl(BEFORE, kept)
+        return learnt(self._config, kept, known_before(self._spark, self._config))
+
+    def _read_ahead(self) -> list[ConsumerRecord]:
+        """With `wait`: the DDL of partitions 0 that no step has come to yet. All rows of this step were sent before now."""
+        if not self._config.schema.wait:
+            return []
+        records, self._ahead = self._source.ahead(self._spark, self._ahead)
+        return [] if records is None else ddl_of(captured(records), self._config)

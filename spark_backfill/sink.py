@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +23,8 @@ from spark_backfill.translation import Stopped
 
 #: The columns of what comes out: nothing.
 WRITTEN: Final = "nothing int"
+#: Records between two waits for acknowledgements, and looks at whether the producer is worn.
+_RECORDS: Final = 1 << 20
 
 
 class Write:
@@ -42,14 +44,22 @@ class Write:
                 raise Stopped(error, self.config.target_servers) from error
         return iter(())
 
-    async def _write(self, records: Iterable[ProducerRecord]) -> None:
+    async def _write(self, records: Iterator[ProducerRecord]) -> None:
+        for first in records:  # a producer for as many as one may write
+            await self._write_some(chain((first,), records))
+
+    async def _write_some(self, records: Iterator[ProducerRecord]) -> None:
         sink = KafkaSink(self.config, self.limits)
         try:
             await start_sink(sink)
-            await sink.write(records)
+            for first in records:
+                await sink.write(chain((first,), islice(records, _RECORDS - 1)))
+                if sink.worn:
+                    break
         except Undelivered as error:
             await sink.abandon()
-            raise DeliveryFailed(f"writing failed: {error}; the next run does this step again") from error
+            again = "a new run writes everything again" if self.config.backfill.input else "the next run does this step again"
+            raise DeliveryFailed(f"writing failed: {error}; {again}") from error
         except BaseException:
             await sink.abandon()
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
@@ -38,14 +38,19 @@ class Source(NamedTuple):
     cluster: str = ""
 
     @classmethod
-    def of(cls, spark: SparkSession, config: Config) -> Source:
-        """Ask the brokers. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable."""
+    def of(cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None) -> Source:
+        """Ask the brokers. `kept`: where the first of several runs began; the others have the same beginning, whatever `start`
+        or retention would say now. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
+        """
         options = client_options(config.source.bootstrap_servers, config.source.security, "source.security")
         brokers = Brokers(spark, options)
         try:
             partitions = brokers.partitions(config.source.topics)
-            oldest, newest = brokers.first_offsets(partitions), brokers.end_offsets(partitions)
-            first = _first(brokers, config, partitions, oldest, newest)
+            oldest = brokers.first_offsets(partitions)
+            if kept is None:
+                first = _first(brokers, config, partitions, oldest, brokers.end_offsets(partitions))
+            else:  # partitions that were added since begin where Spark begins them
+                first = {place: kept.get(place, offset) for place, offset in oldest.items()}
             bounds = Bounds(end=_end(brokers, config, partitions))
             return cls(config, options, partitions, oldest, first, bounds, brokers.cluster_id())
         finally:
@@ -69,11 +74,25 @@ class Source(NamedTuple):
 
     def before(self, spark: SparkSession) -> DataFrame | None:
         """The records before `first`, whose DDL counts for those behind it; None if there are none."""
-        if self.first == self.oldest:
+        begin = {place: min(offset, self.first[place]) for place, offset in self.oldest.items()}
+        return self._between(spark, begin, self.first)
+
+    def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
+        """The records of the topics' partitions 0 from `known` on, and where they end now; None if there are none."""
+        brokers = Brokers(spark, self.options)
+        try:
+            ends = brokers.committed_ends([topic for topic, count in self.partitions.items() if count > 1])
+        finally:
+            brokers.close()
+        begin = {place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place])) for place, end in ends.items()}
+        return self._between(spark, begin, ends), ends
+
+    def _between(self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]) -> DataFrame | None:
+        if begin == end:
             return None
-        reader = spark.read.format("kafka").options(**self._read_options())
-        reader = reader.option("startingOffsets", _as_json(self.oldest)).option("endingOffsets", _as_json(self.first))
-        return reader.load()
+        options = self._read_options() | {"startingOffsets": _as_json(begin), "endingOffsets": _as_json(end)}
+        del options["subscribe"]
+        return spark.read.format("kafka").options(**options, assign=_numbers_json(begin)).load()
 
     def _read_options(self) -> dict[str, str]:
         return for_spark(self.options) | {
@@ -91,6 +110,14 @@ class Source(NamedTuple):
 def captured(frame: DataFrame) -> Captured:
     """Rows of Spark's Kafka source as records to translate."""
     return Captured(as_records(frame), Columns())
+
+
+def _numbers_json(places: Iterable[str]) -> str:
+    found: dict[str, list[int]] = {}
+    for place in places:
+        topic, _, partition = place.rpartition("/")
+        found.setdefault(topic, []).append(int(partition))
+    return json.dumps(found)
 
 
 def _as_json(offsets: Mapping[str, int]) -> str:
@@ -155,30 +182,32 @@ async def _checked(config: Config) -> Topics:
     return await check_topics(config.model_copy(update=own), None, sources)
 
 
+def target_cluster(spark: SparkSession, config: Config) -> str:
+    """Kafka's id of the target's cluster. Raises BrokerUnavailable, ConfigError."""
+    brokers = Brokers(spark, client_options(config.target_servers, config.target_security, config.target_security_path))
+    try:
+        return brokers.cluster_id()
+    finally:
+        brokers.close()
+
+
 class TargetTopics(NamedTuple):
-    """The topics that are written: `max.message.bytes` and number of partitions of each, and their cluster's id."""
+    """The topics that are written: `max.message.bytes` and number of partitions of each."""
 
     config: Config
     limits: Mapping[str, int]
     partitions: Mapping[str, int]
-    cluster: str = ""
 
     @classmethod
-    def of(cls, spark: SparkSession, config: Config) -> TargetTopics:
+    def of(cls, config: Config) -> TargetTopics:
         """Check the topics that are written, as the service does, and create those that are missing and may be created.
 
         Raises TopicUnusable, BrokerUnavailable, ConfigError.
         """
-        options = client_options(config.target_servers, config.target_security, config.target_security_path)
         # A thread of its own: whoever calls may have an event loop.
         with ThreadPoolExecutor(1) as thread:
             topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
-        brokers = Brokers(spark, options)
-        try:
-            cluster = brokers.cluster_id()
-        finally:
-            brokers.close()
-        return cls(config, topics.limits, topics.target_partitions, cluster)
+        return cls(config, topics.limits, topics.target_partitions)
 
     @property
     def terms(self) -> Terms:

@@ -40,7 +40,8 @@ class Stopped(Exception):
     """What ends a task, as text that survives Spark: place, message and exit status, never a row's value."""
 
     def __init__(self, error: RelayError, place: str) -> None:
-        known = {"place": place, "code": error.code, "message": str(error), "status": error.exit_status}
+        # The message last: Spark may cut off long ones.
+        known = {"place": place, "code": error.code, "status": error.exit_status, "message": str(error)}
         super().__init__(STOP_MARK + json.dumps(known))
 
 

@@ -11,7 +11,7 @@ from spark.backfills import config_for
 
 from relay.config import Config
 from relay.errors import ConfigError
-from spark_backfill.checkpoint import check_checkpoint, described, differing
+from spark_backfill.checkpoint import Checkpoint, described, differing
 
 GOLDEN = Path(__file__).parent / "checkpoint.golden.json"
 
@@ -31,11 +31,23 @@ def config(**tables: Any) -> Config:
     return config_for("", "", **own)
 
 
+FIRST = {"a/0": 7, "b/0": 0}
+
+
+def kept(spark: Any, folder: Path, now: dict[str, Any]) -> None:
+    """What a run does at its start."""
+    checkpoint = Checkpoint(spark, str(folder))
+    checkpoint.check(now)
+    checkpoint.keep(now, FIRST)
+
+
 def test_what_is_kept_is_readable_and_holds_no_secret(spark: Any, tmp_path: Path) -> None:
     """Newer versions must read it: a change of the golden file is a change of the format."""
-    check_checkpoint(spark, str(tmp_path), described(config(), "cluster-1", "cluster-2"))
+    assert Checkpoint(spark, str(tmp_path)).first is None
+    kept(spark, tmp_path, described(config(), "cluster-1", "cluster-2"))
     assert (tmp_path / "relay/configuration.json").read_text() == GOLDEN.read_text()
     assert "SECRET" not in GOLDEN.read_text()
+    assert Checkpoint(spark, str(tmp_path)).first == FIRST
 
 
 @pytest.mark.parametrize(
@@ -60,20 +72,44 @@ def test_what_is_kept_is_readable_and_holds_no_secret(spark: Any, tmp_path: Path
     ids=str,
 )
 def test_another_configuration_is_told_apart(change: dict[str, Any], keys: list[str]) -> None:
-    kept = json.loads(GOLDEN.read_text())["keys"]
-    assert differing(kept, described(config(**change), "cluster-1", "cluster-2")) == keys
+    assert differing(json.loads(GOLDEN.read_text())["keys"], described(config(**change), "cluster-1", "cluster-2")) == keys
 
 
 def test_a_run_that_has_stopped_may_go_on_with_another_policy(spark: Any, tmp_path: Path) -> None:
     """And then the policy is kept as well."""
     stopped, skipping = (config(errors={"decode": policy, "dead_letter_topic": ""}) for policy in ("stop", "skip"))
     for each in (stopped, skipping, skipping):
-        check_checkpoint(spark, str(tmp_path), described(each, "1", "1"))
+        kept(spark, tmp_path, described(each, "1", "1"))
     with pytest.raises(ConfigError) as raised:
-        check_checkpoint(spark, str(tmp_path), described(stopped, "2", "1"))
+        kept(spark, tmp_path, described(stopped, "2", "1"))
     assert [problem.path for problem in raised.value.problems] == ["errors.decode", "source.cluster"]
     (tmp_path / "relay/configuration.json").write_text('{"version": 9}')
     # Hadoop keeps a checksum beside each file.
     (tmp_path / "relay/.configuration.json.crc").unlink()
     with pytest.raises(ConfigError, match="was not written by this version of relay"):
-        check_checkpoint(spark, str(tmp_path), described(skipping, "1", "1"))
+        kept(spark, tmp_path, described(skipping, "1", "1"))
+
+
+def test_a_run_that_was_killed_while_it_kept_its_configuration_goes_on(spark: Any, tmp_path: Path) -> None:
+    now, file = described(config(), "1", "1"), tmp_path / "relay/configuration.json"
+    kept(spark, tmp_path, now)
+    (tmp_path / "spark").mkdir()
+    # Between `delete` and `rename`.
+    (tmp_path / "relay/.configuration.json.crc").unlink()
+    whole = file.read_bytes()
+    file.rename(file.with_suffix(".json.draft"))
+    with pytest.raises(ConfigError, match="is not what the checkpoint was made with"):
+        Checkpoint(spark, str(tmp_path)).check(described(config(), "2", "1"))
+    kept(spark, tmp_path, now)
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("draft", [None, b'{"versi'])
+def test_progress_of_which_nobody_knows_what_it_was_made_with_is_refused(draft: bytes | None, spark: Any, tmp_path: Path) -> None:
+    if draft:
+        (tmp_path / "relay").mkdir()
+        (tmp_path / "relay/configuration.json.draft").write_bytes(draft)
+    assert Checkpoint(spark, str(tmp_path)).first is None
+    (tmp_path / "spark").mkdir()
+    with pytest.raises(ConfigError, match=r"backfill\.checkpoint: .*configuration\.json is missing"):
+        Checkpoint(spark, str(tmp_path))

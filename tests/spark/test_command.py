@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,10 @@ from spark.backfills import config_for, lines_in
 from spark.test_files import relayed
 from support import DATA, captured
 
-from spark_backfill.command import main
+from relay.errors import Malformed, RelayError, ServiceError
+from spark_backfill.command import RecordStopped, main, told
+from spark_backfill.counts import Counts
+from spark_backfill.translation import STOP_MARK, Stopped
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
@@ -139,6 +144,8 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
         (("backfill.input=",), "backfill.checkpoint: is missing"),
         (("target.partitions=3", "route.to=ticdc-open-protocol"), "target.watermarks: the job does not yet write watermarks"),
         (("backfill.input=/nowhere",), "PATH_NOT_FOUND"),
+        (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: [PATH_NOT_FOUND]"),
+        (("backfill.checkpoint=/kept",), "backfill.checkpoint: files are read in one go"),
         (("backfill.nothing=1",), "backfill.nothing: there is no such key"),
     ],
 )
@@ -160,3 +167,42 @@ def test_a_broker_that_is_away_is_the_surroundings(run: Any, tmp_path: Path, cap
     monkeypatch.setattr("spark_backfill.brokers._REQUEST_MS", 1000)
     assert run("backfill.input=", f"backfill.checkpoint={tmp_path / 'checkpoint'}") == 3
     assert "error: 127.0.0.1:1: TimeoutException" in capsys.readouterr().err
+
+
+def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
+    def killed(batches: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield from batches
+
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+        spark.range(1).mapInArrow(killed, "id bigint").collect()
+    error = told(raised.value)
+    assert str(error).startswith("a Python worker of Spark has ended unexpectedly")
+    assert isinstance(error, ServiceError)
+
+
+@pytest.mark.parametrize("left", [None, -3, -12, 60, 15, 0])
+def test_a_records_error_is_told_however_much_of_it_spark_leaves(left: int | None) -> None:
+    said = str(Stopped(Malformed("p", "a\u2028", 'no "value" \\ here'), "t/0/1"))
+    error = told(RuntimeError(f"Job aborted: {said[: left if left is None or left < 0 else len(STOP_MARK) + left]}"))
+    assert isinstance(error, RelayError)
+    if left is None:
+        assert str(error) == 't/0/1: decode.malformed: p: a\u2028: no "value" \\ here'
+    assert error.exit_status == (2 if left is None or left < 0 else 3)
+
+
+def test_a_summary_that_cannot_be_written_hides_no_error(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    class Failing:
+        counts = Counts()
+
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def run(self, *, continuous: bool) -> None:
+            raise RecordStopped("t/0/1", "decode.malformed", "no message", 2)
+
+    monkeypatch.setattr("spark_backfill.command.TopicsRun", Failing)
+    assert run("backfill.input=", "backfill.checkpoint=/kept", "backfill.summary=/nowhere/at/all") == 2
+    said = capsys.readouterr().err
+    assert "warning: cannot write /nowhere/at/all" in said
+    assert "error: t/0/1: decode.malformed: no message" in said

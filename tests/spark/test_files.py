@@ -123,6 +123,15 @@ def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> N
     assert isinstance(counts, Counts)
 
 
+def test_offsets_are_counted_as_longs(spark: Any) -> None:
+    """`row_number` gives an int, whatever it is cast to behind that."""
+    from spark_backfill.files import number_in_partition
+    from spark_backfill.frames import PRODUCED
+
+    numbered = spark.createDataFrame([], PRODUCED).select(number_in_partition().alias("offset"))
+    assert numbered.schema["offset"].dataType.simpleString() == "bigint"
+
+
 def _parsed(line: bytes) -> ConsumerRecord:
     from relay.record_lines import parse_record
 

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from spark.backfills import lines_in
 from spark.killing import Command, content_of, once, written_config
-from spark.test_topics import BULK, contents, of_topic, relayed, topics_config
-from support import captured
+from spark.test_parts import ddl
+from spark.test_topics import BULK, contents, expected_of, of_topic, relayed, topics_config
+from support import captured, record, row_message
 
+from relay import ConsumerRecord
 from relay.config import load_config
+from relay.errors import RecordsGone
 from relay.record_lines import format_record
+from spark_backfill.command import told
 from spark_backfill.history import Kept
 from spark_backfill.job import TopicsRun
 
@@ -26,15 +30,16 @@ async def test_a_killed_run_goes_on(spark: Any, kafka: Any, spark_settings: dict
     source, target = await kafka.topic(), await kafka.topic()
     records = of_topic(source, BULK)
     await kafka.produce(source, records)
-    path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
+    path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False, step=150)
     command = Command(path, spark_settings, tmp_path / "log")
     try:
-        await asyncio.to_thread(command.said, "step 0:")
+        await asyncio.to_thread(command.said, "step 1:")
     finally:
         command.kill()
     config = load_config(path)
     # Another process goes on where that one was killed.
-    assert TopicsRun(spark, config).run().read <= len(records)
+    # Step 0 is not done again: Spark has noted it before it began the next one.
+    assert TopicsRun(spark, config).run().read <= len(records) - 150
     expected = [out for made in relayed(config, records).values() for out in made]
     found = [(each.timestamp_ms, each.key, each.value, each.headers) for each in await kafka.read(target, len(expected))]
     assert once(found) == content_of(expected)
@@ -50,17 +55,76 @@ async def test_a_step_that_was_cut_off_writes_its_files_anew(
     backfill = {"output": str(tmp_path / "out"), "batch_records": 200, "task_records": 200}
     config = topics_config(kafka, source, "{topic}", tmp_path, backfill=backfill)
 
-    def cut_off(kept: Kept, step: int, _: object) -> None:
-        raise InterruptedError(f"step {step}")
+    keep = Kept.keep_written
+
+    def cut_off(kept: Kept, step: int, written: Any) -> None:
+        if step == 1:
+            raise InterruptedError(f"step {step}")
+        keep(kept, step, written)
 
     with monkeypatch.context() as patch:
         patch.setattr(Kept, "keep_written", cut_off)
-        with pytest.raises(InterruptedError, match="step 0"):
+        with pytest.raises(InterruptedError, match="step 1"):
             TopicsRun(spark, config).run()
-    assert lines_in(tmp_path / "out") != {}
-    assert TopicsRun(spark, config).run().read == len(records)
+    (half,) = lines_in(tmp_path / "out").values()
+    # Step 0 is done, and nobody reads it again.
+    assert TopicsRun(spark, config).run().read == len(records) - 200
     expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
     assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
+    assert half == expected
+
+
+async def test_a_second_run_needs_nothing_that_retention_has_deleted(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """Neither the records that the first one began with, nor the DDL before them."""
+    source, target = await kafka.topic(), await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    start = next(at for at, record in enumerate(records) if b'"isDdl":false' in (record.value or b""))
+    assert b'"isDdl":true' in b"".join(record.value or b"" for record in records[:start])
+    middle = start + 10
+    await kafka.produce(source, records[:middle])
+    place = {"start": "offsets", "start_offsets": {f"{source}/0": start}}
+    source_table = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **place}
+    config = topics_config(kafka, source, target, tmp_path, source=source_table)
+    assert TopicsRun(spark, config).run().read == middle - start
+    await kafka.produce(source, records[middle:])
+    await kafka.delete_before(source, middle)
+    assert TopicsRun(spark, config).run().read == len(records) - middle
+    translator = config.translator()
+    expected = [out for record in records for out in translator.translate(record) if record.offset >= start]
+    assert contents(await kafka.read(target, len(expected))) == contents(expected)
+    await kafka.produce(source, records[:4])
+    await kafka.delete_before(source, len(records) + 2)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
+        TopicsRun(spark, config).run()
+    assert isinstance(told(raised.value), RecordsGone)
+
+
+async def test_the_first_start_is_the_beginning_of_all_runs(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """`latest` is that of the first run, also if it was killed before it had read anything."""
+    source, target = await kafka.topic(), await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    await kafka.produce(source, records[:20])
+    table = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], "start": "latest"}
+    config = topics_config(kafka, source, target, tmp_path, source=table)
+    TopicsRun(spark, config)
+    await kafka.produce(source, records[20:])
+    assert TopicsRun(spark, config).run().read == len(records) - 20
+
+
+async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """Steps take as much of partition 1 as of partition 0, whose DDL comes last but was sent first."""
+    source, target = await kafka.topic(2), await kafka.topic(2)
+    values = [ddl(1, "CREATE TABLE t (a VARCHAR(1))").value, ddl(2, "ALTER TABLE t MODIFY a VARCHAR(2)").value]
+    values += [record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 100}), 0).value] * 2  # type: ignore[arg-type]
+    records = [ConsumerRecord(source, at // 2, at % 2, 1000, None, value) for at, value in enumerate(values)]
+    await kafka.produce(source, records)
+    backfill = {"batch_records": 2}
+    config = topics_config(kafka, source, target, tmp_path, schema={"wait": True}, backfill=backfill)
+    steps: list[int] = []
+    TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    assert len(steps) == 2
+    assert contents(await kafka.read(target, 4)) == expected_of(config, records)
+    assert b"varchar(2)" in ((await kafka.read(target))[2].value or b"")
 
 
 @pytest.mark.parametrize("what", ["ddl", "written"])
@@ -71,9 +135,10 @@ def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(what
     assert (kept.ddl_before(1), kept.written_before(1)) == ([], {})
     records = captured("ticdc/canal-json.tidb-extension/09_dml")[:2]
     kept.keep_ddl(0, records)
-    kept.keep_written(0, [("t/0", 7)])
-    kept.keep_written(1, [("t/0", 1)])
-    assert (kept.ddl_before(1), kept.written_before(1), kept.written_before(2)) == (records, {"t/0": 7}, {"t/0": 8})
+    kept.keep_written(0, {"t/0": 7})
+    kept.keep_written(1, {"t/0": 8})
+    again = Kept(spark, str(tmp_path))
+    assert (again.ddl_before(1), again.written_before(1), again.written_before(2)) == (records, {"t/0": 7}, {"t/0": 8})
 
 
 async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tmp_path: Path) -> None:

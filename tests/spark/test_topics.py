@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
 import pytest
+from pyspark.accumulators import _accumulatorRegistry
 from spark.backfills import config_for, lines_in
 from support import captured
 
@@ -15,9 +19,11 @@ from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
 from relay.errors import ConfigError, RelayError, TopicUnusable
 from relay.record_lines import format_record
+from relay.service.kafka_sink import KafkaSink
 from relay.service.topic_admin import Cluster as TopicCluster
 from spark_backfill.command import told
 from spark_backfill.job import TopicsRun
+from spark_backfill.sink import Write
 
 pytestmark = pytest.mark.kafka
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -66,6 +72,11 @@ def topics_config(kafka: Any, source: str, target: str, tmp_path: Path, /, **tab
     return config_for("", "", **own)
 
 
+def held(spark: Any) -> tuple[int, list[Path]]:
+    """What PySpark keeps on the driver: accumulators, and the files of broadcast values."""
+    return len(_accumulatorRegistry), sorted(Path(spark.sparkContext._temp_dir).iterdir())
+
+
 @pytest.mark.parametrize(("file", "partitions"), [(BULK, 1), (SPREAD, 3)])
 async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark: Any, kafka: Any, tmp_path: Path) -> None:
     source, target = await kafka.topic(partitions), await kafka.topic(partitions)
@@ -100,11 +111,19 @@ async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_pa
         kafka, source, "{topic}", tmp_path, backfill={"output": str(tmp_path / "out"), "batch_records": len(records) // 2}
     )
     steps: list[int] = []
+    before = held(spark)
     counts = TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    # However many steps a continuous run takes: it keeps nothing of those that are done.
+    assert held(spark) == before
     assert len(steps) >= 2
     assert counts.read == len(records)
     expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
     assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
+    # A run from the beginning would write beside them.
+    again = {"output": str(tmp_path / "out"), "checkpoint": str(tmp_path / "new")}
+    with pytest.raises(ConfigError, match=f"holds topic={source} already, and the checkpoint is a new one"):
+        TopicsRun(spark, topics_config(kafka, source, "{topic}", tmp_path, backfill=again))
+    assert not (tmp_path / "new").exists()
 
 
 async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path: Path) -> None:
@@ -145,6 +164,11 @@ async def test_topics_that_are_missing_are_created_as_the_service_does(spark: An
     seen = await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.made", f"{source}.letters", config.history_topic])
     assert {name: found.partitions for name, found in seen.found.items()} == {f"{source}.made": 2, f"{source}.letters": 2}
     assert (seen.found[f"{source}.made"].settings or {})["retention.ms"] == "77000000"
+    # What the checkpoint forbids creates nothing.
+    other = topics_config(kafka, source, "", tmp_path, target={"topic": f"{source}.other", "create_topics": True})
+    with pytest.raises(ConfigError, match=r"target\.topic: is not what the checkpoint was made with"):
+        TopicsRun(spark, other)
+    assert not (await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.other"])).found
 
 
 async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_read(
@@ -212,6 +236,30 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(policy: str,
     assert contents(await kafka.read(target, len(expected)))[0] == expected
     found = await kafka.read(letters)
     assert [letter.value for letter in found] == ([records[large].value] if policy == "dead-letter" else [])
+
+
+async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    target = await kafka.topic()
+    config = topics_config(kafka, target, target, tmp_path)
+    records = relayed(config, of_topic(target, "ticdc/canal-json.tidb-extension/09_dml"))[0]
+    columns = [
+        pa.array([getattr(record, name) for record in records]) for name in ("topic", "partition", "timestamp_ms", "key", "value")
+    ]
+    headers = pa.array([[{"key": key, "value": value} for key, value in record.headers] for record in records])
+    batch = pa.RecordBatch.from_arrays([*columns, headers], names=["topic", "partition", "timestamp_ms", "key", "value", "headers"])
+    started: list[int] = []
+    begin = KafkaSink.start
+
+    async def counted(sink: KafkaSink) -> None:
+        started.append(1)
+        await begin(sink)
+
+    monkeypatch.setattr(KafkaSink, "start", counted)
+    monkeypatch.setattr("relay.service.kafka_sink.WORN_AFTER_RECORDS", 20)
+    monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
+    assert list(await asyncio.to_thread(Write(config, {target: 1_000_000}), [batch])) == []
+    assert len(started) == math.ceil(len(records) / 20)
+    assert contents(await kafka.read(target)) == contents(records)
 
 
 async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(spark: Any, kafka: Any, tmp_path: Path) -> None:
