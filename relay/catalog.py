@@ -112,6 +112,11 @@ class Catalog(msgspec.Struct, frozen=True):
                     return version.schema
         return None
 
+    def has(self, id: TableId, at: Position) -> bool:  # noqa: A002 - `id` as in `TableSchema`
+        """Whether a table of exactly this name is known to exist before this position. What comes later does not count."""
+        history = self.histories.get(id.database, {}).get(id.table, ())
+        return next((not version.is_gone for version in history if version.at.precedes(at)), False)
+
     @property
     def versions(self) -> int:
         """How many versions of tables it holds."""
@@ -159,7 +164,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         statement = read_ddl(ddl, backslash_escapes=not restored)
     except DdlNotUnderstood:
         statement = Ddl((), ())
-    names = Names(table, catalog.histories)
+    names = Names(table, lambda id_: known.has(id_, at))
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:

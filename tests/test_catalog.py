@@ -74,6 +74,23 @@ def test_the_event(stream: Stream) -> None:
     assert (change.wire_kind, change.source, change.emitted_at_ns) == ("QUERY", SOURCE, 7)
 
 
+def test_a_name_means_what_exists_before_its_statement(stream: Stream) -> None:
+    """Not a table that comes, or has gone, in another letter case; however much of the stream is known already."""
+    statements = [
+        (10, "CREATE TABLE Foo (a INT)", "Foo"),
+        (20, "ALTER TABLE foo ADD c INT", "Foo"),
+        (30, "DROP TABLE Foo", "Foo"),
+        (40, "CREATE TABLE foo (x INT)", "foo"),
+        (50, "ALTER TABLE Foo ADD y INT", "foo"),
+    ]
+    first = [stream.ddl(*statement) for statement in statements]
+    learnt = stream.catalog
+    assert [change.table.table for change in first] == ["Foo", "Foo", "Foo", "foo", "foo"]
+    assert [stream.ddl(*statement) for statement in statements] == first
+    assert stream.catalog is learnt
+    assert (stream.columns("Foo", 21), stream.columns("foo", 51)) == ("a c", "x y")
+
+
 @pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "DROP TABLE t 'x"])
 def test_what_is_not_understood_changes_nothing(stream: Stream, sql: str) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
