@@ -27,7 +27,7 @@ from relay.mysql.ddl import (
 
 
 class Names:
-    """Full names of the tables in a statement whose envelope names `table`; `exists` knows the tables as the statement finds them."""
+    """Full names of the tables in a statement whose envelope names `table`; `exists` knows the tables before it."""
 
     def __init__(self, table: TableId, exists: Callable[[TableId], bool]) -> None:
         self._table, self._exists = table, exists

@@ -120,7 +120,8 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
 
     `primary_key` holds column names in key order: `()` when the table has none, None when the source does not say.
     `complete` is false where the definition was put together from rows alone, without the table's DDL: types may lack their
-    parameters, and columns that rows do not carry are missing.
+    parameters, and columns that rows do not carry are missing. `is_view`: a view, which has no rows; its columns have names alone,
+    and there are none where the names cannot be known.
     """
 
     id: TableId
@@ -132,6 +133,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
     charset: str | None = None
     collation: str | None = None
     comment: str | None = None
+    is_view: bool = False
 
     def handle_key(self) -> tuple[str, ...]:
         """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot be NULL, the one with
@@ -299,8 +301,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP …`); empty when the statement was
     not understood, and then `wire_kind` is all that is known. `wire_kind` is the kind that the source protocol named, in its word.
     `targets` are all tables that the statement names as its object; `renamed` the pairs of a rename.
-    `after` is the definition that the table has then, None if unknown or dropped. `views`: those that it creates, or as they were
-    before it dropped them, with the names of their columns; as far as they are known.
+    `after` is the definition that the table has then, None if it is unknown, dropped or a view. `views`: those that it creates or
+    renames, or as they were before it dropped them; those whose columns' names are known.
     """
 
     ddl: str

@@ -247,6 +247,25 @@ def test_a_view_is_known_by_its_columns_until_it_is_dropped(stream: Stream) -> N
     assert again.after is None
 
 
+def test_a_view_keeps_its_kind_under_another_name(stream: Stream) -> None:
+    stream.ddl(10, "CREATE VIEW v (a /* (b */, c -- d\n) AS SELECT 1, 2")
+    moved = stream.ddl(20, "RENAME TABLE v TO w")
+    assert moved.after is None
+    assert [(view.id.table, [column.name for column in view.columns]) for view in moved.views] == [("w", ["a", "c"])]
+    assert (stream.columns("v", 21), stream.columns("w", 21)) == (None, "a c")
+    stream.ddl(30, "DROP VIEW w")
+    assert not stream.catalog.has(TableId("d", "w"), ts(31))
+    unknown = stream.ddl(40, "CREATE VIEW w AS SELECT COUNT(*) FROM t")
+    assert (unknown.after, unknown.views) == (None, ())
+
+
+def test_drop_view_leaves_tables(stream: Stream) -> None:
+    stream.ddl(10, "CREATE TABLE t (a INT)")
+    dropped = stream.ddl(20, "DROP VIEW IF EXISTS t")
+    assert (dropped.after, dropped.views) == (None, ())
+    assert stream.columns("t", 21) == "a"
+
+
 def test_drop_database_and_recover(stream: Stream) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
     stream.ddl(11, "CREATE TABLE x.t (b INT)")
