@@ -18,6 +18,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+#: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
+TSO_LOGICAL_BITS: Final = 18
+
 
 class Absent(enum.Enum):
     """The type of `ABSENT`, the mark of a column that a row image does not contain."""
@@ -189,6 +192,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     query: str | None = None
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
+
+    @property
+    def tso(self) -> int:
+        """The commit ts, or the first one of the event's millisecond."""
+        return self.event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if self.commit_ts is None else self.commit_ts
 
 
 class Images(Protocol):
