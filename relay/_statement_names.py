@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from relay.model import RenamedTable, TableId
 from relay.mysql.ddl import (
@@ -27,21 +27,20 @@ from relay.mysql.ddl import (
 
 
 class Names:
-    """Full names of the tables in a statement whose envelope names `table`; `known` are the tables by database and name."""
+    """Full names of the tables in a statement whose envelope names `table`; `exists` knows the tables before it."""
 
-    def __init__(self, table: TableId, known: Mapping[str, Mapping[str, object]]) -> None:
-        self._table, self._known = table, known
+    def __init__(self, table: TableId, exists: Callable[[TableId], bool]) -> None:
+        self._table, self._exists = table, exists
         self._folded = (table.database.lower(), table.table.lower())
 
     def __call__(self, name: TableName) -> TableId:
         """The full name. TiDB compares names without case, and the envelope has the one that rows will have.
 
-        A table that is known by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
+        A table that exists by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
         """
         found = name.within(self._table.database)
-        if found.table in self._known.get(found.database, ()):
-            return found
-        return self._table if (found.database.lower(), found.table.lower()) == self._folded else found
+        is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
+        return self._table if is_envelopes and not self._exists(found) else found
 
     def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
         """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""

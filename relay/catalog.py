@@ -74,11 +74,15 @@ class _Drop(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
+class _DropView(msgspec.Struct, frozen=True, gc=False):
+    """A base table of that name stays: MySQL and TiDB pass over it, with IF EXISTS."""
+
+
 class _Recover(msgspec.Struct, frozen=True, gc=False):
     source: TableId
 
 
-_Effect = _Define | _Alter | _Copy | _CopiedTo | _Drop | _Recover
+_Effect = _Define | _Alter | _Copy | _CopiedTo | _Drop | _DropView | _Recover
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -111,6 +115,11 @@ class Catalog(msgspec.Struct, frozen=True):
                 if version.at.precedes(at):
                     return version.schema
         return None
+
+    def has(self, id: TableId, at: Position) -> bool:  # noqa: A002 - `id` as in `TableSchema`
+        """Whether a table of exactly this name is known to exist before this position. What comes later does not count."""
+        history = self.histories.get(id.database, {}).get(id.table, ())
+        return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
     @property
     def versions(self) -> int:
@@ -159,7 +168,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         statement = read_ddl(ddl, backslash_escapes=not restored)
     except DdlNotUnderstood:
         statement = Ddl((), ())
-    names = Names(table, catalog.histories)
+    names = Names(table, lambda id_: known.has(id_, at))
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
@@ -172,7 +181,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         catalog = writer.catalog()
     targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in targets_of(part, names)))
     about = subject_of(table, targets, statement)
-    views = _views(statement, targets, known, catalog, at)
+    after = catalog.after(about, at) if about.table else None
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -182,8 +191,8 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         emitted_at_ns=emitted_at_ns,
         targets=targets,
         renamed=tuple(pair for part in statement.statements for pair in renamed_by(part, names)),
-        after=catalog.after(about, at) if about.table and not views else None,
-        views=views,
+        after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
+        views=_views(statement, targets, known, catalog, at),
     )
     return catalog, event
 
@@ -222,31 +231,23 @@ def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
 
 
 def _apply_other(writer: _Writer, statement: OtherStatement, names: Names) -> None:
-    """Views alone have columns here."""
+    """Of these statements only those about views change the catalogue."""
     if statement.kind is DdlKind.DROP_VIEW:
-        writer.drop(map(names, statement.tables))
+        for view in map(names, statement.tables):
+            writer.record(view, _DropView())
     elif statement.kind is DdlKind.CREATE_VIEW:
         for view in map(names, statement.tables):
-            writer.record(view, _Define(_view(view, statement.columns)))
-
-
-def _view(id: TableId, columns: tuple[str, ...] | None) -> TableSchema | None:  # noqa: A002
-    """A view's definition; it has no rows, and its columns have names alone."""
-    if columns is None:
-        return None
-    return TableSchema(id, tuple(Column(name, ColumnType("unspecified"), nullable=True) for name in columns))
+            columns = [Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()]
+            writer.record(view, _Define(TableSchema(view, tuple(columns), is_view=True)))
 
 
 def _views(statement: Ddl, targets: tuple[TableId, ...], before: Catalog, after: Catalog, at: Position) -> tuple[TableSchema, ...]:
-    """The views that a statement makes, or those that it drops, as they were."""
-    kind = statement.kinds[0] if len(statement.kinds) == 1 else None
-    if kind is DdlKind.CREATE_VIEW:
-        found = [after.after(view, at) for view in targets]
-    elif kind is DdlKind.DROP_VIEW:
+    """The views that a statement makes or renames, or those that it drops, as they were."""
+    if DdlKind.DROP_VIEW in statement.kinds:
         found = [before.table(view, at) for view in targets]
     else:
-        return ()
-    return tuple(view for view in found if view is not None)
+        found = [after.after(view, at) for view in targets]
+    return tuple(view for view in found if view is not None and view.is_view and view.columns)
 
 
 def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: Names) -> bool:
@@ -305,7 +306,7 @@ class _Writer:
         return True
 
     def drop(self, tables: Iterable[TableId]) -> None:
-        """Drop tables or views."""
+        """Drop tables."""
         for table in tables:
             self.record(table, _Drop())
 
@@ -366,8 +367,8 @@ class _Writer:
                 schema, is_gone = _recovered(older if source == table else self._history(source)), False
             case _CopiedTo(_, is_moved):
                 schema, is_gone = (None, True) if is_moved else (schema, is_gone)
-            case _Drop():
-                schema, is_gone = None, True
+            case _Drop() | _DropView():
+                schema, is_gone = _dropped(effect, schema, is_gone=is_gone)
         if schema is not None and schema.id != table:
             schema = msgspec.structs.replace(schema, id=table)
         return _Version(at, schema, is_gone, effect, identity)
@@ -379,6 +380,11 @@ class _Writer:
             if version.identity == identity and isinstance(version.effect, _CopiedTo) and version.effect.target == target:
                 return history[place + 1].schema if place + 1 < len(history) else None
         return self._state(history)[0]
+
+
+def _dropped(effect: _Drop | _DropView, schema: TableSchema | None, *, is_gone: bool) -> tuple[TableSchema | None, bool]:
+    is_kept = isinstance(effect, _DropView) and (schema is None or not schema.is_view)
+    return (schema, is_gone) if is_kept else (None, True)
 
 
 def _recovered(history: _History) -> TableSchema | None:

@@ -18,6 +18,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+#: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
+TSO_LOGICAL_BITS: Final = 18
+
 
 class Absent(enum.Enum):
     """The type of `ABSENT`, the mark of a column that a row image does not contain."""
@@ -120,7 +123,8 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
 
     `primary_key` holds column names in key order: `()` when the table has none, None when the source does not say.
     `complete` is false where the definition was put together from rows alone, without the table's DDL: types may lack their
-    parameters, and columns that rows do not carry are missing.
+    parameters, and columns that rows do not carry are missing. `is_view`: a view, which has no rows; its columns have names alone,
+    and there are none where the names cannot be known.
     """
 
     id: TableId
@@ -132,6 +136,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
     charset: str | None = None
     collation: str | None = None
     comment: str | None = None
+    is_view: bool = False
 
     def handle_key(self) -> tuple[str, ...]:
         """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot be NULL, the one with
@@ -187,6 +192,11 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     query: str | None = None
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
+
+    @property
+    def tso(self) -> int:
+        """The commit ts, or the first one of the event's millisecond."""
+        return self.event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if self.commit_ts is None else self.commit_ts
 
 
 class Images(Protocol):
@@ -299,8 +309,8 @@ class SchemaChange(msgspec.Struct, frozen=True):
     `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP …`); empty when the statement was
     not understood, and then `wire_kind` is all that is known. `wire_kind` is the kind that the source protocol named, in its word.
     `targets` are all tables that the statement names as its object; `renamed` the pairs of a rename.
-    `after` is the definition that the table has then, None if unknown or dropped. `views`: those that it creates, or as they were
-    before it dropped them, with the names of their columns; as far as they are known.
+    `after` is the definition that the table has then, None if it is unknown, dropped or a view. `views`: those that it creates or
+    renames, or as they were before it dropped them; those whose columns' names are known.
     """
 
     ddl: str

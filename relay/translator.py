@@ -41,7 +41,7 @@ class Selection(NamedTuple):
         kept: list[Event] = []
         left_out: list[Lossy] = []
         for event in events:
-            commit_ts = _commit_ts(event)
+            commit_ts = event.source.tso
             if commit_ts < self.since_commit_ts or (self.before_commit_ts is not None and commit_ts >= self.before_commit_ts):
                 continue
             if isinstance(event, Watermark) and not self.watermarks:
@@ -229,12 +229,6 @@ class Translator:
                     continue
             if tables is not None:
                 tables[event.table, kind_of(event)] += 1
-
-
-def _commit_ts(event: Event) -> int:
-    """The event's commit ts, or the one that its time stands for: TiDB's timestamps hold milliseconds above 18 bits."""
-    source = event.source
-    return source.event_time_ns // 1_000_000 << 18 if source.commit_ts is None else source.commit_ts
 
 
 _KINDS: dict[Op | type[Event], str] = {

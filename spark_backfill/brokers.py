@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -16,6 +17,8 @@ from relay.config import Security
 from relay.config.tables import Mechanism
 from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 
+#: Spark's own connector, for the Spark that runs.
+CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _ANSWER_MS = 30_000
 _REQUEST_MS = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
@@ -121,7 +124,7 @@ class Brokers:
         try:
             self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
         except TypeError as error:
-            hint = "add the package org.apache.spark:spark-sql-kafka-0-10_2.13 of Spark's version"
+            hint = f"add the package {CONNECTOR}"
             raise ConfigError([Problem("spark.jars.packages", "Spark has no Kafka connector", hint)]) from error
 
     def close(self) -> None:

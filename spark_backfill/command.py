@@ -22,6 +22,7 @@ from relay.config import Config, load_config
 from relay.config.tables import InputFormat
 from relay.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
 from spark_backfill.counts import Counts, as_document, as_text
+from spark_backfill.files import input_problems
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sessions import session
 from spark_backfill.ticdc_storage import storage_problems
@@ -91,6 +92,8 @@ def _check(config: Config, *, continuous: bool) -> None:
     if config.translator().needs_all_partitions:
         message = "the job does not yet write watermarks of rows that are spread over the partitions anew"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
+    if backfill.input:
+        problems += input_problems(config)
     if backfill.input and backfill.input_format is InputFormat.TICDC_STORAGE:
         problems += storage_problems(config)
     if problems:

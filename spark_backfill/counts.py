@@ -18,6 +18,7 @@ from relay.records import ConsumerRecord, ProducerRecord, size_of
 class Counts(msgspec.Struct):
     """Counters of a task, a step or a run.
 
+    `left_out`: records outside of the bounds, which are not among those `read`.
     `written`: by `topic/partition`. `tables`: rows and DDL by `database.table` and kind. `ranges`: by `topic/partition` the first
     and the last offset, and how many records there were. `failed`: records of which nothing was relayed, by what happened to them
     and error code.
@@ -25,6 +26,7 @@ class Counts(msgspec.Struct):
 
     read: int = 0
     read_bytes: int = 0
+    left_out: int = 0
     written: Counter[str] = msgspec.field(default_factory=Counter)
     written_bytes: int = 0
     events: Counter[str] = msgspec.field(default_factory=Counter)
@@ -57,6 +59,7 @@ class Counts(msgspec.Struct):
         """Take the counters of another part."""
         self.read += other.read
         self.read_bytes += other.read_bytes
+        self.left_out += other.left_out
         self.written_bytes += other.written_bytes
         for own, more in ((self.written, other.written), (self.events, other.events), (self.lost, other.lost)):
             own.update(more)
@@ -100,6 +103,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
     return {
         "records_read": counts.read,
         "bytes_read": counts.read_bytes,
+        "records_left_out": counts.left_out,
         "records_written": counts.written.total(),
         "bytes_written": counts.written_bytes,
         "seconds": round(seconds, 3),
@@ -118,6 +122,8 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
 def as_text(counts: Counts, seconds: float) -> str:
     """The summary in a few lines, as `relay translate` words it."""
     lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
+    if counts.left_out:
+        lines.append(f"  left out by start and end  {counts.left_out}")
     for title, counter in (("events", counts.events), ("lost", counts.lost)):
         if counter:
             lines.append(f"  {title:6}  " + _listed(counter))

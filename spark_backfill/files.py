@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation gives it
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from relay.config.tables import FileFormat, InputFormat, Layout
+from relay.config import Config, Start
+from relay.config.tables import Backfill, FileFormat, InputFormat, Layout
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from relay.records import ProducerRecord
@@ -19,7 +21,8 @@ from spark_backfill.layouts import FOLDERS, day
 
 #: What puts the records of a target partition in order: the order of their sources, and of what became of each.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
-_PLACE: Final = ("topic", "partition")
+#: What names a target partition.
+PLACE: Final = ("topic", "partition")
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
 _MOST_OPEN_FILES: Final = "10000"
 
@@ -36,29 +39,46 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Capt
     paths = [each.strip() for each in path.split(",") if each.strip()]
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
-        return Captured(lines.select(F.col("value").cast("binary")), Lines())
-    return Captured(as_records(spark.read.parquet(*paths)), Columns())
+        where = (F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"))
+        return Captured(lines.select(F.col("value").cast("binary"), *where), Lines())
+    return Captured(as_records(_parquet(spark, paths)), Columns())
+
+
+def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    try:
+        return spark.read.parquet(*paths)
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            raise
+        message = f"is no Parquet that Spark reads: {str(error).partition(chr(10))[0]}"
+        raise ConfigError([Problem("backfill.input", message, "times are in milliseconds or microseconds")]) from error
 
 
 def as_records(frame: DataFrame) -> DataFrame:
-    """Kafka's columns as those of `RECORDS`. Headers may be missing; a timestamp may be a time, or a number in milliseconds."""
+    """Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC if it has no zone), a number
+    in milliseconds, or NULL for none.
+    """
     missing = {"topic", "partition", "offset", "timestamp", "key", "value"} - set(frame.columns)
     if missing:
         problem = Problem("backfill.input", f"has no column {', '.join(sorted(missing))}", "columns are named as Kafka's fields")
         raise ConfigError([problem])
-    time = F.col("timestamp")
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
     return frame.select(
         F.col("topic").cast("string"),
         F.col("partition").cast("int"),
         F.col("offset").cast("bigint"),
-        (F.unix_millis(time) if isinstance(frame.schema["timestamp"].dataType, TimestampType) else time.cast("bigint")).alias(
-            "timestamp_ms"
-        ),
+        F.coalesce(_milliseconds(frame), F.lit(-1)).cast("bigint").alias("timestamp_ms"),
         F.col("key").cast("binary"),
         F.col("value").cast("binary"),
         headers.cast(HEADERS).alias("headers"),
     )
+
+
+def _milliseconds(frame: DataFrame) -> Column:
+    time, kind = F.col("timestamp"), frame.schema["timestamp"].dataType
+    if isinstance(kind, TimestampNTZType):  # a cast would take the zone of the session
+        return F.unix_millis(F.concat(time.cast("string"), F.lit("Z")).cast("timestamp"))
+    return F.unix_millis(time) if isinstance(kind, TimestampType) else time.cast("bigint")
 
 
 class Target(NamedTuple):
@@ -76,14 +96,14 @@ class Target(NamedTuple):
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
         """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
         if self.tasks is not None:
-            produced = produced.repartition(self.tasks, *_PLACE)
+            produced = produced.repartition(self.tasks, *PLACE)
         numbered = produced.withColumn("offset", number_in_partition() - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
         if self.layout is Layout.DATE:
             numbered = numbered.withColumn("date", day())
         if self.file_format is FileFormat.PARQUET:
             time = F.timestamp_millis(F.col("timestamp_ms")).alias("timestamp")
-            place = [name for name in _PLACE if name not in folders]
+            place = [name for name in PLACE if name not in folders]
             rows = numbered.select(*place, "key", "value", "offset", time, "headers", *folders)
         else:
             schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in numbered.select(folders).schema)
@@ -110,7 +130,7 @@ def settings() -> dict[str, str]:
 
 def number_in_partition() -> Any:  # noqa: ANN401 - a column
     """1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
-    order = Window.partitionBy(*_PLACE).orderBy(*SOURCE_ORDER)
+    order = Window.partitionBy(*PLACE).orderBy(*SOURCE_ORDER)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
 
@@ -143,6 +163,38 @@ class _LinesOf:
 
 def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
     return tuple([(each["key"], each["value"]) for each in headers or ()])
+
+
+def input_problems(config: Config) -> list[Problem]:
+    """What a configuration that reads files cannot say."""
+    if config.source.start is not Start.LATEST:
+        return []
+    message = "files are read from their beginning: there would be nothing to read"
+    return [Problem("source.start", message, 'set start = "earliest", or a bound')]
+
+
+def check_apart(spark: SparkSession, backfill: Backfill) -> None:
+    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises ConfigError."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+
+    def full(path: str) -> str:
+        named = jvm.org.apache.hadoop.fs.Path(path)
+        return str(named.getFileSystem(configuration).makeQualified(named).toString())
+
+    def meant(pattern: str) -> Iterator[str]:
+        yield full(pattern)
+        named = jvm.org.apache.hadoop.fs.Path(pattern)
+        for status in named.getFileSystem(configuration).globStatus(named) or ():
+            yield full(status.getPath().toString())
+
+    output = full(backfill.output)
+    for key in ("input", "schema_input"):
+        for pattern in filter(None, map(str.strip, getattr(backfill, key).split(","))):
+            for path in meant(pattern):
+                if f"{output}/".startswith(f"{path.rstrip('/')}/") or f"{path}/".startswith(f"{output.rstrip('/')}/"):
+                    message = f"{backfill.output} and {key} ({path}) are one folder, or one lies in the other"
+                    raise ConfigError([Problem("backfill.output", message, "it would be deleted: name a folder of its own")])
 
 
 def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool = False) -> None:

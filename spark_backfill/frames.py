@@ -72,24 +72,28 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch."""
+        """The records of a batch. Raises Malformed where a row has no place."""
+        for name in ("topic", "partition", "offset"):
+            if batch.column(name).null_count:
+                raise Malformed("record", name, "the column is NULL")
         *plain, headers = (batch.column(name) for name in _ARROW_RECORDS.names)
         columns = [column.to_pylist() for column in plain]
         return map(ConsumerRecord, *columns, _headers_in(headers))
 
 
 class Lines(NamedTuple):
-    """Rows with one column, the bytes of a line of a record file."""
+    """Rows with the bytes of a line of a record file, its file, and where the block of the file begins."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
         """The records of a batch. Blank lines are passed over."""
-        for line in batch.column(0).to_pylist():
+        for at, line in enumerate(batch.column("value").to_pylist()):
             text = line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
             if text and not text.isspace():
                 try:
                     yield parse_record(text)
                 except ValueError as error:
-                    raise Malformed("record file", "line", str(error)) from error
+                    path, block = (batch.column(name)[at].as_py() for name in ("path", "block"))
+                    raise Malformed("record file", f"{path}, a line behind byte {block}", str(error)) from error
 
 
 def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
 from spark_backfill.checkpoint import Checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
-from spark_backfill.files import Captured, Target, check_folder, read_files
+from spark_backfill.files import Captured, Target, check_apart, check_folder, read_files
 from spark_backfill.history import BEFORE, Kept, ddl_of
 from spark_backfill.ticdc_storage import read_storage
 from spark_backfill.topics import Source, TargetTopics, captured, target_cluster
@@ -69,6 +69,8 @@ def run_step(  # noqa: PLR0913 - what a step has to know
 def from_files(spark: SparkSession, config: Config) -> Counts:
     """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
     backfill = config.backfill
+    if backfill.output:
+        check_apart(spark, backfill)
     if backfill.input_format is InputFormat.TICDC_STORAGE:
         records, ddl = read_storage(spark, config)
     else:

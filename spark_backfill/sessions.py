@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from relay.config import Config
 from spark_backfill import files
-from spark_backfill.brokers import allowed_urls, client_options
+from spark_backfill.brokers import CONNECTOR, allowed_urls, client_options
 
 #: Rows of a batch between Spark and a worker: messages may be large, and a worker holds several batches.
 _ARROW_RECORDS = "2000"
@@ -51,5 +50,5 @@ def _defaults(config: Config) -> dict[str, str]:
     if allowed := _allowed(config):
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"
     if not (config.backfill.input and config.backfill.output):
-        defaults["spark.jars.packages"] = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+        defaults["spark.jars.packages"] = CONNECTOR
     return defaults

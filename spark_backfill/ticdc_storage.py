@@ -2,7 +2,8 @@
 
 The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their number in the order of
 all files: a schema file counts as one, a data file as its lines. A row's timestamp is its `es`, that of DDL is its version's. Lines
-are numbered by counting them first, so that a file may be split over tasks, and the numbers do not depend on how.
+are numbered by counting them first, so that a file may be split over tasks, and the numbers do not depend on how; but the
+count and the translation must split alike (see `_pin_blocks`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from relay.codecs import ticdc_canal_json
-from relay.codecs._ticdc import TSO_LOGICAL_BITS
 from relay.codecs._ticdc_canal_wire import ControlMessage, TidbMembers, ddl_word
 from relay.config import Config
 from relay.errors import ConfigError, Problem
-from relay.model import SchemaChange
+from relay.model import TSO_LOGICAL_BITS, SchemaChange
 from relay.records import ConsumerRecord
 from spark_backfill.files import Captured
 from spark_backfill.ticdc_layout import Place, in_order, renames_in_order, statement_of
@@ -30,6 +30,8 @@ from spark_backfill.ticdc_layout import Place, in_order, renames_in_order, state
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
 #: What Spark takes for a pattern in a path.
 _PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
+#: Of how many splits at least Spark cuts what it reads.
+_LEAST_SPLITS: Final = "spark.sql.files.minPartitionNum"
 _ROWS: Final = "value binary, path string, block bigint"
 
 
@@ -56,6 +58,7 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
     statements = {
         path: _statement(config, path, files[path], texts[_plain(f"{root}/{path}")]) for path in files if not files[path].is_data
     }
+    _pin_blocks(spark)
     lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
     starts, offsets = _numbered(
         renames_in_order(files, {path: each.change for path, each in statements.items() if each}), root, _counted(lines)
@@ -79,6 +82,16 @@ def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
     while files.hasNext():
         found.append(files.next().getPath().toString())
     return root, [each[len(root) + 1 :] for each in found]
+
+
+def _pin_blocks(spark: SparkSession) -> None:
+    """Have Spark split the same files alike in every job of the session.
+
+    Where nothing is set it splits by the number of cores at that moment, and executors come and go.
+    """
+    if spark.conf.get(_LEAST_SPLITS, None) is None:
+        cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or spark.sparkContext.defaultParallelism
+        spark.conf.set(_LEAST_SPLITS, str(cores))
 
 
 def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:

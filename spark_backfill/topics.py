@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -14,16 +14,14 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from relay.config import Config, Mode, Start
 from relay.config.tables import COMMIT_TS_MARGIN_MS, End
 from relay.errors import ConfigError, Problem, RecordsGone
+from relay.model import TSO_LOGICAL_BITS
 from relay.service.topic_admin import Found
 from relay.service.topics import Topics, check_topics
 from spark_backfill.brokers import Brokers, client_options, for_spark
-from spark_backfill.files import SOURCE_ORDER, Captured, as_records
+from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.translation import OWN_PARTITION, Bounds, Terms
-
-_LOGICAL_BITS: Final = 18
-_PLACE: Final = ("topic", "partition")
 
 
 class Source(NamedTuple):
@@ -140,7 +138,7 @@ def _first(
         case Start.TIMESTAMP:
             found, otherwise = brokers.offsets_since(partitions, source.start_timestamp_ms or 0), newest
         case Start.COMMIT_TS:
-            since_ms = max(0, (source.start_commit_ts >> _LOGICAL_BITS) - COMMIT_TS_MARGIN_MS)
+            since_ms = max(0, (source.start_commit_ts >> TSO_LOGICAL_BITS) - COMMIT_TS_MARGIN_MS)
             found, otherwise = brokers.offsets_since(partitions, since_ms), oldest
         case _:
             return dict(oldest)
@@ -217,6 +215,6 @@ class TargetTopics(NamedTuple):
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
         tasks = sum(self.partitions.values())
-        ordered = produced.repartition(tasks, *_PLACE).sortWithinPartitions(*_PLACE, *SOURCE_ORDER)
+        ordered = produced.repartition(tasks, *PLACE).sortWithinPartitions(*PLACE, *SOURCE_ORDER)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
         rows.mapInArrow(Write(self.config, self.limits), WRITTEN).write.format("noop").mode("overwrite").save()

@@ -176,11 +176,13 @@ class _Task:
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
         records = list(_read(self._job.reader, batch))
-        if self._job.bounds != Bounds():
-            records = [record for record in records if self._job.bounds.hold(record)]
         if records:
             self._first = self._first or _place(records[0])
-            self._counts.took(records)
+        if self._job.bounds != Bounds():
+            self._counts.left_out += len(records)
+            records = [record for record in records if self._job.bounds.hold(record)]
+            self._counts.left_out -= len(records)
+        self._counts.took(records)
         translate, out, is_checked = self._translator.translate, self._out, self._stores or self._limits is not None
         for record in records:
             try:
@@ -190,8 +192,11 @@ class _Task:
             except (RelayError, Need) as error:
                 produced = self._otherwise(record, error)
             out.add(produced, record)
-            if self._finder is not None and produced:
-                out.belong(self._finder.of(produced, self._tables_now(record)))
+            if self._finder is not None:
+                # What could not be translated was not counted, and is read again.
+                tables = self._tables_now()
+                if produced:
+                    out.belong(self._finder.of(produced, tables or tables_of(self._translator, record)))
             if out.is_full:
                 yield from self.flushed()
 
@@ -202,11 +207,11 @@ class _Task:
             self._counts.made(records)
             yield batch
 
-    def _tables_now(self, record: ConsumerRecord) -> Sequence[TableId]:
-        """The tables of the record that was taken last; what could not be translated was not counted, and is read again."""
+    def _tables_now(self) -> Sequence[TableId]:
+        """The tables that were counted since the last call."""
         counted, self._translator.tables = self._translator.tables or Counter(), Counter()
         self._tables.update(counted)
-        return tuple(dict.fromkeys(table for table, _ in counted)) or tables_of(self._translator, record)
+        return tuple(dict.fromkeys(table for table, _ in counted))
 
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Raise RecordTooLarge for what its topic does not take, and store what the others refer to."""
@@ -277,10 +282,7 @@ def _time(translator: Translator, record: ConsumerRecord) -> int:
     """When the statement happened, in units of a commit ts."""
     translator.catalog = Catalog()
     sources = [event.source for event in translator.inspect(record)]
-    return max(
-        [s.event_time_ns // 1_000_000 << 18 if s.commit_ts is None else s.commit_ts for s in sources],
-        default=0,
-    )
+    return max([source.tso for source in sources], default=0)
 
 
 __all__ = ["Bounds", "OnlyDdl", "Stopped", "Terms", "Translate", "learnt"]

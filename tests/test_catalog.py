@@ -74,6 +74,23 @@ def test_the_event(stream: Stream) -> None:
     assert (change.wire_kind, change.source, change.emitted_at_ns) == ("QUERY", SOURCE, 7)
 
 
+def test_a_name_means_what_exists_before_its_statement(stream: Stream) -> None:
+    """Not a table that comes, or has gone, in another letter case; however much of the stream is known already."""
+    statements = [
+        (10, "CREATE TABLE Foo (a INT)", "Foo"),
+        (20, "ALTER TABLE foo ADD c INT", "Foo"),
+        (30, "DROP TABLE Foo", "Foo"),
+        (40, "CREATE TABLE foo (x INT)", "foo"),
+        (50, "ALTER TABLE Foo ADD y INT", "foo"),
+    ]
+    first = [stream.ddl(*statement) for statement in statements]
+    learnt = stream.catalog
+    assert [change.table.table for change in first] == ["Foo", "Foo", "Foo", "foo", "foo"]
+    assert [stream.ddl(*statement) for statement in statements] == first
+    assert stream.catalog is learnt
+    assert (stream.columns("Foo", 21), stream.columns("foo", 51)) == ("a c", "x y")
+
+
 @pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "DROP TABLE t 'x"])
 def test_what_is_not_understood_changes_nothing(stream: Stream, sql: str) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
@@ -228,6 +245,25 @@ def test_a_view_is_known_by_its_columns_until_it_is_dropped(stream: Stream) -> N
     again = stream.ddl(10, "CREATE VIEW v AS SELECT a, b AS c FROM t")
     assert [[column.name for column in view.columns] for view in again.views] == [["a", "c"]]
     assert again.after is None
+
+
+def test_a_view_keeps_its_kind_under_another_name(stream: Stream) -> None:
+    stream.ddl(10, "CREATE VIEW v (a /* (b */, c -- d\n) AS SELECT 1, 2")
+    moved = stream.ddl(20, "RENAME TABLE v TO w")
+    assert moved.after is None
+    assert [(view.id.table, [column.name for column in view.columns]) for view in moved.views] == [("w", ["a", "c"])]
+    assert (stream.columns("v", 21), stream.columns("w", 21)) == (None, "a c")
+    stream.ddl(30, "DROP VIEW w")
+    assert not stream.catalog.has(TableId("d", "w"), ts(31))
+    unknown = stream.ddl(40, "CREATE VIEW w AS SELECT COUNT(*) FROM t")
+    assert (unknown.after, unknown.views) == (None, ())
+
+
+def test_drop_view_leaves_tables(stream: Stream) -> None:
+    stream.ddl(10, "CREATE TABLE t (a INT)")
+    dropped = stream.ddl(20, "DROP VIEW IF EXISTS t")
+    assert (dropped.after, dropped.views) == (None, ())
+    assert stream.columns("t", 21) == "a"
 
 
 def test_drop_database_and_recover(stream: Stream) -> None:

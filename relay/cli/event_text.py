@@ -10,7 +10,19 @@ from decimal import Decimal
 
 from rich.cells import cell_len
 
-from relay.model import ABSENT, Absent, Cell, Column, Event, RowChange, SchemaChange, Source, TableSchema, TransactionMark
+from relay.model import (
+    ABSENT,
+    TSO_LOGICAL_BITS,
+    Absent,
+    Cell,
+    Column,
+    Event,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableSchema,
+    TransactionMark,
+)
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
 from relay.translator import kind_of
@@ -28,7 +40,6 @@ _OTHER_STYLE = "bold cyan"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: A column of text is padded to the longest entry, but one long value must not push all others off the screen.
 _MOST_PADDING = 40
-_TSO_LOGICAL_BITS = 18
 
 
 def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
@@ -55,7 +66,7 @@ def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
 def _when(source: Source, emitted_at_ns: int) -> str:
     parts = []
     if source.commit_ts is not None:
-        parts.append(f"commit ts {source.commit_ts} ({wall_time((source.commit_ts >> _TSO_LOGICAL_BITS) * 1_000_000)})")
+        parts.append(f"commit ts {source.commit_ts} ({wall_time((source.commit_ts >> TSO_LOGICAL_BITS) * 1_000_000)})")
     parts.append(f"changed {wall_time(source.event_time_ns)}")
     parts.append(f"sent {wall_time(emitted_at_ns)}")
     if source.gtid:

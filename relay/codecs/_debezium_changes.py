@@ -42,9 +42,10 @@ def table_changes(change: SchemaChange, table: TableId, ddl: str) -> list[Json]:
     entry: Json = {"type": word, "id": _id(change, table, kind)}
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
-    if kind in _VIEWS:
-        # TiCDC shows a dropped view with its columns, too.
-        return [entry | {"table": _view(view)} for view in change.views if view.id == table]
+    views = [view for view in change.views if view.id == table]
+    if views or kind in _VIEWS:
+        # TiCDC shows every view by the columns that TiDB keeps of it, also one that is dropped or renamed.
+        return [entry | {"table": _view(view)} for view in views]
     if change.after is None or change.after.id != table:
         return []
     return [entry | {"table": _table(change.after, _defined_in(ddl))}]

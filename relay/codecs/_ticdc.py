@@ -13,14 +13,24 @@ from typing import Final, TypeGuard
 import msgspec
 
 from relay.codecs._codec import Lossy
-from relay.model import ColumnType, DdlKind, Event, Op, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
+from relay.model import (
+    TSO_LOGICAL_BITS,
+    ColumnType,
+    DdlKind,
+    Event,
+    Op,
+    RowChange,
+    Rows,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+)
 from relay.mysql.types import format_type, suffix
 from relay.records import ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
 CONNECTOR: Final = "ticdc"
-#: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
-TSO_LOGICAL_BITS: Final = 18
 
 _WIDTHS: Final = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 

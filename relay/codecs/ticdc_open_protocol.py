@@ -35,7 +35,6 @@ from relay.codecs._open_values import column_code, column_flags, loses_type, wri
 from relay.codecs._rows import RowWriters, Says
 from relay.codecs._ticdc import (
     CONNECTOR,
-    TSO_LOGICAL_BITS,
     commit_ts_of,
     handle_key_places,
     is_restored,
@@ -43,7 +42,7 @@ from relay.codecs._ticdc import (
     split_updates,
 )
 from relay.errors import Malformed, UnsupportedMessage
-from relay.model import Event, Op, Position, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
+from relay.model import TSO_LOGICAL_BITS, Event, Op, Position, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
 from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3

@@ -215,9 +215,10 @@ class AlterDatabase(msgspec.Struct, frozen=True):
 
 
 class OtherStatement(msgspec.Struct, frozen=True):
-    """A statement that changes no table's definition: views, sequences, triggers, maintenance, temporary tables.
+    """A statement that changes no table's definition: sequences, triggers, maintenance, temporary tables; and views, which have
+    definitions of their own.
 
-    `columns`: those of a view that is created; None if they cannot be read off the statement.
+    `columns`: the names of those of a view that is created; None if they cannot be read off the statement.
     """
 
     kind: DdlKind

@@ -10,6 +10,7 @@ Source of the lexical rules: MySQL Reference Manual 8.4 §11.1 (literals), §11.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from relay.errors import DdlNotUnderstood
@@ -111,8 +112,10 @@ class Cursor:
         return self._tokens[at] if at < len(self._tokens) else self._end
 
     def text_from(self, start: int) -> str:
-        """What is written from there to the next token."""
-        return self._sql[start : self.peek().start]
+        """What is written from there to the next token, with a blank in place of comments and whatever else is no token."""
+        tokens = [token for token in self._tokens[: self._at] if token.start >= start]
+        gaps = ["" if before.end == after.start else " " for before, after in pairwise(tokens)]
+        return "".join([self._sql[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True)])
 
     def look(self, ahead: int = 0) -> str:
         """The next plain word in upper case or the next mark; "" for a quoted name, a literal and the end."""

@@ -11,7 +11,10 @@ _ITEM: Final = re.compile(rf"(?:{_NAME}\.)*({_NAME})(?:\s+AS\s+({_NAME}))?\s*(,|
 
 
 def view_columns(ddl: str) -> tuple[str, ...] | None:
-    """The names of the columns that CREATE VIEW gives, if they can be read off its text: a list, or columns with or without AS."""
+    """The names of the columns that CREATE VIEW gives, if they can be read off its text: a list, or columns with or without AS.
+
+    The text has no comments.
+    """
     found = _VIEW.search(ddl)
     if found is None:
         return None

@@ -20,10 +20,8 @@ from aiokafka.structs import OffsetAndTimestamp
 from relay.config import Start
 from relay.config.tables import COMMIT_TS_MARGIN_MS, Source
 from relay.errors import ConfigError, Problem, RecordsGone
+from relay.model import TSO_LOGICAL_BITS
 from relay.service.logs import Log
-
-#: TiDB's timestamps hold milliseconds above these bits.
-_LOGICAL_BITS = 18
 
 Offsets = dict[TopicPartition, int]
 Timed = Mapping[TopicPartition, OffsetAndTimestamp | None]
@@ -61,7 +59,7 @@ def _wanted(source: Source, first: Offsets, end: Offsets) -> tuple[int | None, i
     if source.start is Start.TIMESTAMP:
         return source.start_timestamp_ms, 0, end
     if source.start is Start.COMMIT_TS:
-        return source.start_commit_ts >> _LOGICAL_BITS, COMMIT_TS_MARGIN_MS, first
+        return source.start_commit_ts >> TSO_LOGICAL_BITS, COMMIT_TS_MARGIN_MS, first
     return None, 0, first
 
 

@@ -288,3 +288,10 @@ def test_the_columns_of_a_view(sql: str, names: tuple[str, ...] | None) -> None:
     shown = [[column["name"] for change in payload["tableChanges"] for column in change["table"]["columns"]] for payload in made]
     assert shown == [list(names or ())] * 2
     assert [change["type"] for payload in made for change in payload["tableChanges"]] == (["CREATE", "DROP"] if names else [])
+
+
+def test_a_renamed_view_is_shown_as_a_view() -> None:
+    created, renamed = changes(("v", "CREATE VIEW v (a /* b */, c) AS SELECT 1, 2"), ("w", "RENAME TABLE v TO w"))
+    (before,), (after,) = created["tableChanges"], renamed["tableChanges"]
+    assert [column["name"] for column in before["table"]["columns"]] == ["a", "c"]
+    assert after == {"type": "ALTER", "id": '"d"."v","d"."w"', "table": before["table"]}

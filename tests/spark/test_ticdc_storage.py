@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from spark.backfills import config_for, lines_in
 from spark.storage_sink import data_files, lay_out, schema_file
@@ -18,7 +20,7 @@ from relay.errors import ConfigError, Malformed, RecordsGone
 from relay.model import SchemaChange
 from spark_backfill.job import from_files
 from spark_backfill.ticdc_layout import Place, in_order, place_of, renames_in_order, statement_of
-from spark_backfill.ticdc_storage import storage_problems
+from spark_backfill.ticdc_storage import read_storage, storage_problems
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -93,6 +95,27 @@ def test_positions_do_not_depend_on_how_files_are_split(spark: Any, tmp_path: Pa
     assert lines_in(tmp_path / "out") == split
     records = [json.loads(line) for line in split["t/0"]]
     assert [record["timestamp"] for record in records] == [json.loads(record["value"])["es"] for record in records]
+
+
+def test_blocks_are_those_that_were_counted(spark: Any, tmp_path: Path) -> None:
+    """Also if there are more executors by the time they are translated."""
+    records = captured(BULK)
+    lay_out(tmp_path / "in", records, 10_000)
+    found, _ = read_storage(spark, storage_config(tmp_path / "in", tmp_path / "out"))
+    reader = found.reader
+
+    def offsets_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"offset": [record.offset for record in reader.read(batch)]})
+
+    spark.conf.set("spark.sql.leafNodeDefaultParallelism", "50")
+    try:
+        offsets = [row.offset for row in found.frame.mapInArrow(offsets_of, "offset bigint").collect()]
+    finally:
+        spark.conf.unset("spark.sql.leafNodeDefaultParallelism")
+        spark.conf.unset("spark.sql.files.minPartitionNum")
+    assert sorted(offsets) == list(range(len(offsets)))
+    assert len(offsets) > 100
 
 
 COLUMNS = [

@@ -1,0 +1,142 @@
+"""What must hold of the files of a run: places, times, lines; what is left out is counted; what it reads is not deleted."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from spark.backfills import config_for
+from support import captured, record, row_message
+
+from relay import ConsumerRecord, Translator
+from relay.errors import ConfigError, Malformed
+from relay.record_lines import format_record
+from spark_backfill.command import RecordStopped, told
+from spark_backfill.counts import Counts, Parts
+from spark_backfill.files import check_apart, input_problems, read_files
+from spark_backfill.frames import Columns, record_batch
+from spark_backfill.job import empty_catalog, from_files
+from spark_backfill.translation import Bounds, Terms, Translate
+
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 1000)
+NOON_MS = 1_769_860_800_001
+DDL = "ticdc/canal-json.tidb-extension/10_ddl"
+
+
+def columns(**others: Any) -> pa.Table:
+    """Two records as a table of Parquet."""
+    given = {
+        "topic": ["t", "t"],
+        "partition": pa.array([0, 0], pa.int32()),
+        "offset": [0, 1],
+        "timestamp": pa.array([NOON, None], pa.timestamp("us")),
+        "key": pa.array([None, None], pa.binary()),
+        "value": pa.array([b"{}", b"{}"]),
+    }
+    return pa.table(given | others)
+
+
+def test_times_without_a_zone_are_utc_and_null_is_none(spark: Any, tmp_path: Path) -> None:
+    parquet.write_table(columns(), tmp_path / "in.parquet")
+    config = config_for(str(tmp_path / "in.parquet"), backfill={"input_format": "parquet"})
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        found = read_files(spark, config.backfill.input, config.backfill.input_format).frame.collect()
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+    assert [(row.offset, row.timestamp_ms) for row in found] == [(0, NOON_MS), (1, -1)]
+    parquet.write_table(columns(timestamp=pa.array([1, 2], pa.timestamp("ns"))), tmp_path / "in.parquet")
+    with pytest.raises(ConfigError, match="milliseconds or microseconds"):
+        read_files(spark, config.backfill.input, config.backfill.input_format)
+
+
+@pytest.mark.parametrize("name", ["topic", "partition", "offset"])
+def test_a_row_without_its_place_is_refused(name: str) -> None:
+    whole = record_batch([ConsumerRecord("t", 0, 5, 5, None, b"")])
+    batch = whole.set_column(whole.schema.get_field_index(name), name, pa.nulls(1, whole.schema.field(name).type))
+    with pytest.raises(Malformed, match=f"{name}.*NULL"):
+        list(Columns().read(batch))
+
+
+def test_a_line_that_is_no_record_is_told_with_its_file(spark: Any, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(format_record(captured(DDL)[0], 0) + b"{\n")
+    config = config_for(str(source), str(tmp_path / "out"), errors={"decode": "skip"})
+    with pytest.raises(Exception, match="relay-stopped") as caught:
+        from_files(spark, config)
+    found = told(caught.value)
+    assert isinstance(found, RecordStopped)
+    assert (found.exit_status, "in.jsonl, a line behind byte 0" in str(found)) == (2, True)
+
+
+def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
+    inside = tmp_path / "data" / "in"
+    inside.mkdir(parents=True)
+    (inside / "a.jsonl").write_bytes(b"")
+    for source, output in (
+        (f"{inside}/", inside),
+        (inside.as_uri(), inside),
+        (inside, tmp_path / "data"),
+        (inside, inside / "out"),
+        (f"/elsewhere, {tmp_path}/da*/in", inside),
+    ):
+        config = config_for(str(source), str(output))
+        with pytest.raises(ConfigError, match="one lies in the other"):
+            from_files(spark, config)
+    kept = config_for("/elsewhere", str(tmp_path / "data"), backfill={"schema_input": str(inside / "a.jsonl")})
+    with pytest.raises(ConfigError, match="schema_input"):
+        check_apart(spark, kept.backfill)
+    check_apart(spark, config_for(str(inside), f"{inside}-out").backfill)
+
+
+def test_files_have_no_latest() -> None:
+    (problem,) = input_problems(config_for("in", "out", source={"start": "latest"}))
+    assert problem.path == "source.start"
+    assert not input_problems(config_for("in", "out"))
+
+
+def run(config: Any, records: list[ConsumerRecord], bounds: Bounds = Bounds()) -> tuple[list[Any], Counts]:  # noqa: B008
+    """One task, without Spark."""
+    counted: list[Parts] = []
+    catalog: Any = SimpleNamespace(value=empty_catalog())
+    adds: Any = SimpleNamespace(add=counted.append)
+    translate = Translate(config, Columns(), catalog, adds, bounds, Terms())
+    rows = [row for batch in translate([record_batch(records)]) for row in batch.to_pylist()]
+    (found,) = counted
+    return rows, next(iter(found.values()))
+
+
+def test_what_the_bounds_leave_out_is_counted() -> None:
+    """A record without a time is before every time."""
+    times = [-1, 10, 20]
+    records = [msgspec.structs.replace(each, timestamp_ms=ms) for each, ms in zip(captured(DDL), times, strict=False)]
+    _, counts = run(config_for("in", "out"), records, Bounds(since_ms=10, before_ms=20))
+    assert (counts.read, counts.left_out) == (1, 2)
+    _, counts = run(config_for("in", "out"), records, Bounds(before_ms=0))
+    assert (counts.read, counts.left_out) == (1, 2)
+    _, counts = run(config_for("in", "out"), records, Bounds(since_ms=30))
+    assert (counts.read, counts.left_out) == (0, 3)
+
+
+def test_a_record_of_which_nothing_is_written_is_counted_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables are not those of the row behind it, and the last one of a task counts."""
+    records = [statement(0, "one"), row(1, "two"), statement(2, "three")]
+    translate = Translator.translate
+    monkeypatch.setattr(Translator, "translate", lambda own, each: translate(own, each)[: each.offset % 2])
+    rows, counts = run(config_for("in", "out", backfill={"output_layout": "table"}), records)
+    assert [(each["source_offset"], each["database"], each["table"]) for each in rows] == [(1, "d", "two")]
+    assert counts.tables == {"d.one": {"schema-change": 1}, "d.two": {"insert": 1}, "d.three": {"schema-change": 1}}
+
+
+def statement(offset: int, table: str) -> ConsumerRecord:
+    return record(row_message({}, type="QUERY", isDdl=True, table=table, sql=f"OPTIMIZE TABLE {table}", data=None), offset)
+
+
+def row(offset: int, table: str) -> ConsumerRecord:
+    return record(row_message({"id": "int"}, {"id": "1"}, table=table), offset)
