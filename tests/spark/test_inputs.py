@@ -72,7 +72,7 @@ def test_a_line_that_is_no_record_is_told_with_its_file(spark: Any, tmp_path: Pa
         from_files(spark, config)
     found = told(caught.value)
     assert isinstance(found, RecordStopped)
-    assert (found.exit_status, "in.jsonl, a line behind byte 0" in str(found)) == (2, True)
+    assert (found.exit_status, "in.jsonl, a line behind byte " in str(found)) == (2, True)
 
 
 def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
