@@ -137,7 +137,7 @@ class _Floor(TopicsRun):
             F.col("offset").alias("source_offset"),
             F.lit(0).alias("number"),
         )
-        topics = TargetTopics.of(self._spark, config)
+        topics = TargetTopics.of(config)
         topics.write(rows)
 
 

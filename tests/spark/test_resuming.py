@@ -115,7 +115,7 @@ async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(spark: Any, 
     """Steps take as much of partition 1 as of partition 0, whose DDL comes last but was sent first."""
     source, target = await kafka.topic(2), await kafka.topic(2)
     values = [ddl(1, "CREATE TABLE t (a VARCHAR(1))").value, ddl(2, "ALTER TABLE t MODIFY a VARCHAR(2)").value]
-    values += [record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 100}), 0).value] * 2  # type: ignore[arg-type]
+    values += [record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 100}), 0).value] * 2
     records = [ConsumerRecord(source, at // 2, at % 2, 1000, None, value) for at, value in enumerate(values)]
     await kafka.produce(source, records)
     backfill = {"batch_records": 2}

@@ -21,9 +21,11 @@ from relay.errors import ConfigError, RelayError, TopicUnusable
 from relay.record_lines import format_record
 from relay.service.kafka_sink import KafkaSink
 from relay.service.topic_admin import Cluster as TopicCluster
+from relay.service.transport import Undelivered
 from spark_backfill.command import told
 from spark_backfill.job import TopicsRun
 from spark_backfill.sink import Write
+from spark_backfill.translation import Stopped
 
 pytestmark = pytest.mark.kafka
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -238,15 +240,19 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(policy: str,
     assert [letter.value for letter in found] == ([records[large].value] if policy == "dead-letter" else [])
 
 
-async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    target = await kafka.topic()
-    config = topics_config(kafka, target, target, tmp_path)
-    records = relayed(config, of_topic(target, "ticdc/canal-json.tidb-extension/09_dml"))[0]
+def batch_of(records: list[ProducerRecord]) -> pa.RecordBatch:
+    """Records as the tasks get them that write."""
     columns = [
         pa.array([getattr(record, name) for record in records]) for name in ("topic", "partition", "timestamp_ms", "key", "value")
     ]
     headers = pa.array([[{"key": key, "value": value} for key, value in record.headers] for record in records])
-    batch = pa.RecordBatch.from_arrays([*columns, headers], names=["topic", "partition", "timestamp_ms", "key", "value", "headers"])
+    return pa.RecordBatch.from_arrays([*columns, headers], names=["topic", "partition", "timestamp_ms", "key", "value", "headers"])
+
+
+async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    target = await kafka.topic()
+    config = topics_config(kafka, target, target, tmp_path)
+    records = relayed(config, of_topic(target, "ticdc/canal-json.tidb-extension/09_dml"))[0]
     started: list[int] = []
     begin = KafkaSink.start
 
@@ -257,9 +263,26 @@ async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeyp
     monkeypatch.setattr(KafkaSink, "start", counted)
     monkeypatch.setattr("relay.service.kafka_sink.WORN_AFTER_RECORDS", 20)
     monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
-    assert list(await asyncio.to_thread(Write(config, {target: 1_000_000}), [batch])) == []
+    assert list(await asyncio.to_thread(Write(config, {target: 1_000_000}), [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)
     assert contents(await kafka.read(target)) == contents(records)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("", "the next run does this step again"), ("in", "a new run writes everything again")]
+)
+def test_who_did_not_get_an_acknowledgement_is_told_what_follows(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: Any) -> None:
+        pass
+
+    async def undelivered(*_: Any) -> None:
+        raise Undelivered("no answer", retriable=True)
+
+    for name, instead in {"start": nothing, "abandon": nothing, "write": undelivered}.items():
+        monkeypatch.setattr(KafkaSink, name, instead)
+    monkeypatch.setattr("relay.service.kafka_sink.AIOKafkaProducer", lambda **_: None)
+    with pytest.raises(Stopped, match=f"writing failed: no answer; {said}"):
+        Write(config_for(given), {"t": 1_000_000})([batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])])
 
 
 async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(spark: Any, kafka: Any, tmp_path: Path) -> None:
