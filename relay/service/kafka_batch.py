@@ -1,24 +1,10 @@
-"""Batches of the Kafka client: records encoded as they come, and compressed before they are handed over.
-
-Compression is a fifth of the work on a record, and the library does it without Python's lock: in a thread of its own it runs beside
-the translation of the next records.
-"""
+"""Batches of the Kafka client, encoded as records come."""
 
 from __future__ import annotations
 
-import struct
-from typing import Final
-
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record.util import calc_crc32c
 
 from relay.records import ProducerRecord
-
-# Kafka's record batch, version 2: crc, and where what it covers begins; producer id, its epoch and the first sequence number.
-_CRC: Final = struct.Struct(">I")
-_CRC_AT, _COVERED_FROM = 17, 21
-_PRODUCER: Final = struct.Struct(">qhi")
-_PRODUCER_AT: Final = 43
 
 
 class KafkaBatch:
@@ -57,29 +43,3 @@ class KafkaBatch:
         self._builder._relative_offset = self._count
         self._builder.close()
         return self._builder
-
-
-class Compressed:
-    """A closed batch in its final form but for the producer's numbers, which the client knows only when it sends it.
-
-    It stands for the client's own builder, which would compress at that moment, in the way of everything else.
-    """
-
-    def __init__(self, builder: BatchBuilder) -> None:
-        self._count: int = builder.record_count()
-        self._buffer: bytearray = builder._build()
-
-    def record_count(self) -> int:
-        """How many records it holds."""
-        return self._count
-
-    def closed(self) -> bool:
-        """Whether it takes no more records."""
-        return True
-
-    def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        _PRODUCER.pack_into(self._buffer, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
-        _CRC.pack_into(self._buffer, _CRC_AT, calc_crc32c(self._buffer[_COVERED_FROM:]))
-
-    def _build(self) -> bytearray:
-        return self._buffer

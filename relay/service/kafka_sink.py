@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -30,15 +29,12 @@ from relay.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnus
 from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
 from relay.service.clients import Settings, target_settings
-from relay.service.kafka_batch import Compressed, KafkaBatch
+from relay.service.kafka_batch import KafkaBatch
 from relay.service.progress import progress_records
 from relay.service.sizes import Limits
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
 
 ABANDON_SECONDS = 2.0
-COMPRESSING_THREADS = 2
-# Smaller batches are compressed sooner than a thread has begun.
-THREAD_BYTES = 65_536
 # aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
 WORN_AFTER_RECORDS = 2**30
 _NOT_ALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError, TransactionalIdAuthorizationFailed)
@@ -68,10 +64,6 @@ class KafkaSink:
         self._deadline = config.delivery.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
-        # Batches that are compressed, or wait for their turn behind the one that is queued.
-        self._handing: dict[Partition, asyncio.Task[asyncio.Future[object]]] = {}
-        self._compresses = target.compression != "none"
-        self._threads = ThreadPoolExecutor(COMPRESSING_THREADS, "relay-compress")
         self._producer: Any = AIOKafkaProducer(
             bootstrap_servers=self._servers,
             client_id="relay",
@@ -107,43 +99,21 @@ class KafkaSink:
         return KafkaBatch(self._producer.create_batch())
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
-        """Queue a batch. A partition holds one that is compressed and one that is queued, one may be on its way: that is the
-        backpressure.
-        """
+        """Queue a batch. A partition holds one queued batch, one may be on its way: that is the backpressure."""
         assert isinstance(batch, KafkaBatch)  # noqa: S101  (it is ours; this tells the type)
-        before = self._handing.pop(partition, None)
-        if before is not None:
-            # In order, and nothing behind one that failed.
-            await asyncio.wait({before})
-            before.result()
         self._written[partition] = self._written.get(partition, 0) + len(batch)
-        if not self._compresses or batch.size < THREAD_BYTES:
-            return self._kept(await self._queue(partition, batch.closed()))
-        # At once: a task would begin only when this one waits.
-        compressing = asyncio.get_running_loop().run_in_executor(self._threads, Compressed, batch.closed())
-        handing = self._handing[partition] = asyncio.create_task(self._queue_compressed(partition, compressing))
-        handing.add_done_callback(retrieve)
-        return self._kept(asyncio.create_task(_acknowledgement(handing)))
-
-    def _kept(self, future: asyncio.Future[object]) -> asyncio.Future[object]:
-        self._pending.add(future)
-        future.add_done_callback(self._pending.discard)
-        future.add_done_callback(retrieve)
-        return future
-
-    async def _queue_compressed(self, partition: Partition, compressing: asyncio.Future[Compressed]) -> asyncio.Future[object]:
-        return await self._queue(partition, await compressing)
-
-    async def _queue(self, partition: Partition, builder: Any) -> asyncio.Future[object]:
         try:
             async with asyncio.timeout(self._deadline):
                 future: asyncio.Future[object] = await self._producer.send_batch(
-                    builder, partition.topic, partition=partition.partition
+                    batch.closed(), partition.topic, partition=partition.partition
                 )
         except AssertionError as error:
             raise Undelivered(f"{partition} does not exist", retriable=False) from error
         except (KafkaError, IllegalOperation, TimeoutError) as error:
             raise self._failed(partition, error) from error
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        future.add_done_callback(retrieve)
         return future
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
@@ -172,8 +142,6 @@ class KafkaSink:
             if future.cancelled():
                 raise Undelivered("the producer was abandoned", retriable=True)
             error = future.exception() if future.done() else None
-            if isinstance(error, Undelivered | ServiceError):
-                raise error
             if error is not None:
                 raise self._failed(None, error, f"one of {', '.join(self._limits.by_topic)}: ") from error
         if waiting:
@@ -193,7 +161,6 @@ class KafkaSink:
 
     async def stop(self) -> None:
         """Disconnect. With the broker gone an idempotent producer's own stop never returns."""
-        self._threads.shutdown(wait=False)
         if not await within(STOP_SECONDS, self._producer.stop()):
             await self.abandon()
 
@@ -203,9 +170,6 @@ class KafkaSink:
         The public interface has no such stop. So the sending task is ended first: it finishes the request on its way, if there is
         an answer, and takes no other. Cancelled once more, it leaves that request, too.
         """
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for handing in self._handing.values():
-            handing.cancel()
         sender: asyncio.Task[None] | None = self._producer._sender.sender_task
         for _ in range(2):
             if sender is not None and not sender.done():
@@ -312,11 +276,6 @@ class TransactionalSink(KafkaSink):
             await self._producer.send_offsets_to_transaction(pairs, self._group)
             return
         await self.write(progress_records(self._progress_topic, self._group, offsets))
-
-
-async def _acknowledgement(handing: asyncio.Task[asyncio.Future[object]]) -> object:
-    """Wait until a batch is handed over, and then for its acknowledgement."""
-    return await (await handing)
 
 
 def _undelivered(partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
