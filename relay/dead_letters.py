@@ -43,7 +43,8 @@ from relay.translator import SOURCE_HEADER
 
 if TYPE_CHECKING:
     from relay.config import Config
-    from relay.config.tables import Errors, Policy
+    from relay.config.choices import Policy
+    from relay.config.tables import Errors
 
 CODE_HEADER = "relay.error.code"
 PROTOCOL_HEADER = "relay.error.protocol"
@@ -73,7 +74,7 @@ def error_class(error: BaseException) -> str | None:
 
 def policy_for(error: BaseException, errors: Errors) -> Policy:
     """What happens to the record that raised this error. What waiting or somebody may cure stops relay whatever is configured."""
-    from relay.config.tables import Policy  # noqa: PLC0415  # `relay translate` does without the configuration's libraries
+    from relay.config.choices import Policy  # noqa: PLC0415  # `relay translate` does without the configuration's libraries
 
     name = error_class(error)
     return Policy.STOP if name is None else Policy(getattr(errors, name))

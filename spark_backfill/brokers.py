@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from relay.config import Security
-from relay.config.tables import Mechanism
+from relay.config.choices import Mechanism
 from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
 
 #: Spark's own connector, for the Spark that runs.

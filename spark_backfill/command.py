@@ -19,7 +19,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from relay.config import Config, load_config
-from relay.config.tables import InputFormat
+from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems

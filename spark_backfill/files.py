@@ -12,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from relay.config import Config, Start
-from relay.config.tables import Backfill, FileFormat, InputFormat, Layout
+from relay.config.choices import FileFormat, InputFormat, Layout
+from relay.config.tables import Backfill
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from relay.records import ProducerRecord

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from relay.catalog import Catalog
 from relay.config import Config
-from relay.config.tables import InputFormat
+from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
 from spark_backfill.checkpoint import Checkpoint, described

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from relay.codecs._codec import side_of
 from relay.config import Config
-from relay.config.tables import Layout
+from relay.config.choices import Layout
 from relay.dead_letters import tables_of
 from relay.model import TableId
 from relay.records import ConsumerRecord, ProducerRecord

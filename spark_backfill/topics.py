@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from relay.config import Config, Mode, Start
-from relay.config.tables import COMMIT_TS_MARGIN_MS, End
+from relay.config.choices import End
+from relay.config.tables import COMMIT_TS_MARGIN_MS
 from relay.errors import ConfigError, Problem, RecordsGone
 from relay.model import TSO_LOGICAL_BITS
 from relay.service.topic_admin import Found

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from relay.catalog import Catalog
 from relay.config import Config, Policy
-from relay.config.tables import Layout
+from relay.config.choices import Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
 from relay.errors import DecodeError, RelayError
 from relay.model import SchemaChange, TableId

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from config_support import MINIMAL, load, problems, without_variables
 
-from relay.config.tables import Backfill, End
+from relay.config.choices import End
+from relay.config.tables import Backfill
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """The relay's configuration: a TOML file, overridden by the environment and by flags, as frozen and typed tables."""
 
+from relay.config.choices import Compression, Mode, Policy, Start
 from relay.config.loading import Config, load_config
-from relay.config.tables import Compression, Mode, Policy, Security, Start
+from relay.config.tables import Security
 
 __all__ = ["Compression", "Config", "Mode", "Policy", "Security", "Start", "load_config"]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from relay.config.addresses import Address, is_host, parse_server, split_servers
-from relay.config.tables import Mode, Route, Security
+from relay.config.choices import Mode
+from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
 from relay.storage import storage_problems
 from relay.translator import Translator

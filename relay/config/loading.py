@@ -23,9 +23,10 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from relay.config.checks import config_problems, route_problems, same_brokers
+from relay.config.choices import Watermarks
 from relay.config.flags import tables_of
 from relay.config.keys import is_table, keys_of, type_at
-from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target, Watermarks
+from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target
 from relay.config.variables import BETWEEN, PREFIX, near, stray_variables
 from relay.errors import ConfigError, Problem
 from relay.translator import Selection, Translator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -19,6 +18,20 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import NoDecode
+
+from relay.config.choices import (
+    Compression,
+    End,
+    FileFormat,
+    InputFormat,
+    Layout,
+    Mechanism,
+    Mode,
+    Policy,
+    SecurityProtocol,
+    Start,
+    Watermarks,
+)
 
 
 def _split(given: object) -> object:
@@ -79,100 +92,8 @@ Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
-class Start(StrEnum):
-    """Where a partition without a committed offset begins."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    OFFSETS = "offsets"
-    TIMESTAMP = "timestamp"
-    COMMIT_TS = "commit-ts"
-
-
 #: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database may differ.
 COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
-
-
-class Compression(StrEnum):
-    """Compression of the batches that relay writes."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
-class Mode(StrEnum):
-    """What a target topic holds after a crash: repeats (`at-least-once`), or each record once (`exactly-once`)."""
-
-    AT_LEAST_ONCE = "at-least-once"
-    EXACTLY_ONCE = "exactly-once"
-
-
-class Policy(StrEnum):
-    """What happens to a record that cannot be translated or written."""
-
-    STOP = "stop"
-    SKIP = "skip"
-    DEAD_LETTER = "dead-letter"
-
-
-class SecurityProtocol(StrEnum):
-    """How brokers are spoken to."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-
-class Mechanism(StrEnum):
-    """How relay proves who it is."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
-    OAUTHBEARER = "OAUTHBEARER"
-
-
-class Watermarks(StrEnum):
-    """What happens to watermarks when rows are spread over the partitions anew."""
-
-    KEEP = "keep"
-    DROP = "drop"
-
-
-class End(StrEnum):
-    """Where a backfill ends."""
-
-    LATEST = "latest"
-    OFFSETS = "offsets"
-    TIMESTAMP = "timestamp"
-    COMMIT_TS = "commit-ts"
-
-
-class FileFormat(StrEnum):
-    """How records lie in files: columns named as Kafka's fields, or record files, one record a line."""
-
-    PARQUET = "parquet"
-    JSON_LINES = "json-lines"
-
-
-class InputFormat(StrEnum):
-    """How records to read lie in files: as `FileFormat`, or as the storage sink of TiCDC has written them."""
-
-    PARQUET = "parquet"
-    JSON_LINES = "json-lines"
-    TICDC_STORAGE = "ticdc-storage"
-
-
-class Layout(StrEnum):
-    """What the folders of a backfill's output are named by: topic and partition, the day, or the table."""
-
-    TOPIC = "topic"
-    DATE = "date"
-    TABLE = "table"
 
 
 class _Table(BaseModel):

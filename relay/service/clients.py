@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from relay.config import Config, Security
-from relay.config.tables import Mechanism
+from relay.config.choices import Mechanism
 from relay.errors import ConfigError, Problem
 from relay.service.tokens import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
 

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from relay.config.tables import Errors, Policy
+from relay.config.choices import Policy
+from relay.config.tables import Errors
 from relay.dead_letters import dead_letter, policy_for, tables_of
 from relay.errors import CodecError, RelayError
 from relay.needs import Need
