@@ -24,7 +24,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from benchmarks.routes import ROUTES, Route, workloads
+from benchmarks.routes import ROUTES, Route, relay_config, workloads
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
 from relay.model import RowChange
 from relay.records import ConsumerRecord
@@ -38,19 +38,6 @@ _RUN_SECONDS = 600
 _STOP_SECONDS = 60
 _WORKLOADS = ("12_bulk", "09_dml")
 FLOOR, RELAY = "aiokafka loop", "relay run"
-_CONFIG = """\
-[route]
-from = "{route.source}"
-to = "{route.target}"
-
-[source]
-bootstrap_servers = "{servers}"
-topics = ["{source}"]
-group_id = "{target}"
-
-[target]
-topic = "{target}"
-"""
 
 
 class RunFailed(Exception):
@@ -185,7 +172,7 @@ class _Bench:
 
     def _relay(self, target: str) -> list[str]:
         config = self._folder / f"{target}.toml"
-        config.write_text(_CONFIG.format(route=self._route, servers=self._servers, source=_SOURCE, target=target))
+        config.write_text(relay_config(self._route, self._servers, _SOURCE, target))
         return [sys.executable, "-m", "relay", "run", "--config", str(config)]
 
     def _floor(self, target: str) -> list[str]:

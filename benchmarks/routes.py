@@ -40,6 +40,26 @@ class Route(NamedTuple):
         return [text for text in (record.key, record.value) if text]
 
 
+_CONFIG = """\
+[route]
+from = "{route.source}"
+to = "{route.target}"
+
+[source]
+bootstrap_servers = "{servers}"
+topics = ["{source}"]
+group_id = "{target}"
+
+[target]
+topic = "{target}"
+"""
+
+
+def relay_config(route: Route, servers: str, source: str, target: str) -> str:
+    """A configuration of the relay, with the target's name for its group."""
+    return _CONFIG.format(route=route, servers=servers, source=source, target=target)
+
+
 #: Options that change how much is written, and so belong to a route's name.
 _SHOWN = {"debezium-disable-schema"}
 #: A new route is one more line here.

@@ -114,7 +114,7 @@ class Bench:
             "difference": difference,
         }
 
-    def _translate(self, spark: Any, files: Path) -> float:  # noqa: ANN401 - a session
+    def _translate(self, spark: Any, files: Path) -> float:
         began = time.perf_counter()
         from_files(spark, config("127.0.0.1:1", "orders", "{topic}.canal", {"input": str(files), "output": self._new()}))
         return time.perf_counter() - began

@@ -78,6 +78,6 @@ async def fill(servers: str, topic: str, count: int, partitions: int = 1) -> Non
             await (await _send(producer, batch, topic, partition))
 
 
-async def _send(producer: Any, batch: Any, topic: str, partition: int) -> Any:  # noqa: ANN401 - aiokafka is not typed
+async def _send(producer: Any, batch: Any, topic: str, partition: int) -> Any:
     batch.close()
     return await producer.send_batch(batch, topic, partition=partition)

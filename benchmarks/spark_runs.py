@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation gives it
+from pyspark.sql import functions as F
 
 from benchmarks.spark_load import ROUTE
 from relay.config import Config
@@ -20,7 +20,7 @@ from spark_backfill.counts import Counts
 from spark_backfill.files import settings
 from spark_backfill.frames import RECORDS
 from spark_backfill.job import TopicsRun
-from spark_backfill.topics import TargetTopics, captured
+from spark_backfill.topics import captured
 
 TWIN: Final = "spark_backfill"
 FLOOR: Final = "identity mapInArrow"
@@ -137,8 +137,8 @@ class _Floor(TopicsRun):
             F.col("offset").alias("source_offset"),
             F.lit(0).alias("number"),
         )
-        topics = TargetTopics.of(config)
-        topics.write(rows)
+        assert self._topics is not None  # noqa: S101 - the bench has no `output`
+        self._topics.write(rows)
 
 
 def _unchanged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

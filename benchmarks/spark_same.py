@@ -16,23 +16,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from benchmarks.routes import relay_config
 from benchmarks.spark_load import ROUTE
 
 _BLOCK = 1000
 _POLL_SECONDS = 1.0
 _RUN_SECONDS = 1200
 _STOP_SECONDS = 60
-_CONFIG = """\
-[route]
-from = "{route.source}"
-to = "{route.target}"
-[source]
-bootstrap_servers = "{servers}"
-topics = ["{source}"]
-group_id = "{target}"
-[target]
-topic = "{target}"
-"""
 
 
 class RelayFailed(Exception):
@@ -42,7 +32,7 @@ class RelayFailed(Exception):
 def relay_all(servers: str, source: str, target: str, folder: Path) -> float:
     """Run the relay until it has committed the end of its source; gives the seconds. Raises RelayFailed."""
     config, log = folder / f"{target}.toml", folder / f"{target}.log"
-    config.write_text(_CONFIG.format(route=ROUTE, servers=servers, source=source, target=target))
+    config.write_text(relay_config(ROUTE, servers, source, target))
     began = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", "relay", "run", "--config", str(config)], stdout=output, stderr=output)
@@ -114,7 +104,7 @@ async def contents(servers: str, topic: str) -> Contents:
     return Contents(count, (*digests, digest.hexdigest()))
 
 
-def _add(digest: Any, record: Any) -> None:  # noqa: ANN401 - aiokafka and hashlib are not typed
+def _add(digest: Any, record: Any) -> None:
     parts = [record.key, record.value, *(part for name, value in record.headers for part in (name.encode(), value))]
     digest.update(b"%d %d" % (record.timestamp, len(parts)))
     for part in parts:

@@ -115,7 +115,7 @@ class Brokers:
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
         # py4j gives Java's objects no types.
-        jvm: Any = spark._jvm  # noqa: SLF001
+        jvm: Any = spark._jvm
         self._jvm = jvm
         self.servers = options["bootstrap.servers"]
         properties = jvm.java.util.Properties()
@@ -161,10 +161,10 @@ class Brokers:
         """The first offset whose record has at least this timestamp; -1 where there is none."""
         return self._offsets(partitions, self._spec().forTimestamp(time_ms))
 
-    def _spec(self) -> Any:  # noqa: ANN401
+    def _spec(self) -> Any:
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
 
-    def _offsets(self, partitions: Mapping[str, int], spec: Any, *options: Any) -> dict[str, int]:  # noqa: ANN401
+    def _offsets(self, partitions: Mapping[str, int], spec: Any, *options: Any) -> dict[str, int]:
         asked = self._jvm.java.util.HashMap()
         places = {}
         for topic, count in partitions.items():
@@ -174,7 +174,7 @@ class Brokers:
         found = self._answer(lambda: self._admin.listOffsets(asked, *options).all().get())
         return {name: int(found.get(place).offset()) for name, place in places.items()}
 
-    def _answer(self, call: Any) -> Any:  # noqa: ANN401
+    def _answer(self, call: Any) -> Any:
         try:
             return call()
         except Py4JJavaError as error:

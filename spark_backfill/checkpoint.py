@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from relay.codecs._large_messages import shown_uri
 from relay.config import Config, Policy
 from relay.errors import ConfigError, Problem, ServiceError
+from spark_backfill.files import hadoop_path
 
 _VERSION: Final = 1
 _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
@@ -68,12 +69,11 @@ class Checkpoint:
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
-        self._spark, jvm = spark, cast("Any", spark._jvm)  # noqa: SLF001
-        self._path = jvm.org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/relay/configuration.json")
+        self._spark = spark
+        self._path, self._system = hadoop_path(spark, f"{folder.rstrip('/')}/relay/configuration.json")
         self._draft = self._path.suffix(".draft")
-        self._system = self._path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
         self._kept = self._found()
-        progress = jvm.org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/spark")
+        progress, _ = hadoop_path(spark, f"{folder.rstrip('/')}/spark")
         if self._kept is None and self._system.exists(progress):
             message = f"{self._path} is missing, which says what the progress in {progress} was made with"
             raise ConfigError([Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")])
@@ -119,7 +119,7 @@ class Checkpoint:
             self._rename()
         return known
 
-    def _read(self, path: Any) -> dict[str, Any] | None:  # noqa: ANN401 - py4j gives Java's objects no types
+    def _read(self, path: Any) -> dict[str, Any] | None:
         try:
             (row,) = self._spark.read.text(path.toString(), wholetext=True).collect()
             found = json.loads(row.value)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation gives it
+from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from relay.config import Config, Start
@@ -16,8 +16,7 @@ from relay.config.choices import FileFormat, InputFormat, Layout
 from relay.config.tables import Backfill
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
-from relay.records import ProducerRecord
-from spark_backfill.frames import HEADERS, Columns, Lines, Reader
+from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
 
 #: What puts the records of a target partition in order: the order of their sources, and of what became of each.
@@ -26,6 +25,18 @@ SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "num
 PLACE: Final = ("topic", "partition")
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
 _MOST_OPEN_FILES: Final = "10000"
+
+
+def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """A path as Hadoop's object, and the file system that it lies in."""
+    jvm: Any = spark._jvm
+    named = jvm.org.apache.hadoop.fs.Path(path)
+    return named, named.getFileSystem(spark._jsc.hadoopConfiguration())
+
+
+def qualified(path: Any, system: Any) -> str:
+    """The path with its file system's name."""
+    return str(system.makeQualified(path).toString())
 
 
 class Captured(NamedTuple):
@@ -37,12 +48,16 @@ class Captured(NamedTuple):
 
 def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Captured:
     """The records of these files (separated by commas). Raises ConfigError for columns that are missing."""
-    paths = [each.strip() for each in path.split(",") if each.strip()]
+    paths = _paths(path)
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         where = (F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"))
         return Captured(lines.select(F.col("value").cast("binary"), *where), Lines())
     return Captured(as_records(_parquet(spark, paths)), Columns())
+
+
+def _paths(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -129,13 +144,13 @@ def settings() -> dict[str, str]:
     }
 
 
-def number_in_partition() -> Any:  # noqa: ANN401 - a column
+def number_in_partition() -> Any:
     """1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
     order = Window.partitionBy(*PLACE).orderBy(*SOURCE_ORDER)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
 
-def _already(before: Mapping[str, int]) -> Any:  # noqa: ANN401 - a column
+def _already(before: Mapping[str, int]) -> Any:
     if not before:
         return F.lit(0)
     known = F.create_map(*[F.lit(each) for pair in before.items() for each in pair])
@@ -151,19 +166,11 @@ class _LinesOf:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The lines of a task."""
-        names = ("topic", "partition", "timestamp_ms", "key", "value", "headers", "offset")
         for batch in batches:
-            columns = (batch.column(name).to_pylist() for name in names)
-            lines = [
-                format_record(ProducerRecord(topic, partition, time, key, value, _pairs(headers)), offset)[:-1].decode()
-                for topic, partition, time, key, value, headers, offset in zip(*columns, strict=True)
-            ]
+            numbered = zip(records_to_write(batch), batch.column("offset").to_pylist(), strict=True)
+            lines = [format_record(record, offset)[:-1].decode() for record, offset in numbered]
             kept = [batch.column(name) for name in self.folders]
             yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string()), *kept], names=["line", *self.folders])
-
-
-def _pairs(headers: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple([(each["key"], each["value"]) for each in headers or ()])
 
 
 def input_problems(config: Config) -> list[Problem]:
@@ -176,23 +183,12 @@ def input_problems(config: Config) -> list[Problem]:
 
 def check_apart(spark: SparkSession, backfill: Backfill) -> None:
     """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises ConfigError."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001
-
-    def full(path: str) -> str:
-        named = jvm.org.apache.hadoop.fs.Path(path)
-        return str(named.getFileSystem(configuration).makeQualified(named).toString())
-
-    def meant(pattern: str) -> Iterator[str]:
-        yield full(pattern)
-        named = jvm.org.apache.hadoop.fs.Path(pattern)
-        for status in named.getFileSystem(configuration).globStatus(named) or ():
-            yield full(status.getPath().toString())
-
-    output = full(backfill.output)
+    output = qualified(*hadoop_path(spark, backfill.output))
     for key in ("input", "schema_input"):
-        for pattern in filter(None, map(str.strip, getattr(backfill, key).split(","))):
-            for path in meant(pattern):
+        for pattern in _paths(getattr(backfill, key)):
+            named, system = hadoop_path(spark, pattern)
+            found = [named, *(status.getPath() for status in system.globStatus(named) or ())]
+            for path in (qualified(each, system) for each in found):
                 if f"{output}/".startswith(f"{path.rstrip('/')}/") or f"{path}/".startswith(f"{output.rstrip('/')}/"):
                     message = f"{backfill.output} and {key} ({path}) are one folder, or one lies in the other"
                     raise ConfigError([Problem("backfill.output", message, "it would be deleted: name a folder of its own")])
@@ -202,9 +198,7 @@ def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool
     """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew; that, too, if it
     is to be a new one. Raises ConfigError.
     """
-    jvm: Any = spark._jvm  # noqa: SLF001 - Spark's own way to Hadoop's file systems
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]

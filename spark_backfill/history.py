@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from relay.codecs._codec import RowMarks
 from relay.config import Config
@@ -46,18 +46,7 @@ def _shows(marks: RowMarks) -> Column:
 
 
 def _records(frame: DataFrame) -> list[ConsumerRecord]:
-    return [
-        ConsumerRecord(
-            row.topic,
-            row.partition,
-            row.offset,
-            row.timestamp_ms,
-            None if row.key is None else bytes(row.key),
-            None if row.value is None else bytes(row.value),
-            tuple([(each.key, None if each.value is None else bytes(each.value)) for each in row.headers or ()]),
-        )
-        for row in frame.collect()
-    ]
+    return [record for batch in frame.toArrow().to_batches() for record in Columns().read(batch)]
 
 
 class Kept:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from relay.codecs._codec import side_of
 from relay.config import Config
@@ -33,7 +33,7 @@ FOLDERS: Final[Mapping[Layout, tuple[str, ...]]] = {
 _MS_A_DAY: Final = 86_400_000
 
 
-def day() -> Any:  # noqa: ANN401 - a column
+def day() -> Any:
     """The day of `timestamp_ms` as text; NULL where a record has none (Kafka: -1). No zone of the session comes in."""
     days = F.floor(F.col("timestamp_ms") / F.lit(_MS_A_DAY)).cast("int")
     return F.when(F.col("timestamp_ms") >= 0, F.date_add(F.lit("1970-01-01").cast("date"), days).cast("string"))

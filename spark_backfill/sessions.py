@@ -19,14 +19,15 @@ _ARROW_RECORDS = "2000"
 def session(config: Config) -> SparkSession:
     """Make the session of a run."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, which knows what it was told
-        SparkContext._ensure_initialized()  # noqa: SLF001
+        SparkContext._ensure_initialized()
     told = SparkConf()
-    wanted = {**_defaults(config), **files.settings(), **config.backfill.spark}
+    allowed = _allowed(config)
+    wanted = {**_defaults(config, allowed), **files.settings(), **config.backfill.spark}
     for name, value in wanted.items():
         told.setIfMissing(name, value)
     spark = SparkSession.builder.config(conf=told).getOrCreate()
-    if allowed := _allowed(config):
-        jvm: Any = spark._jvm  # noqa: SLF001
+    if allowed:
+        jvm: Any = spark._jvm
         jvm.java.lang.System.setProperty(*allowed.split("=", 1))
     return spark
 
@@ -41,13 +42,13 @@ def _allowed(config: Config) -> str:
     return allowed_urls(*options)
 
 
-def _defaults(config: Config) -> dict[str, str]:
+def _defaults(config: Config, allowed: str) -> dict[str, str]:
     defaults = {
         "spark.master": "local[*]",
         "spark.app.name": f"relay backfill: {config.route.from_} to {config.route.to}",
         "spark.sql.execution.arrow.maxRecordsPerBatch": _ARROW_RECORDS,
     }
-    if allowed := _allowed(config):
+    if allowed:
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"
     if not (config.backfill.input and config.backfill.output):
         defaults["spark.jars.packages"] = CONNECTOR

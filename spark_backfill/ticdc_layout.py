@@ -21,8 +21,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from relay.codecs._ticdc import quoted
 from relay.errors import ConfigError, Malformed, Problem, RecordsGone
 from relay.model import SchemaChange, TableId
+from relay.mysql.types import DISPLAY_WIDTHS, quoted_name
 
 NAME: Final = "ticdc-storage"
 _DATE: Final = r"\d{4}(?:-\d{2}){0,2}"
@@ -135,14 +137,6 @@ def statement_of(path: str, place: Place, text: bytes) -> Statement | None:
     return Statement(created, False) if created else None
 
 
-#: Display widths that TiDB gives to integers of their own accord, signed and unsigned.
-_WIDTHS: Final[Mapping[str, tuple[str, str]]] = {
-    "TINYINT": ("4", "3"),
-    "SMALLINT": ("6", "5"),
-    "MEDIUMINT": ("9", "8"),
-    "INT": ("11", "10"),
-    "BIGINT": ("20", "20"),
-}
 _SCALED: Final = frozenset({"TIME", "DATETIME", "TIMESTAMP"})
 _LONG: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"})
 _NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
@@ -158,14 +152,14 @@ def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
         type_text = _type_text(column)
         if not type_text:
             return ""
-        name = _quoted(column["ColumnName"])
+        name = quoted_name(column["ColumnName"])
         parts.append(f"{name} {type_text}{' NOT NULL' if column.get('ColumnNullable') == 'false' else ''}{_default(column)}")
         if column.get("ColumnIsPk") == "true":
             key.append(name)
     if not parts:
         return ""
     parts += [f"PRIMARY KEY ({','.join(key)})"] if key else []
-    return f"CREATE TABLE IF NOT EXISTS {_quoted(place.schema)}.{_quoted(place.table)} ({','.join(parts)})"
+    return f"CREATE TABLE IF NOT EXISTS {quoted(TableId(place.schema, place.table))} ({','.join(parts)})"
 
 
 def _type_text(column: Mapping[str, Any]) -> str:
@@ -183,7 +177,8 @@ def _with_parameters(base: str, precision: str, scale: str, sign: str, members: 
         return f"{base}({scale})" if scale else base
     if base in {"DECIMAL", "FLOAT", "DOUBLE"}:
         return f"{base}({precision},{scale})" if precision and scale else base
-    shown = base in _LONG or precision != _WIDTHS.get(base, (precision,) * 2)[bool(sign)]
+    widths = DISPLAY_WIDTHS.get(base.lower())
+    shown = base in _LONG or (widths is not None and precision != str(widths[bool(sign)]))
     return f"{base}({precision})" if shown and precision else base
 
 
@@ -197,7 +192,3 @@ def _default(column: Mapping[str, Any]) -> str:
 
 def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

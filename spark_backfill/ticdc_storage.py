@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from relay.codecs import ticdc_canal_json
 from relay.codecs._ticdc_canal_wire import ControlMessage, TidbMembers, ddl_word
@@ -24,7 +24,7 @@ from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange
 from relay.records import ConsumerRecord
-from spark_backfill.files import Captured
+from spark_backfill.files import Captured, hadoop_path, qualified
 from spark_backfill.ticdc_layout import Place, in_order, renames_in_order, statement_of
 
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
@@ -72,12 +72,10 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
 
 def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
     """The folder as Hadoop names it, and the paths of all files below it."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         raise ConfigError([Problem("backfill.input", f"there is no {path}")])
-    root = system.makeQualified(folder).toString().rstrip("/")
+    root = qualified(folder, system).rstrip("/")
     found, files = [], system.listFiles(folder, True)
     while files.hasNext():
         found.append(files.next().getPath().toString())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from relay.config import Config, Mode, Start
 from relay.config.choices import End
@@ -66,10 +65,7 @@ class Source(NamedTuple):
         reader = spark.readStream.format("kafka").options(**self._read_options())
         if most := self.config.backfill.batch_records:
             reader = reader.option("maxOffsetsPerTrigger", most)
-        return self._begin(reader).load()
-
-    def _begin(self, reader: DataStreamReader) -> DataStreamReader:
-        return reader.option("startingOffsets", _as_json(self.first))
+        return reader.option("startingOffsets", _offsets_json(self.first)).load()
 
     def before(self, spark: SparkSession) -> DataFrame | None:
         """The records before `first`, whose DDL counts for those behind it; None if there are none."""
@@ -89,9 +85,10 @@ class Source(NamedTuple):
     def _between(self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]) -> DataFrame | None:
         if begin == end:
             return None
-        options = self._read_options() | {"startingOffsets": _as_json(begin), "endingOffsets": _as_json(end)}
+        options = self._read_options() | {"startingOffsets": _offsets_json(begin), "endingOffsets": _offsets_json(end)}
         del options["subscribe"]
-        return spark.read.format("kafka").options(**options, assign=_numbers_json(begin)).load()
+        assigned = {topic: list(map(int, offsets)) for topic, offsets in _by_topic(begin).items()}
+        return spark.read.format("kafka").options(**options, assign=json.dumps(assigned)).load()
 
     def _read_options(self) -> dict[str, str]:
         return for_spark(self.options) | {
@@ -111,20 +108,17 @@ def captured(frame: DataFrame) -> Captured:
     return Captured(as_records(frame), Columns())
 
 
-def _numbers_json(places: Iterable[str]) -> str:
-    found: dict[str, list[int]] = {}
-    for place in places:
-        topic, _, partition = place.rpartition("/")
-        found.setdefault(topic, []).append(int(partition))
-    return json.dumps(found)
+def _offsets_json(offsets: Mapping[str, int]) -> str:
+    """Offsets by `topic/partition` as Spark's source takes them."""
+    return json.dumps(_by_topic(offsets))
 
 
-def _as_json(offsets: Mapping[str, int]) -> str:
+def _by_topic(offsets: Mapping[str, int]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for place, offset in offsets.items():
         topic, _, partition = place.rpartition("/")
         found.setdefault(topic, {})[partition] = offset
-    return json.dumps(found)
+    return found
 
 
 def _first(

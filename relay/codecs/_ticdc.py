@@ -26,13 +26,11 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.mysql.types import format_type, suffix
+from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_name, suffix
 from relay.records import ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
 CONNECTOR: Final = "ticdc"
-
-_WIDTHS: Final = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
@@ -54,8 +52,8 @@ def full_type_text(column_type: ColumnType) -> str:
     base = column_type.base
     if base == "year":
         return "year(4)"
-    if base in _WIDTHS and column_type.length is None:
-        width = _WIDTHS[base][column_type.unsigned]
+    if base in DISPLAY_WIDTHS and column_type.length is None:
+        width = DISPLAY_WIDTHS[base][column_type.unsigned]
         return f"{base}({width}){suffix(column_type)}"
     return format_type(column_type)
 
@@ -131,8 +129,7 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
 
 def quoted(table: TableId) -> str:
     """The name as `` `database`.`table` ``."""
-    database, name = (part.replace("`", "``") for part in (table.database, table.table))
-    return f"`{database}`.`{name}`"
+    return f"{quoted_name(table.database)}.{quoted_name(table.table)}"
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:

@@ -16,6 +16,8 @@ from relay.model import ColumnType
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS: Final = frozenset(INTEGER_BITS)
+#: Display widths that TiDB gives to integers of its own accord, signed and unsigned.
+DISPLAY_WIDTHS: Final = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 FLOATS: Final = frozenset({"float", "double"})
 CHARS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BLOBS: Final = frozenset({"tinyblob", "blob", "mediumblob", "longblob"})
@@ -240,3 +242,8 @@ def _parameters(column_type: ColumnType) -> str:
     if column_type.base in {"date", "year", "json"} or column_type.base in BLOBS or column_type.base.endswith("text"):
         return ""
     return f"({column_type.length})" if column_type.scale is None else f"({column_type.length},{column_type.scale})"
+
+
+def quoted_name(name: str) -> str:
+    """A name in back-ticks."""
+    return "`" + name.replace("`", "``") + "`"

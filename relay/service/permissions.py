@@ -34,7 +34,7 @@ def allows(operations: int, operation: Operation) -> bool | None:
     return None if operations == UNTOLD else bool(operations & 1 << operation)
 
 
-class _TopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed, here and below
+class _TopicsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed
     API_KEY = 3
     API_VERSION = 8
     SCHEMA = Schema(
@@ -82,7 +82,7 @@ class _TopicsRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as
 _TopicsStruct: TypeAlias = MetadataRequest_v5 | _TopicsRequest_v8
 
 
-class TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]
+class TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]  # aiokafka is not typed
     """Brokers, topics, and what the client may do with them. Before Kafka 2.3 (version 5) without the operations."""
 
     API_KEY = 3
@@ -96,7 +96,7 @@ class TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]
         return request_struct_class(self._topics, False, *options)
 
 
-class _GroupsResponse(Response):  # type: ignore[misc]
+class _GroupsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed
     API_KEY = 15
     API_VERSION = 3
     SCHEMA = Schema(
@@ -135,7 +135,7 @@ class _GroupsRequest_v3(RequestStruct):  # type: ignore[misc]  # noqa: N801 - as
 _GroupsStruct: TypeAlias = DescribeGroupsRequest_v2 | _GroupsRequest_v3
 
 
-class GroupsRequest(Request[_GroupsStruct]):  # type: ignore[misc]
+class GroupsRequest(Request[_GroupsStruct]):  # type: ignore[misc]  # aiokafka is not typed
     """A group's state, and what the client may do with it. aiokafka reads version 3 without the operations."""
 
     API_KEY = 15

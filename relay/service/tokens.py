@@ -42,7 +42,7 @@ class NoToken(TokenUnavailable, KafkaError):  # type: ignore[misc]  # aiokafka i
         return str(self.args[0])
 
 
-class FileTokens(AbstractTokenProvider):  # type: ignore[misc]
+class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed
     """The present token lies in a file, which is read anew at each connection."""
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class Credentials(NamedTuple):
     scope: str = ""
 
 
-class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]
+class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not typed
     """An endpoint of OAuth 2.0 gives tokens for client credentials. A token serves all connections until shortly before its end."""
 
     def __init__(self, credentials: Credentials, context: ssl.SSLContext, clock: Callable[[], float] = time.monotonic) -> None:

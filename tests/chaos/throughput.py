@@ -21,8 +21,8 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from rich.console import Console
 
-from benchmarks.kafka import _CONFIG, FLOOR, RELAY, _Bench, _create, _fill, _load
-from benchmarks.routes import DATA, ROUTES
+from benchmarks.kafka import FLOOR, RELAY, _Bench, _create, _fill, _load
+from benchmarks.routes import DATA, ROUTES, relay_config
 from chaos.messages import PARTITIONS, partition_values, timestamp_of
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
 
@@ -122,8 +122,7 @@ def _command(servers: str, folder: Path, program: str, source: str, target: str)
     if program == FLOOR:
         return [sys.executable, "-m", "benchmarks.floor_loop", servers, source, target]
     config = folder / f"{target}.toml"
-    text = _CONFIG.format(route=ROUTES[0], servers=servers, source=source, target=target)
-    config.write_text(text)
+    config.write_text(relay_config(ROUTES[0], servers, source, target))
     return [sys.executable, "-m", "relay", "run", "--config", str(config)]
 
 
