@@ -19,7 +19,7 @@ from relay.codecs._large_messages import LargeMessageOptions
 from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark, Watermark
 from relay.needs import Need
-from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.records import ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
 #: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the output it became.
@@ -95,7 +95,7 @@ class Translator:
         self._decode = source_codec.decoder(decode_options).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
-        self._keeps_topic = topic == "{topic}"
+        self._topic = "" if "{topic}" in topic else topic
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
         self._selection = selection
@@ -128,7 +128,7 @@ class Translator:
         events, gate = self._prepare(events), self._gate
         groups: Iterable[Group]
         if gate is None:  # rows stay in their partitions: what `Router.group` says then, without the price of asking it
-            groups = ((record.topic if self._keeps_topic else self._router.topic_of(record), (record.partition,), events),)
+            groups = ((self._topic or self._router.topic_of(record), (record.partition,), events),)
         else:
             events, gate = gate.after(events, record)
             groups = self._router.group(events, record)
@@ -137,9 +137,7 @@ class Translator:
             for payload in self._encode(group, record, lossy):
                 for partition in partitions:
                     mark = f"{record.topic}/{record.partition}/{record.offset}/{len(out)}".encode()
-                    headers: tuple[Header, ...] = ((SOURCE_HEADER, mark),)
-                    if record.headers:
-                        headers = record.headers + headers
+                    headers = (*record.headers, (SOURCE_HEADER, mark))
                     out.append(
                         ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)
                     )
@@ -215,11 +213,9 @@ class Translator:
             what = ", ".join(sorted(set(lossy) - NOTES))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.target.name, "", reason)
-        for what in lossy:
-            self._lossy[what] += 1
-        for what in left_out:
-            self._lossy[what] += 1
-        counts, tables = self._events, self.tables
+        lost, counts, tables = self._lossy, self._events, self.tables
+        for what in (*lossy, *left_out) if left_out else lossy:
+            lost[what] += 1
         for event in events:
             if isinstance(event, RowChange):
                 counts[event.op] += 1

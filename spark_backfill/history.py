@@ -42,6 +42,8 @@ def _shows(marks: RowMarks) -> Column:
         for mark in group:
             one = one | F.contains(text, F.lit(bytearray(mark)))
         every = every & one
+    for mark in marks.never:
+        every = every & ~F.contains(text, F.lit(bytearray(mark)))
     return every
 
 

@@ -7,7 +7,7 @@ decoder's cache and could be emptied at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -43,16 +43,30 @@ _CACHED_ORDERS: Final = 512
 
 #: A message's `mysqlType`.
 Types = dict[str, str] | None
-#: The columns that a codec reads in another way than their type says, given a message and its `mysqlType`.
-CustomOf = Callable[[Message, dict[str, str]], dict[str, Read]]
+#: The columns that a codec reads in another way than their type says, given `sqlType` and `mysqlType` of a message.
+CustomOf = Callable[["Codes", dict[str, str]], dict[str, Read]]
 
-#: Stands for a `mysqlType` that was not parsed yet; no message has it.
-_UNKNOWN: Final[dict[str, str]] = {}
 _decode_types = msgspec.json.Decoder(Types).decode
 
 # Python 3.11 resolves `Op.UPDATE` through a descriptor, at the price of a function call; these are looked at for every row.
 _UPDATE: Final = Op.UPDATE
 _DELETE: Final = Op.DELETE
+
+
+class Codes:
+    """A message's `sqlType`, and what was asked of it: mostly nothing, because `mysqlType` says all."""
+
+    def __init__(self, message: Message | None = None) -> None:
+        self._message = message
+        self._all: dict[str, int] | None = None
+        self.asked: dict[str, int | None] = {}
+
+    def get(self, name: str) -> int | None:
+        """The number of a column, None if it has none."""
+        if self._all is None:
+            self._all = sql_types(self._message) if self._message else {}
+        code = self.asked[name] = self._all.get(name)
+        return code
 
 
 class WireTable(msgspec.Struct, frozen=True):
@@ -81,10 +95,11 @@ class RowReader:
 
     `is_guessed`: the schema comes from the message itself and not from the table's DDL. `is_partial`: the message leaves out
     columns that the table has. `places`: where the message's columns
-    stand in the table. `custom`: columns whose text is read in another way than their type says.
+    stand in the table. `custom`: columns whose text is read in another way than their type says. `codes`: the numbers of
+    `sqlType` that all of this rests on, by column.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a reader is made of
         self,
         protocol: str,
         style: TextStyle,
@@ -92,7 +107,10 @@ class RowReader:
         known: TableSchema | None,
         resolved: tuple[TableSchema, bool],
         custom: dict[str, Read],
+        *,
+        codes: Mapping[str, int | None] | None = None,
     ) -> None:
+        self.codes = codes or {}
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         #: What encoders (`relay.codecs._canal_writers`) have compiled for these rows; it lives and dies with the reader.
         self.plans: dict[object, object] = {}
@@ -145,7 +163,7 @@ class TextImages(KeptImages, frozen=True, eq=False, gc=False):
         return None if self.op is _DELETE else self.reader.row(self.cells, f"data[{self.index}]")
 
 
-def resolve(wire: WireTable, known: TableSchema | None, codes: dict[str, int]) -> tuple[TableSchema, bool]:
+def resolve(wire: WireTable, known: TableSchema | None, codes: Codes) -> tuple[TableSchema, bool]:
     """The definition to read a message with, and whether it had to be guessed.
 
     The catalogue's, if it does not contradict the message; else one made of the message's own words, with the parameters of those
@@ -154,7 +172,7 @@ def resolve(wire: WireTable, known: TableSchema | None, codes: dict[str, int]) -
     columns = {column.name: column for column in known.columns} if known else {}
     if known is not None and all(name in columns and _agrees(columns[name], wire.type_of(name)) for name in wire.names):
         return _with_wire_key(known, wire.pk_names), False
-    made = tuple(_made_column(name, columns.get(name), wire.type_of(name), codes.get(name)) for name in wire.names)
+    made = tuple(_made_column(name, columns.get(name), wire.type_of(name), codes) for name in wire.names)
     key = tuple(wire.pk_names) if wire.pk_names is not None else None
     return TableSchema(wire.id, made, primary_key=key, complete=False), True
 
@@ -179,10 +197,10 @@ def _agrees(column: Column, said: ColumnType | None) -> bool:
     return said.length == known.length and said.scale == known.scale
 
 
-def _made_column(name: str, known: Column | None, said: ColumnType | None, code: int | None) -> Column:
+def _made_column(name: str, known: Column | None, said: ColumnType | None, codes: Codes) -> Column:
     if known is not None and _agrees(known, said):
         return known
-    return Column(name, said or ColumnType(_BASES.get(code or 0, "varchar")))
+    return Column(name, said or ColumnType(_BASES.get(codes.get(name) or 0, "varchar")))
 
 
 #: What a `sqlType` number says where no type word does (Canal without a table's definition); several types share a number.
@@ -195,7 +213,7 @@ _BASES: Final = {
 class RowReaders:
     """A decoder's readers, by table and shape of message.
 
-    `custom_of` gives the columns that are read specially, from a message and its `mysqlType`.
+    `custom_of` gives the columns that are read specially.
     """
 
     def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
@@ -207,8 +225,10 @@ class RowReaders:
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
         table = self._tables[message.database, message.table]
-        types, pk_names = bytes(message.mysql_type), message.pk_names
-        is_newest = table.is_newest(catalog, source.commit_ts, source.event_time_ns, record)
+        types, pk_names, commit_ts = bytes(message.mysql_type), message.pk_names, source.commit_ts
+        is_newest = (commit_ts is not None and catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(
+            catalog, commit_ts, source.event_time_ns, record
+        )
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
         for index, cells in enumerate(message.data or ()):
@@ -219,9 +239,12 @@ class RowReaders:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
-            found = table.reader_at_the_end(types, pk_names, names) if is_newest else None
-            if found is None:
+            # Most rows are newer than all DDL of their table, and their shape was met lately.
+            found = table.lately.get((types, names)) if is_newest else None
+            if found is None or found.known is not table.newest or found.wire.pk_names != pk_names:
                 found = self._find(table, message, names, catalog, position(source, record))
+                if is_newest and not found.codes:
+                    table.keep_lately(types, names, found)
             if found.is_guessed:
                 lossy.append(Lossy.SCHEMA_GUESSED)
             if found.is_partial or len(names) > len(cells):
@@ -233,12 +256,14 @@ class RowReaders:
         """The reader for rows with these columns in this message, compiled if there is none."""
         types = table.types(self._protocol, bytes(message.mysql_type))
         known = catalog.table(table.id, at)
-        wire = WireTable(table.id, names, types, message.pk_names)
+        wire, codes = WireTable(table.id, names, types, message.pk_names), Codes(message)
         for found in table.kept:
-            if found.known is known and found.wire == wire:
+            if found.known is known and found.wire == wire and all(codes.get(name) == code for name, code in found.codes.items()):
                 return found
-        resolved = resolve(wire, known, sql_types(message))
-        made = RowReader(self._protocol, self._style, wire, known, resolved, self._custom_of(message, types or {}))
+        codes.asked.clear()
+        resolved = resolve(wire, known, codes)
+        custom = self._custom_of(codes, types or {})
+        made = RowReader(self._protocol, self._style, wire, known, resolved, custom, codes=codes.asked)
         table.keep(made, _CACHED_SHAPES)
         return made
 
@@ -247,6 +272,8 @@ class _Table(Table[RowReader]):
     def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
         super().__init__(id)
         self._types: dict[bytes, Types] = {}
+        #: Readers of the newest definition, by `mysqlType` and columns of the message.
+        self.lately: dict[tuple[bytes, tuple[str, ...]], RowReader] = {}
 
     def types(self, protocol: str, text: bytes) -> Types:
         """The message's `mysqlType`. TiCDC shuffles its members, into some dozens of orders; each is parsed once, and equal ones
@@ -266,14 +293,11 @@ class _Table(Table[RowReader]):
         self._types[text] = types
         return types
 
-    def reader_at_the_end(self, types: bytes, pk_names: list[str] | None, names: tuple[str, ...]) -> RowReader | None:
-        """The reader for a row that is newer than all DDL of its table, as most are, if its shape was met lately; else None."""
-        said = self._types.get(types, _UNKNOWN)
-        for found in self.kept:
-            wire = found.wire
-            if found.known is self.newest and names == wire.names and said is wire.mysql_type and pk_names == wire.pk_names:
-                return found
-        return None
+    def keep_lately(self, types: bytes, names: tuple[str, ...], found: RowReader) -> None:
+        """Remember the reader of a row that is newer than all DDL of its table."""
+        if len(self.lately) >= _CACHED_ORDERS:
+            self.lately.clear()
+        self.lately[types, names] = found
 
 
 def _old(message: Message, index: int, lossy: list[Lossy]) -> Cells | None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from relay.codecs._canal import Cells
-from relay.codecs._canal_rows import RowReader, WireTable, resolve
+from relay.codecs._canal_rows import Codes, RowReader, WireTable, resolve
 from relay.codecs._ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs._codec import Lossy
 from relay.errors import Malformed, NotRepresentable
@@ -77,7 +77,7 @@ class RowReaders:
         return found
 
     def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> RowReader:
-        schema, is_guessed = resolve(wire, known, {})
+        schema, is_guessed = resolve(wire, known, Codes())
         if not has_members:
             columns = tuple(replace(column, type=replace(column.type, members=None)) for column in schema.columns)
             schema, is_guessed = replace(schema, columns=columns, complete=False), True

@@ -230,18 +230,20 @@ _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 class RowMarks(msgspec.Struct, frozen=True):
     """Bytes by which a message that says nothing about tables (rows, watermarks) is known before it is parsed.
 
-    One of each of the `groups` stands in the message's `part`, as its producers print it. No message with DDL has that: a mark
-    holds quotes, and inside a JSON text they would be escaped. A message without the marks may be of any kind: written with other
-    white space, or compressed.
+    One of each of the `groups` stands in the message's `part`, as its producers print it, and none of `never`. No message with DDL
+    has that: a mark holds quotes, and inside a JSON text they would be escaped. A message without the marks may be of any kind:
+    written with other white space, or compressed.
     """
 
     groups: tuple[tuple[bytes, ...], ...]
+    never: tuple[bytes, ...] = ()
     part: Literal["key", "value"] = "value"
 
     def are_in(self, key: bytes | None, value: bytes | None) -> bool:
         """Whether the message certainly says nothing about tables."""
         text = (key if self.part == "key" else value) or b""
-        return all(any(mark in text for mark in group) for group in self.groups)
+        marked = all(any(mark in text for mark in group) for group in self.groups)
+        return marked and not any(mark in text for mark in self.never)
 
 
 class Codec(msgspec.Struct, frozen=True):

@@ -78,6 +78,8 @@ class _Shape:
         self.reader, self.said = reader, said
         self.names = [reader.schema.columns[at].name for at in reader.places]
         self._is_partial_old = False
+        #: What tells the order of columns where nothing else does: no text holds such bytes, its quotes are escaped.
+        self._marks = [msgspec.json.encode(name) + b':{"t":' for name in self.names] if reader.is_guessed else ()
         self._has_floats = any(wire_type(reader.schema.columns[at].type) is float for at in reader.places)
         self._full: Callable[[bytes], Any] | None = None
         types = {at: reader.schema.columns[at].type for at in reader.places}
@@ -97,7 +99,7 @@ class _Shape:
 
     def read(self, data: bytes) -> Found | None:
         """The row, if it is of this shape."""
-        if self._full is None:
+        if self._full is None or (self._marks and not self._is_in_order(data)):
             return None
         if self._has_floats and data.find(b"-0") >= 0:
             data = with_negative_zeros(data)
@@ -117,6 +119,16 @@ class _Shape:
         if self._is_partial_old:
             before = tuple([now if was is ABSENT else was for was, now in zip(before, cells, strict=True)])
         return _UPDATE, reader.schema, WireImages(reader, before, cells)
+
+    def _is_in_order(self, data: bytes) -> bool:
+        """Whether the row's columns, those of its new image or of what was deleted, have the order of the guessed definition."""
+        at = max(data.find(b'"u":{'), data.find(b'"d":{'))
+        end = data.find(b'},"p":{', at)
+        for mark in self._marks:
+            at = data.find(mark, at, end if end >= 0 else len(data))
+            if at < 0:
+                return False
+        return True
 
     def _with_partial_old(self, data: bytes) -> Any:  # noqa: ANN401 - a class made at run time
         """The value if its old image lacks columns, which then is to be expected of the next ones; one without images if not."""
@@ -260,7 +272,8 @@ class _General:
     def _shape(self, said: dict[str, Said]) -> _Shape:
         table = self._table
         for shape in table.kept:
-            if shape.reader.known is self._known and shape.said == said:
+            reader = shape.reader
+            if reader.known is self._known and shape.said == said and (not reader.is_guessed or [*shape.said] == [*said]):
                 return shape
         schema = resolved(table.id, said, self._known)
         place = {column.name: at for at, column in enumerate(schema.columns)}

@@ -19,7 +19,7 @@ from msgspec import Meta
 from relay.catalog import Catalog, learn
 from relay.codecs import _canal
 from relay.codecs._canal import Dialect, Message
-from relay.codecs._canal_rows import RowReaders
+from relay.codecs._canal_rows import Codes, RowReaders
 from relay.codecs._canal_writers import RowWriters
 from relay.codecs._codec import UNSPEAKABLE, Before, Carries, Codec, Lossy, Options, Payload, RowMarks, source_losses
 from relay.codecs._ticdc import mysql_text
@@ -172,12 +172,9 @@ class Decoder:
         )
 
 
-def _mistaken_texts(message: Message, said: dict[str, str]) -> dict[str, Read]:
+def _mistaken_texts(codes: Codes, said: dict[str, str]) -> dict[str, Read]:
     """`TEXT(100)` is no text to Canal: it sends the UTF-8 bytes as ISO 8859-1 and the type number of a BLOB."""
     suspects = [name for name, text in said.items() if "(" in text and text.lower().startswith(_TEXTS)]
-    if not suspects:
-        return {}
-    codes = _canal.sql_types(message)
     return {name: _read_mistaken_text for name in suspects if codes.get(name) == 2004}
 
 
@@ -309,5 +306,5 @@ CODEC: Final = Codec(
     carries=carries,
     decoder=Decoder,
     encoder=Encoder,
-    row_marks=RowMarks(((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"'))),
+    row_marks=RowMarks(((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')), (b'"isDdl":true',)),
 )

@@ -386,6 +386,7 @@ CODEC: Final = Codec(
     decoder=Decoder,
     encoder=Encoder,
     row_marks=RowMarks(
-        ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"'))
+        ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"')),
+        (b'"isDdl":true',),
     ),
 )

@@ -396,5 +396,5 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
-    row_marks=RowMarks(((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), part="key"),
+    row_marks=RowMarks(((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"),
 )

@@ -24,8 +24,7 @@ class KafkaBatch:
             self._is_untimed = record.timestamp_ms == -1
         elif self._is_untimed and record.timestamp_ms != -1:
             return False
-        headers = list(record.headers)
-        if self._encode(self._count, record.timestamp_ms, key=record.key, value=record.value, headers=headers) is None:
+        if self._encode(self._count, record.timestamp_ms, record.key, record.value, list(record.headers)) is None:
             return False
         self._count += 1
         return True

@@ -9,6 +9,7 @@ import pytest
 from support import OPEN, record, row_message
 
 from relay import ConsumerRecord, Malformed, NotRepresentable, Translator
+from relay.codecs._open_frames import framed_key, framed_value
 
 DEBEZIUM, TICDC = "ticdc-debezium", "ticdc-canal-json"
 TS = 470615239042793472
@@ -106,3 +107,44 @@ def test_a_statement_with_many_blanks_takes_no_time() -> None:
     ddl = "CREATE VIEW `v`" + " " * 200_000 + "X"
     statement = {"database": "d", "table": "v", "isDdl": True, "type": "QUERY", "es": 1, "ts": 1, "sql": ddl}
     assert len(Translator(TICDC, DEBEZIUM).translate(record(statement))) == 1
+
+
+@pytest.mark.parametrize("source", ["canal-json", TICDC])
+@pytest.mark.parametrize("target", ["canal-json", TICDC, "ckafka-json", OPEN, DEBEZIUM])
+def test_numbers_of_types_hold_for_their_own_message(source: str, target: str) -> None:
+    """Without `mysqlType` the `sqlType` says what a text means, and that of another message says nothing."""
+    rows = [
+        record(row_message({}, {"a": text}, mysqlType=None, sqlType={"a": code}), offset=at)
+        for at, (text, code) in enumerate([("1", 4), ("x y", 12), ("2020-01-01", 91), ("2", 4), ("3", 5)])
+    ]
+    together = Translator(source, target)
+    assert [together.translate(row) for row in rows] == [Translator(source, target).translate(row) for row in rows]
+
+
+def test_a_text_that_canal_takes_for_a_blob_is_known_by_its_own_number() -> None:
+    rows = [
+        record(row_message({"a": "text(100)"}, {"a": "Ã¤"}, sqlType={"a": code}), offset=at)
+        for at, code in enumerate([2004, 2005, 2004])
+    ]
+    together = Translator("canal-json", "canal-json")
+    texts = [json.loads(together.translate(row)[0].value or b"")["data"] for row in rows]
+    assert texts == [[{"a": "ä"}], [{"a": "Ã¤"}], [{"a": "ä"}]]
+
+
+def opened(offset: int, *segments: tuple[str, str]) -> ConsumerRecord:
+    """A batch of Open Protocol."""
+    keys, values = zip(*segments, strict=True)
+    return ConsumerRecord("topic", 0, offset, 1, framed_key(map(str.encode, keys)), framed_value(map(str.encode, values)))
+
+
+def orow(commit_ts: int, cells: str) -> tuple[str, str]:
+    return f'{{"ts":{commit_ts},"scm":"d","tbl":"t","t":1}}', cells
+
+
+@pytest.mark.parametrize("target", ["canal-json", TICDC, DEBEZIUM])
+def test_columns_have_the_order_of_their_own_row(target: str) -> None:
+    a, b = (f'"{name}":{{"t":15,"f":64,"v":"1"}}' for name in "ab")
+    both = [f'{{"u":{{{a},{b}}}}}', f'{{"u":{{{b},{a}}}}}', f'{{"u":{{{b},{a}}},"p":{{{a},{b}}}}}', f'{{"d":{{{a},{b}}}}}']
+    rows = [opened(at, orow(TS + at, cells)) for at, cells in enumerate([*both, *both])]
+    together = Translator(OPEN, target)
+    assert [together.translate(row) for row in rows] == [Translator(OPEN, target).translate(row) for row in rows]

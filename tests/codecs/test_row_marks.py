@@ -10,6 +10,7 @@ from support import DATA, captured
 
 from relay import ConsumerRecord, SchemaChange, Translator
 from relay.codecs import PROTOCOLS
+from relay.codecs._open_frames import framed_key
 from relay.errors import UnsupportedMessage
 from relay.needs import Need
 
@@ -68,3 +69,18 @@ def test_what_relay_writes_shows_its_marks(protocol: str) -> None:
         translated = translator.translate(ConsumerRecord("t", 0, offset, 3, None, value))
         seen += [(message["isDdl"], marks.are_in(out.key, out.value)) for out in translated]
     assert seen == [(True, False), (True, False), (False, True)]
+
+
+def test_a_batch_with_ddl_and_rows_has_no_row_marks() -> None:
+    marks = PROTOCOLS["ticdc-open-protocol"].row_marks
+    keys = [b'{"ts":9,"scm":"d","tbl":"t","t":%d}' % kind for kind in (1, 2, 1)]
+    assert marks is not None
+    assert not marks.are_in(framed_key(keys), b"")
+    assert marks.are_in(framed_key(keys[:1]), b"")
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "ticdc-canal-json"])
+def test_marks_in_a_member_that_nobody_knows_hide_no_ddl(protocol: str) -> None:
+    marks = PROTOCOLS[protocol].row_marks
+    assert marks is not None
+    assert not marks.are_in(None, b'{"isDdl":true,"type":"CREATE","x":{"isDdl":false,"type":"INSERT"}}')
