@@ -126,6 +126,8 @@ class RowReader:
         self._readers = [(name, place[name], readers[name]) for name in wire.names]
         shown = {column.name for column in columns if column.generated is not Generated.VIRTUAL}
         self.is_partial = self.schema.complete and not shown.issubset(wire.names)
+        #: What is counted for every row.
+        self.losses = [Lossy.SCHEMA_GUESSED] * self.is_guessed + [Lossy.COLUMNS_ABSENT] * self.is_partial
 
     def row(self, cells: Cells, part: str) -> Row:
         """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a text that its type does not allow."""
@@ -232,22 +234,23 @@ class RowReaders:
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
         for index, cells in enumerate(message.data or ()):
-            names, old = tuple(cells), None
+            names, old, has_gaps = tuple(cells), None, False
             if not names:
                 raise Malformed(self._protocol, f"data[{index}]", "a row without columns")
             if op is _UPDATE:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
+                    has_gaps = True
             # Most rows are newer than all DDL of their table, and their shape was met lately.
             found = table.lately.get((types, names)) if is_newest else None
             if found is None or found.known is not table.newest or found.wire.pk_names != pk_names:
                 found = self._find(table, message, names, catalog, position(source, record))
                 if is_newest and not found.codes:
                     table.keep_lately(types, names, found)
-            if found.is_guessed:
-                lossy.append(Lossy.SCHEMA_GUESSED)
-            if found.is_partial or len(names) > len(cells):
+            if found.losses:
+                lossy += found.losses
+            if has_gaps and not found.is_partial:
                 lossy.append(Lossy.COLUMNS_ABSENT)
             changes.append(RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns))
         return changes

@@ -54,7 +54,7 @@ class RowWriter:
 
     def __init__(self, schema: TableSchema, dialect: Dialect, places: tuple[int, ...]) -> None:
         columns = [schema.columns[at] for at in places]
-        self.places = places
+        self.table, self.places = schema.id, places
         self._writers = [
             (column.name, at, value_writer(column.type, dialect.style)) for at, column in zip(places, columns, strict=True)
         ]
@@ -110,14 +110,15 @@ class TextPlan:
 
     def text(self, images: TextImages) -> Text:
         """The change in the target's spelling. Raises Malformed for a text that its type does not allow."""
-        cells, old = images.cells, images.old
-        if self._differing:
-            try:
-                cells = self._converted(cells)
-                old = None if old is None else self._converted(old)
-            except (ValueError, ArithmeticError) as error:
-                _ = images.before, images.after  # raises Malformed with the column's name
-                raise NotRepresentable(self._protocol, "data", "a value that the target's spelling has no text for") from error
+        if not self._differing:
+            return Text(self.writer, images.cells, images.old, self._loses_parameters)
+        old = images.old
+        try:
+            cells = self._converted(images.cells)
+            old = None if old is None else self._converted(old)
+        except (ValueError, ArithmeticError) as error:
+            _ = images.before, images.after  # raises Malformed with the column's name
+            raise NotRepresentable(self._protocol, "data", "a value that the target's spelling has no text for") from error
         return Text(self.writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
@@ -164,11 +165,11 @@ class RowWriters:
     def text(self, change: RowChange) -> Text:
         """The change as text. Raises NotRepresentable if it has no image of its operation."""
         images = change.images
-        if isinstance(images, TextImages):
+        if type(images) is TextImages:
             plan = images.reader.plans.get(self)
             if plan is None:
                 plan = images.reader.plans[self] = self._plan(images.reader)
-            if isinstance(plan, TextPlan):
+            if type(plan) is TextPlan:
                 return plan.text(images)
         elif isinstance(images, WireImages):
             wire_plan: WirePlan | _Indirect | None = images.reader.plans.get(self)

@@ -135,7 +135,7 @@ def source_losses(carries: Carries, source_name: str | None = None) -> Callable[
     may_keep = {"ptn"} if carries.physical_partition else set()
 
     def count(source: Source, lossy: list[Lossy]) -> None:
-        if source.commit_ts is not None and not keeps_commit_ts:
+        if not keeps_commit_ts and source.commit_ts is not None:
             lossy.append(_COMMIT_TS)
         if source.extras is not None and not source.extras.keys() <= may_keep:
             lossy.append(Lossy.EXTRAS)

@@ -249,7 +249,7 @@ class Encoder:
         return True
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
-        source, op, table = change.source, change.op, change.schema.id
+        source, op = change.source, change.op
         text = self._writers.text(change)
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
@@ -262,7 +262,7 @@ class Encoder:
             lossy.append(Lossy.SNAPSHOT)
         return _FlatMessage(
             [cells],
-            table.database,
+            writer.table.database,
             source.event_time_ns // 1_000_000,
             source.gtid or "",
             caused_by.offset,
@@ -272,7 +272,7 @@ class Encoder:
             writer.pk_names or None,
             "",
             writer.sql_type(cells),
-            table.table,
+            writer.table.table,
             change.emitted_at_ns // 1_000_000,
             _WORDS[op],
         )

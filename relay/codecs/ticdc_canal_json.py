@@ -145,12 +145,14 @@ class Decoder:
         if self._is_packed or value[0] != _BRACE:
             value = decompressed(NAME, "", value, self._compression)
         message = _canal.parse(NAME, value)
-        if message.tidb is not None and "claimCheckLocation" in message.tidb:
+        tidb = message.tidb
+        if tidb is not None and "claimCheckLocation" in tidb:
             message = self._from_storage(message, record)
+            tidb = message.tidb
         op = _OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
             changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
-            if message.tidb is not None and len(message.tidb) > 1 and message.tidb.get("onlyHandleKey"):
+            if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
                 _count_once(Lossy.COLUMNS_ABSENT, lossy)
             return changes, catalog
         if message.is_ddl:
@@ -229,10 +231,11 @@ def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
     if tidb is None:
         return Source(CONNECTOR, event_time_ns)
     commit_ts = tidb.get("commitTs")
-    if commit_ts is not None and not (type(commit_ts) is int and 0 <= commit_ts < _TSO_END):
+    if type(commit_ts) is int and 0 <= commit_ts < _TSO_END:
+        if len(tidb) == 1:
+            return Source(CONNECTOR, event_time_ns, commit_ts)
+    elif commit_ts is not None:
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
-    if len(tidb) == (commit_ts is not None):
-        return Source(CONNECTOR, event_time_ns, commit_ts)
     extras = {name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}}
     row_key = tidb.get("rowkey")
     return Source(

@@ -78,9 +78,12 @@ class Intake:
                     break
                 produced = answered
             # Almost every record becomes one that goes behind others of its partition; a batch takes none that is too large.
-            out = produced[0] if len(produced) == 1 and is_plain and translator.catalog is catalog else None
-            batch = batches.get((out.topic, out.partition)) if out is not None else None
-            if out is None or batch is None or not batch.append(out):
+            is_added = False
+            if is_plain and len(produced) == 1 and translator.catalog is catalog:
+                out = produced[0]
+                batch = batches.get((out.topic, out.partition))
+                is_added = batch is not None and batch.append(out)
+            if not is_added:
                 learnt = translator.catalog is not catalog or (record.topic, record.partition, record.offset) in ahead
                 checked = self._checked(produced, record, current, sink, learnt=learnt)
                 if checked is None or not await self._stored(checked, record, current, is_over):
@@ -88,9 +91,9 @@ class Intake:
                 catalog = translator.catalog
                 await self._add(checked, current, sink)
             done += 1
-            is_time = waits or done % LOOK_EVERY == 0
-            if is_time and time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
-                break
+            if waits or not done % LOOK_EVERY:  # noqa: SIM102 - asked for every record
+                if time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
+                    break
         if done:
             owned.next = current.reached[Partition(records[0].topic, records[0].partition)] = records[done - 1].offset + 1
         return done

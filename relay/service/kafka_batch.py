@@ -19,14 +19,15 @@ class KafkaBatch:
 
     def append(self, record: ProducerRecord) -> bool:
         """Encode one record; False if the batch is full."""
+        count, time_ms = self._count, record.timestamp_ms
         # The client takes the first time that is known for the base of the whole batch, so that those without one would get it.
-        if self._count == 0:
-            self._is_untimed = record.timestamp_ms == -1
-        elif self._is_untimed and record.timestamp_ms != -1:
+        if not count:
+            self._is_untimed = time_ms == -1
+        elif self._is_untimed and time_ms != -1:
             return False
-        if self._encode(self._count, record.timestamp_ms, record.key, record.value, list(record.headers)) is None:
+        if self._encode(count, time_ms, record.key, record.value, list(record.headers)) is None:
             return False
-        self._count += 1
+        self._count = count + 1
         return True
 
     def __len__(self) -> int:
