@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from benchmarks.spark_load import ROUTE
 from relay.config import Config
 from spark_backfill.counts import Counts
-from spark_backfill.files import settings
 from spark_backfill.frames import RECORDS
 from spark_backfill.job import TopicsRun
+from spark_backfill.sessions import NEEDED
 from spark_backfill.topics import captured
 
 TWIN: Final = "spark_backfill"
@@ -88,7 +88,7 @@ def _peak_mb(pid: int) -> float:
 @contextmanager
 def session(master: str, folder: Path, jars: Iterable[Path]) -> Iterator[SparkSession]:
     """A Spark on this machine; its workers end with it."""
-    wanted = settings() | {
+    wanted = NEEDED | {
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -98,7 +98,6 @@ def session(master: str, folder: Path, jars: Iterable[Path]) -> Iterator[SparkSe
         "spark.jars": ",".join(map(str, jars)),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     }
     builder = SparkSession.builder
     for name, value in wanted.items():

@@ -143,7 +143,7 @@ def told(error: BaseException) -> BaseException:
             f"the records that come next were deleted by retention, or with their topic: {_line_with(text, lost[0])}"
         )
     if _WORKER_DIED in text:
-        hint = "killed, or out of memory; give executors more, or lower spark.sql.execution.arrow.maxRecordsPerBatch"
+        hint = "killed, or out of memory; give executors more, or lower spark.sql.execution.arrow.maxBytesPerBatch"
         return ServiceError(f"a Python worker of Spark has ended unexpectedly: {hint}")
     if "PATH_NOT_FOUND" in text:
         return ConfigError([Problem("backfill.input", text.partition("\n")[0])])

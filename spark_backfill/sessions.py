@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -12,8 +12,13 @@ from relay.config import Config
 from spark_backfill import files
 from spark_backfill.brokers import CONNECTOR, allowed_urls, client_options
 
-#: Rows of a batch between Spark and a worker: messages may be large, and a worker holds several batches.
-_ARROW_RECORDS = "2000"
+#: What the job needs of its session, wherever it runs.
+NEEDED: Final = {
+    **files.settings(),
+    # Batches between Spark and a worker: messages may be large, and a worker holds a batch as columns, records and output.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+}
 
 
 def session(config: Config) -> SparkSession:
@@ -22,7 +27,7 @@ def session(config: Config) -> SparkSession:
         SparkContext._ensure_initialized()
     told = SparkConf()
     allowed = _allowed(config)
-    wanted = {**_defaults(config, allowed), **files.settings(), **config.backfill.spark}
+    wanted = {**_defaults(config, allowed), **NEEDED, **config.backfill.spark}
     for name, value in wanted.items():
         told.setIfMissing(name, value)
     spark = SparkSession.builder.config(conf=told).getOrCreate()
@@ -46,7 +51,6 @@ def _defaults(config: Config, allowed: str) -> dict[str, str]:
     defaults = {
         "spark.master": "local[*]",
         "spark.app.name": f"relay backfill: {config.route.from_} to {config.route.to}",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": _ARROW_RECORDS,
     }
     if allowed:
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"

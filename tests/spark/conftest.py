@@ -58,9 +58,9 @@ def spark(spark_settings: dict[str, str]) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    from spark_backfill.files import settings
+    from spark_backfill.sessions import NEEDED
 
-    for name, value in (settings() | spark_settings).items():
+    for name, value in (NEEDED | spark_settings).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

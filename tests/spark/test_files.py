@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from spark.backfills import config_for, lines_in, partitions_in
 from support import CANAL, DATA, OPEN, TICDC, captured, captured_files
@@ -136,3 +138,16 @@ def _parsed(line: bytes) -> ConsumerRecord:
     from relay.record_lines import parse_record
 
     return parse_record(line)
+
+
+def test_large_messages_come_to_workers_in_small_batches(spark: Any) -> None:
+    """A worker holds a batch several times: 2 000 messages of 1 MB would not fit."""
+
+    def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"size": [batch.nbytes]})
+
+    messages = spark.range(0, 40, 1, 1).selectExpr("repeat('x', 1000000) AS value")
+    found = [row.size for row in messages.mapInArrow(sizes, "size bigint").collect()]
+    assert sum(found) >= 40_000_000
+    assert max(found) < 20_000_000
