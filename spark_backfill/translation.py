@@ -18,7 +18,7 @@ from relay.catalog import Catalog
 from relay.config import Config, Policy
 from relay.config.choices import Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
-from relay.errors import DecodeError, RelayError
+from relay.errors import ConfigError, DecodeError, Problem, RelayError, TopicUnusable
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -81,17 +81,17 @@ class Adds(Protocol):
 
 
 class OnlyDdl:
-    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing."""
+    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing. `name`: for errors."""
 
-    def __init__(self, config: Config, reader: Reader) -> None:
-        self.config, self.reader = config, reader
+    def __init__(self, config: Config, reader: Reader, name: str = "input") -> None:
+        self.config, self.reader, self.name = config, reader, name
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The records with DDL of a task, as `RECORDS`."""
         translator = self.config.translator()
         marks = translator.source.row_marks
         for batch in batches:
-            records = _read(self.reader, batch)
+            records = _read(self.reader, batch, self.name)
             found = [r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)]
             if found:
                 yield record_batch(found)
@@ -105,21 +105,22 @@ def _is_ddl(translator: Translator, record: ConsumerRecord) -> bool:
         return False
 
 
-def _read(reader: Reader, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+def _read(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
     try:
         yield from reader.read(batch)
     except RelayError as error:
-        raise Stopped(error, "input") from error
+        raise Stopped(error, name) from error
 
 
 class Terms(NamedTuple):
     """What the target's brokers say: how many partitions the dead-letter topic has, and `max.message.bytes` of every topic.
 
-    Files say nothing.
+    Files say nothing. `partitions`: how many every topic has, where only the records tell which are written.
     """
 
     letter_partitions: int = OWN_PARTITION
     limits: Mapping[str, int] | None = None
+    partitions: Mapping[str, int] | None = None
 
 
 class Translate:
@@ -215,6 +216,8 @@ class _Task:
 
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Raise RecordTooLarge for what its topic does not take, and store what the others refer to."""
+        if self._job.terms.partitions is not None:
+            _check_partitions(produced, record, self._job.terms.partitions)
         if self._limits is not None and (oversize := self._limits.too_large(produced)):
             raise record_too_large(record, oversize)
         if self._stores:
@@ -256,6 +259,18 @@ class _Task:
         for (table, kind), count in self._tables.items():
             self._counts.tables.setdefault(str(table), Counter())[kind] += count
         self._job.counters.add({self._first: self._counts})
+
+
+def _check_partitions(produced: Sequence[ProducerRecord], record: ConsumerRecord, partitions: Mapping[str, int]) -> None:
+    """Refuse what has no place in the target, before anything is written. Raises ConfigError, TopicUnusable."""
+    for out in produced:
+        count = partitions.get(out.topic)
+        if count is None:
+            message = f"does not name {record.topic}, whose records are among those of backfill.input"
+            raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
+        if out.partition >= count:
+            cure = "add partitions to it, or set partitions in [target]"
+            raise TopicUnusable(f"the record belongs to partition {out.partition} of {out.topic}, which has {count}; {cure}")
 
 
 def _place(record: ConsumerRecord) -> str:
