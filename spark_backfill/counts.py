@@ -1,6 +1,6 @@
 """What a run did: counters of every task, put together by Spark's accumulators, and the summary at the end.
 
-A task that Spark runs again counts once: its counters have the place of its first record as their name.
+A task that Spark runs again counts once: its counters go by the number of the Spark partition that it has read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Counts(msgspec.Struct):
         self.ranges[place] = (min(first, more[0]), max(last, more[1]), count + more[2])
 
 
-Parts = dict[str, Counts]
+#: By Spark partition.
+Parts = dict[int, Counts]
 
 
 class CountsParam(AccumulatorParam[Parts]):

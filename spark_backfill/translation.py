@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from relay.catalog import Catalog
 from relay.config import Config, Policy
@@ -168,7 +169,6 @@ class _Task:
         self._translator.tables = Counter() if self._finder else self._tables
         self._storage = Storage()
         self._counts = Counts()
-        self._first = ""
         self._out = Produced()
         self._limits = Limits(job.terms.limits) if job.terms.limits else None
         self._stores = "to" in self._translator.storages
@@ -176,8 +176,6 @@ class _Task:
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
         records = list(_read(self._job.reader, batch))
-        if records:
-            self._first = self._first or _place(records[0])
         if self._job.bounds != Bounds():
             self._counts.left_out += len(records)
             records = [record for record in records if self._job.bounds.hold(record)]
@@ -248,14 +246,16 @@ class _Task:
         return letters
 
     def finish(self) -> None:
-        """Hand over what was counted."""
-        if not self._first:
-            return
+        """Hand over what was counted.
+
+        By the number of the Spark partition: a task that runs again has it as well, also in a stage that Spark makes anew.
+        """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
         for (table, kind), count in self._tables.items():
             self._counts.tables.setdefault(str(table), Counter())[kind] += count
-        self._job.counters.add({self._first: self._counts})
+        context = TaskContext.get()
+        self._job.counters.add({context.partitionId() if context else 0: self._counts})
 
 
 def _place(record: ConsumerRecord) -> str:

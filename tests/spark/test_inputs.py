@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from spark.backfills import config_for
+from spark.backfills import config_for, lines_in
+from spark.test_files import relayed
 from support import captured, record, row_message
 
 from relay import ConsumerRecord, Translator
@@ -93,6 +95,26 @@ def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="schema_input"):
         check_apart(spark, kept.backfill)
     check_apart(spark, config_for(str(inside), f"{inside}-out").backfill)
+
+
+def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> None:
+    """Repeats are counted and written, at the places of their offsets; also where two tasks begin with the same record."""
+    records = captured(DDL)
+    lines = [format_record(each, each.offset) for each in records]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(b"".join(lines))
+    # So large that no task reads it together with the other one.
+    with gzip.open(tmp_path / "in" / "b.jsonl.gz", "wb", compresslevel=0) as packed:
+        packed.write(b"".join(lines[:-5]))
+    config = config_for(str(tmp_path / "in"), str(tmp_path / "out"), route={"to": "ticdc-debezium"})
+    counts = from_files(spark, config)
+    read = sorted([*records, *records[:-5]], key=lambda each: each.offset)
+    place = f"{records[0].topic}/0"
+    assert counts.ranges == {place: (records[0].offset, records[-1].offset, len(read))}
+    assert counts.read == len(read)
+    expected = relayed(config, read)
+    assert lines_in(tmp_path / "out") == expected
+    assert counts.written == {place: len(expected[place])}
 
 
 def test_files_have_no_latest() -> None:

@@ -34,7 +34,7 @@ def test_a_task_that_ran_twice_counts_once() -> None:
     again.took([record(b"x", 3), record(b"y", 4)])
     other.took([record(b"z", 9), record(b"z", 0, partition=1)])
     parts = CountsParam()
-    found = parts.addInPlace(parts.addInPlace(parts.zero({}), {"a": first}), {"a": again, "b": other})
+    found = parts.addInPlace(parts.addInPlace(parts.zero({}), {0: first}), {0: again, 1: other})
     whole = total(found.values())
     assert (whole.read, whole.read_bytes) == (4, 4)
     assert whole.ranges == {"topic/0": (3, 9, 3), "topic/1": (0, 0, 1)}
