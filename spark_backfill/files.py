@@ -40,10 +40,11 @@ def qualified(path: Any, system: Any) -> str:
 
 
 class Captured(NamedTuple):
-    """Records to translate: a frame, and how workers read its rows."""
+    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a folder that may still grow was read."""
 
     frame: DataFrame
     reader: Reader
+    last_files: Sequence[str] = ()
 
 
 def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Captured:

@@ -24,7 +24,7 @@ BEFORE: Final = -1
 
 def ddl_of(captured: Captured, config: Config) -> list[ConsumerRecord]:
     """The source records with DDL, and no others: the only records that ever come to the driver."""
-    frame, reader = captured
+    frame, reader = captured.frame, captured.reader
     marks = config.translator().source.row_marks
     if marks is not None and isinstance(reader, Columns):
         # Most rows are known by their bytes, inside the JVM.
