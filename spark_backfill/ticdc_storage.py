@@ -3,8 +3,8 @@
 The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their number in the order of
 all files: a schema file counts as one, a data file as its lines. A row's timestamp is its `es`, that of DDL is its version's. Lines
 are numbered by counting them first, so that a file may be split over tasks, and the numbers do not depend on how; but the
-count and the translation must split alike (see `_pin_blocks`). A file that is added later changes the numbers behind it: a commit ts
-and the names of tables, in which files are ordered, leave no room for a line in a number of 64 bits.
+count and the translation must split alike (see `_pin_blocks`). A file that is added later changes the numbers behind it: the commit
+ts and the names of tables, by which files are ordered, leave no room for a line in a number of 64 bits.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from pyspark import TaskContext
 
 from relay.catalog import Catalog
 from relay.config import Config, Policy
-from relay.config.choices import Layout
+from relay.config.choices import FileFormat, Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
-from relay.errors import DecodeError, RelayError
+from relay.errors import DecodeError, Malformed, RelayError
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -35,6 +35,8 @@ from spark_backfill.layouts import TableFinder
 STOP_MARK: Final = "relay-stopped:"
 #: Where the letters of a source partition go if nobody says how many partitions the dead-letter topic has: its own number.
 OWN_PARTITION: Final = 1 << 31
+#: The latest timestamp, in milliseconds, that is one of Spark's own times: microseconds in 64 bits.
+LATEST_MS: Final = sys.maxsize // 1000
 
 
 class Stopped(Exception):
@@ -139,6 +141,11 @@ class Translate:
         self.bounds, self.terms = bounds, terms
         self._by_table = bool(config.backfill.output) and config.backfill.output_layout is Layout.TABLE
 
+        backfill = config.backfill
+        as_times = backfill.output_format is FileFormat.PARQUET or backfill.output_layout is Layout.DATE
+        #: What no timestamp may exceed.
+        self.latest_ms = LATEST_MS if backfill.output and as_times else sys.maxsize
+
     @property
     def schema(self) -> str:
         """The columns of what comes out."""
@@ -181,6 +188,8 @@ class _Task:
             records = [record for record in records if self._job.bounds.hold(record)]
             self._counts.left_out -= len(records)
         self._counts.took(records)
+        if self._job.latest_ms < max([record.timestamp_ms for record in records], default=0):
+            self._refuse_times(records)
         translate, out, is_checked = self._translator.translate, self._out, self._stores or self._limits is not None
         for record in records:
             try:
@@ -197,6 +206,11 @@ class _Task:
                     out.belong(self._finder.of(produced, tables or tables_of(self._translator, record)))
             if out.is_full:
                 yield from self.flushed()
+
+    def _refuse_times(self, records: Iterable[ConsumerRecord]) -> None:
+        late = next(record for record in records if record.timestamp_ms > self._job.latest_ms)
+        message = "its timestamp is not in milliseconds, or later than a time of Spark can be"
+        raise Stopped(Malformed("record", "timestamp", message), _place(late))
 
     def flushed(self) -> Iterator[pa.RecordBatch]:
         """What was gathered."""
