@@ -68,7 +68,9 @@ def run_step(  # noqa: PLR0913 - what a step has to know
         # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as long as the run lasts.
         shared.destroy()
         _accumulatorRegistry.pop(counters.aid, None)
-    return total(counters.value.values())
+    counts = total(counters.value.values())
+    counts.last_files = records.last_files
+    return counts
 
 
 def from_files(spark: SparkSession, config: Config) -> Counts:

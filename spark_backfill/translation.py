@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from relay.catalog import Catalog
 from relay.config import Config, Policy
-from relay.config.choices import Layout
+from relay.config.choices import FileFormat, Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
-from relay.errors import ConfigError, DecodeError, Problem, RelayError, TopicUnusable
+from relay.errors import ConfigError, DecodeError, Malformed, Problem, RelayError, TopicUnusable
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -34,6 +35,8 @@ from spark_backfill.layouts import TableFinder
 STOP_MARK: Final = "relay-stopped:"
 #: Where the letters of a source partition go if nobody says how many partitions the dead-letter topic has: its own number.
 OWN_PARTITION: Final = 1 << 31
+#: The latest timestamp, in milliseconds, that is one of Spark's own times: microseconds in 64 bits.
+LATEST_MS: Final = sys.maxsize // 1000
 
 
 class Stopped(Exception):
@@ -139,6 +142,11 @@ class Translate:
         self.bounds, self.terms = bounds, terms
         self._by_table = bool(config.backfill.output) and config.backfill.output_layout is Layout.TABLE
 
+        backfill = config.backfill
+        as_times = backfill.output_format is FileFormat.PARQUET or backfill.output_layout is Layout.DATE
+        #: What no timestamp may exceed.
+        self.latest_ms = LATEST_MS if backfill.output and as_times else sys.maxsize
+
     @property
     def schema(self) -> str:
         """The columns of what comes out."""
@@ -169,7 +177,6 @@ class _Task:
         self._translator.tables = Counter() if self._finder else self._tables
         self._storage = Storage()
         self._counts = Counts()
-        self._first = ""
         self._out = Produced()
         self._limits = Limits(job.terms.limits) if job.terms.limits else None
         self._stores = "to" in self._translator.storages
@@ -177,13 +184,13 @@ class _Task:
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
         records = list(_read(self._job.reader, batch))
-        if records:
-            self._first = self._first or _place(records[0])
         if self._job.bounds != Bounds():
             self._counts.left_out += len(records)
             records = [record for record in records if self._job.bounds.hold(record)]
             self._counts.left_out -= len(records)
         self._counts.took(records)
+        if self._job.latest_ms < max([record.timestamp_ms for record in records], default=0):
+            self._refuse_times(records)
         translate, out, is_checked = self._translator.translate, self._out, self._stores or self._limits is not None
         for record in records:
             try:
@@ -200,6 +207,11 @@ class _Task:
                     out.belong(self._finder.of(produced, tables or tables_of(self._translator, record)))
             if out.is_full:
                 yield from self.flushed()
+
+    def _refuse_times(self, records: Iterable[ConsumerRecord]) -> None:
+        late = next(record for record in records if record.timestamp_ms > self._job.latest_ms)
+        message = "its timestamp is not in milliseconds, or later than a time of Spark can be"
+        raise Stopped(Malformed("record", "timestamp", message), _place(late))
 
     def flushed(self) -> Iterator[pa.RecordBatch]:
         """What was gathered."""
@@ -251,14 +263,16 @@ class _Task:
         return letters
 
     def finish(self) -> None:
-        """Hand over what was counted."""
-        if not self._first:
-            return
+        """Hand over what was counted.
+
+        By the number of the Spark partition: a task that runs again has it as well, also in a stage that Spark makes anew.
+        """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
         for (table, kind), count in self._tables.items():
             self._counts.tables.setdefault(str(table), Counter())[kind] += count
-        self._job.counters.add({self._first: self._counts})
+        context = TaskContext.get()
+        self._job.counters.add({context.partitionId() if context else 0: self._counts})
 
 
 def _check_partitions(produced: Sequence[ProducerRecord], record: ConsumerRecord, partitions: Mapping[str, int]) -> None:
