@@ -140,11 +140,6 @@ class Catalog(msgspec.Struct, frozen=True):
         older = tuple(version for version in history if version.at.precedes(at))
         return _recovered(older) if older and isinstance(older[0].effect, _Drop) else None
 
-    def after(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema`
-        """The definition after all statements up to this position, those at the position itself included."""
-        history = self.histories.get(id.database, {}).get(id.table, ())
-        return next((version.schema for version in history if not at.precedes(version.at)), None)
-
 
 def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
     catalog: Catalog,
@@ -181,7 +176,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         catalog = writer.catalog()
     targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in targets_of(part, names)))
     about = subject_of(table, targets, statement)
-    after = catalog.after(about, at) if about.table else None
+    after = _left_by(identity, catalog, about, at) if about.table else None
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -192,7 +187,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         targets=targets,
         renamed=tuple(pair for part in statement.statements for pair in renamed_by(part, names)),
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
-        views=_views(statement, targets, known, catalog, at),
+        views=_views(statement, targets, known, catalog, at, identity),
     )
     return catalog, event
 
@@ -203,6 +198,13 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
     if at.commit_ts is not None:
         return (at.commit_ts, table.database, table.table, text)
     return (at.offset, at.partition, at.topic, table.database, table.table, text)
+
+
+def _left_by(identity: _Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
+    """The definition that a statement has left: its own version, whatever else has its position and was learnt before or since."""
+    history = catalog.histories.get(table.database, {}).get(table.table, ())
+    own = next((version for version in history if version.identity == identity), None)
+    return catalog.table(table, at) if own is None else own.schema
 
 
 def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
@@ -241,12 +243,14 @@ def _apply_other(writer: _Writer, statement: OtherStatement, names: Names) -> No
             writer.record(view, _Define(TableSchema(view, tuple(columns), is_view=True)))
 
 
-def _views(statement: Ddl, targets: tuple[TableId, ...], before: Catalog, after: Catalog, at: Position) -> tuple[TableSchema, ...]:
+def _views(
+    statement: Ddl, targets: tuple[TableId, ...], before: Catalog, after: Catalog, at: Position, identity: _Identity
+) -> tuple[TableSchema, ...]:
     """The views that a statement makes or renames, or those that it drops, as they were."""
     if DdlKind.DROP_VIEW in statement.kinds:
         found = [before.table(view, at) for view in targets]
     else:
-        found = [after.after(view, at) for view in targets]
+        found = [_left_by(identity, after, view, at) for view in targets]
     return tuple(view for view in found if view is not None and view.is_view and view.columns)
 
 

@@ -148,30 +148,27 @@ class Brokers:
         return self._offsets(partitions, self._spec().earliest())
 
     def end_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
-        """The next offset of every partition."""
+        """The next offset of every partition, before any transaction that is still open."""
         return self._offsets(partitions, self._spec().latest())
 
-    def committed_ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """The next offset of each topic's partition 0, before any transaction that is still open."""
-        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
-        return self._offsets(dict.fromkeys(topics, 1), self._spec().latest(), options)
-
     def offsets_since(self, partitions: Mapping[str, int], time_ms: int) -> dict[str, int]:
-        """The first offset whose record has at least this timestamp; -1 where there is none."""
+        """The first offset whose record has at least this timestamp, before any open transaction; -1 where there is none."""
         return self._offsets(partitions, self._spec().forTimestamp(time_ms))
 
     def _spec(self) -> Any:
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
 
-    def _offsets(self, partitions: Mapping[str, int], spec: Any, *options: Any) -> dict[str, int]:
+    def _offsets(self, partitions: Mapping[str, int], spec: Any) -> dict[str, int]:
+        # What the service's consumer sees, and Spark's source.
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
         asked = self._jvm.java.util.HashMap()
         places = {}
         for topic, count in partitions.items():
             for number in range(count):
                 place = places[f"{topic}/{number}"] = self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
                 asked.put(place, spec)
-        found = self._answer(lambda: self._admin.listOffsets(asked, *options).all().get())
+        found = self._answer(lambda: self._admin.listOffsets(asked, options).all().get())
         return {name: int(found.get(place).offset()) for name, place in places.items()}
 
     def _answer(self, call: Any) -> Any:

@@ -27,6 +27,7 @@ _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
 _KEYS: Final = {
     "source": ("topics", "group_id", "start", "start_offsets", "start_timestamp", "start_commit_ts"),
     "target": ("topic", "partitions", "watermarks"),
+    "schema": ("wait",),
     "errors": _POLICIES,
     "backfill": (
         *("end", "end_offsets", "end_timestamp", "end_commit_ts"),

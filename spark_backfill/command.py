@@ -1,21 +1,25 @@
 """The command: a configuration in, a run, a summary, an exit status.
 
-Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroundings (a broker, a topic, a disk), 130 interrupted.
+Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroundings (a broker, a topic, a disk), 130 interrupted
+(Ctrl-C), 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import re
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from relay.config import Config, load_config
@@ -24,14 +28,24 @@ from relay.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceE
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.job import TopicsRun, from_files
+from spark_backfill.places import NO_FILE_SYSTEM, PACKAGE_HINT
 from spark_backfill.sessions import session
+from spark_backfill.stopping import STATUS, until_signal
 from spark_backfill.ticdc_storage import storage_problems
+from spark_backfill.topics import OVERFLOW, too_late
 from spark_backfill.translation import STOP_MARK
 
-_INTERRUPTED: Final = 130
+_INTERRUPTED: Final = STATUS[signal.SIGINT]
 #: Classes of Java by which Spark says that the surroundings failed.
 _SURROUNDINGS: Final = re.compile(r"org\.apache\.(kafka|hadoop)[\w.]*Exception|java\.(io|net|nio)[\w.]*Exception")
 _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
+#: What Spark's own end, under the job, looks like from Python.
+_SPARK_ENDED: Final = re.compile("stopped SparkContext|SparkContext was shut down|Answer from Java side is empty")
+#: A file that is not what it is said to be: no Parquet, or compressed and cut off or damaged.
+_UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<file>\S+?)\.?\s")
+_DAMAGED: Final = re.compile(r"java\.io\.EOFException: .*|java\.util\.zip\.\w+: .*|not a gzip file|incorrect header check")
+#: A value of a column that does not fit; the text before the types quotes it.
+_NO_CAST: Final = re.compile(r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL)
 _WORKER_DIED: Final = "Python worker exited unexpectedly"
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
 #: `Stopped` as JSON, whose message may have lost its end.
@@ -54,19 +68,68 @@ class RecordStopped(RelayError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status."""
     given = _parser().parse_args(arguments)
+    # Else PySpark writes Java's stack beside what the command says, and in it a row's value.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         config = load_config(given.config, given.set)
         _check(config, continuous=given.continuous)
-        spark = session(config)
-        try:
-            _run(spark, config, continuous=given.continuous)
-        finally:
-            spark.stop()
+        work = _Work(config, continuous=given.continuous)
+        return until_signal(work.do, work.stop, work.tell_signal)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # the outermost place: whatever comes here is reported, not hidden
         return _report(told(error))
-    return 0
+
+
+class _Work:
+    """What the command does, and how another thread ends it."""
+
+    def __init__(self, config: Config, *, continuous: bool) -> None:
+        self._config, self._continuous = config, continuous
+        self._is_stopped = False
+        self._spark: SparkSession | None = None
+        self._topics: TopicsRun | None = None
+
+    def do(self) -> None:
+        """Start Spark, and translate."""
+        self._spark = spark = session(self._config)
+        try:
+            if not self._is_stopped:  # while Spark started
+                self._run(spark)
+        finally:
+            spark.stop()
+
+    def stop(self) -> None:
+        """End what Spark does just now. A step that is under way is done again by the next run."""
+        self._is_stopped = True
+        if self._spark is None:
+            return
+        # Java tells at length of everything that is interrupted.
+        self._spark.sparkContext.setLogLevel("FATAL")
+        if self._topics is not None:
+            self._topics.stop()
+        self._spark.sparkContext.cancelAllJobs()
+
+    def tell_signal(self, name: str) -> None:
+        """Say why the run ends, and what follows."""
+        again = "a new run writes everything again" if self._config.backfill.input else "the next run goes on behind the last step"
+        _say(f"stopped by {name}; {again}")
+
+    def _run(self, spark: SparkSession) -> None:
+        config, began = self._config, time.perf_counter()
+        if config.backfill.input:
+            _summarise(config, from_files(spark, config), time.perf_counter() - began)
+            return
+        run = self._topics = TopicsRun(spark, config, _tell_step)
+        try:
+            run.run(continuous=self._continuous)
+        except BaseException:  # the steps before a failure have been written
+            try:
+                _summarise(config, run.counts, time.perf_counter() - began)
+            except ServiceError as error:  # what has ended the run is the news
+                _say(f"warning: {error}")
+            raise
+        _summarise(config, run.counts, time.perf_counter() - began)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,25 +159,25 @@ def _check(config: Config, *, continuous: bool) -> None:
         problems += input_problems(config)
     if backfill.input and backfill.input_format is InputFormat.TICDC_STORAGE:
         problems += storage_problems(config)
+    problems += _range_problems(config)
     if problems:
         raise ConfigError(problems)
 
 
-def _run(spark: SparkSession, config: Config, *, continuous: bool) -> None:
-    began = time.perf_counter()
-    if config.backfill.input:
-        _summarise(config, from_files(spark, config), time.perf_counter() - began)
-        return
-    run = TopicsRun(spark, config, _tell_step)
-    try:
-        run.run(continuous=continuous)
-    except BaseException:  # the steps before a failure have been written
-        try:
-            _summarise(config, run.counts, time.perf_counter() - began)
-        except ServiceError as error:  # what has ended the run is the news
-            _say(f"warning: {error}")
-        raise
-    _summarise(config, run.counts, time.perf_counter() - began)
+def _range_problems(config: Config) -> Iterator[Problem]:
+    """Bounds between which nothing can lie. Two that are the same leave out a partition, or say that all is done."""
+    source, backfill = config.source, config.backfill
+    for place, offset in source.start_offsets.items():
+        if offset > backfill.end_offsets.get(place, offset):
+            message = f"ends before {offset}, where start_offsets begins"
+            yield Problem(f'backfill.end_offsets."{place}"', message, "there would be nothing to read")
+    pairs = (
+        ("timestamp", source.start_timestamp_ms, backfill.end_timestamp_ms),
+        ("commit_ts", source.start_commit_ts, backfill.end_commit_ts),
+    )
+    for name, start, end in pairs:
+        if start and end and start > end:
+            yield Problem(f"backfill.end_{name}", f"is before start_{name}", "there would be nothing to read")
 
 
 def _tell_step(step: int, counts: Counts) -> None:
@@ -145,10 +208,33 @@ def told(error: BaseException) -> BaseException:
     if _WORKER_DIED in text:
         hint = "killed, or out of memory; give executors more, or lower spark.sql.execution.arrow.maxBytesPerBatch"
         return ServiceError(f"a Python worker of Spark has ended unexpectedly: {hint}")
-    if "PATH_NOT_FOUND" in text:
-        return ConfigError([Problem("backfill.input", text.partition("\n")[0])])
+    if _SPARK_ENDED.search(text) or isinstance(error, Py4JNetworkError | ConnectionError):
+        return ServiceError("Spark has ended under the job: it was stopped, or killed; start the job again")
+    if OVERFLOW in text:
+        return too_late("a record")
+    if problem := _input_problem(text):
+        return ConfigError([problem])
     java = _SURROUNDINGS.search(text)
-    return ServiceError(_line_with(text, java[0])) if java else error
+    return ServiceError(_in_which_file(text) + _line_with(text, java[0])) if java else error
+
+
+def _input_problem(text: str) -> Problem | None:
+    """What is wrong with the files that were read, if Spark's text says so."""
+    if value := _NO_CAST.search(text):
+        return Problem("backfill.input", f"a value of the type {value[1]} cannot be read as {value[2]}", "correct the column")
+    if unknown := NO_FILE_SYSTEM.search(text):
+        return Problem("backfill", unknown[0], PACKAGE_HINT)
+    file = _UNREADABLE.search(text)
+    if file and file["why"] == "CANNOT_READ_FILE_FOOTER":
+        return Problem("backfill.input", f"{file['file']} is not Parquet", "input_format says how records lie in the files")
+    if file and (damage := _DAMAGED.search(text)):
+        return Problem("backfill.input", f"{file['file']} is cut off or damaged: {damage[0].strip()}")
+    return None
+
+
+def _in_which_file(text: str) -> str:
+    file = _UNREADABLE.search(text)
+    return f"{file['file']}: " if file else ""
 
 
 def _stopped(text: str) -> RelayError:

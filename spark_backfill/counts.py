@@ -1,6 +1,6 @@
 """What a run did: counters of every task, put together by Spark's accumulators, and the summary at the end.
 
-A task that Spark runs again counts once: its counters have the place of its first record as their name.
+A task that Spark runs again counts once: its counters go by the number of the Spark partition that it has read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Counts(msgspec.Struct):
     `left_out`: records outside of the bounds, which are not among those `read`.
     `written`: by `topic/partition`. `tables`: rows and DDL by `database.table` and kind. `ranges`: by `topic/partition` the first
     and the last offset, and how many records there were. `failed`: records of which nothing was relayed, by what happened to them
-    and error code.
+    and error code. `last_files`: of a storage sink, the newest data file of each table.
     """
 
     read: int = 0
@@ -34,6 +34,7 @@ class Counts(msgspec.Struct):
     lost: Counter[str] = msgspec.field(default_factory=Counter)
     failed: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
+    last_files: Sequence[str] = ()
 
     def took(self, records: Sequence[ConsumerRecord]) -> None:
         """Count source records."""
@@ -74,7 +75,8 @@ class Counts(msgspec.Struct):
         self.ranges[place] = (min(first, more[0]), max(last, more[1]), count + more[2])
 
 
-Parts = dict[str, Counts]
+#: By Spark partition.
+Parts = dict[int, Counts]
 
 
 class CountsParam(AccumulatorParam[Parts]):
@@ -116,6 +118,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
             place: {"first_offset": first, "last_offset": last, "records": records}
             for place, (first, last, records) in sorted(counts.ranges.items())
         },
+        **({"last_files": list(counts.last_files)} if counts.last_files else {}),
     }
 
 
@@ -131,6 +134,9 @@ def as_text(counts: Counts, seconds: float) -> str:
     if len(counts.tables) > _MOST_TABLES:
         lines.append(f"  and {len(counts.tables) - _MOST_TABLES} more tables")
     lines += [f"  {what}  {_listed(codes)}" for what, codes in sorted(counts.failed.items())]
+    lines += [f"  up to  {path}" for path in counts.last_files[:_MOST_TABLES]]
+    if len(counts.last_files) > _MOST_TABLES:
+        lines.append(f"  and {len(counts.last_files) - _MOST_TABLES} more files")
     return "\n".join(lines)
 
 

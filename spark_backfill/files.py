@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    IntegralType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from relay.config import Config, Start
 from relay.config.choices import FileFormat, InputFormat, Layout
@@ -40,14 +51,15 @@ def qualified(path: Any, system: Any) -> str:
 
 
 class Captured(NamedTuple):
-    """Records to translate: a frame, and how workers read its rows."""
+    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a folder that may still grow was read."""
 
     frame: DataFrame
     reader: Reader
+    last_files: Sequence[str] = ()
 
 
 def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Captured:
-    """The records of these files (separated by commas). Raises ConfigError for columns that are missing."""
+    """The records of these files (separated by commas). Raises ConfigError for columns that are missing or of another type."""
     paths = _paths(path)
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
@@ -72,22 +84,67 @@ def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 def as_records(frame: DataFrame) -> DataFrame:
     """Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC if it has no zone), a number
-    in milliseconds, or NULL for none.
+    in milliseconds, or NULL for none. A number that is none, or does not fit, becomes NULL. Raises ConfigError.
     """
-    missing = {"topic", "partition", "offset", "timestamp", "key", "value"} - set(frame.columns)
-    if missing:
-        problem = Problem("backfill.input", f"has no column {', '.join(sorted(missing))}", "columns are named as Kafka's fields")
-        raise ConfigError([problem])
+    _check_columns(frame)
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
     return frame.select(
         F.col("topic").cast("string"),
-        F.col("partition").cast("int"),
-        F.col("offset").cast("bigint"),
+        # A cast that fails would quote the value.
+        F.col("partition").try_cast("int").alias("partition"),
+        F.col("offset").try_cast("bigint").alias("offset"),
         F.coalesce(_milliseconds(frame), F.lit(-1)).cast("bigint").alias("timestamp_ms"),
         F.col("key").cast("binary"),
         F.col("value").cast("binary"),
         headers.cast(HEADERS).alias("headers"),
     )
+
+
+def _check_columns(frame: DataFrame) -> None:
+    columns = {field.name: field.dataType for field in frame.schema}
+    if missing := _COLUMNS.keys() - columns.keys() - {"headers"}:
+        message = f"has no column {', '.join(sorted(missing))}"
+        raise ConfigError([Problem("backfill.input", message, "columns are named as Kafka's fields")])
+    wrong = [
+        Problem("backfill.input", f"the column {name} is {columns[name].simpleString()}", f"it must be {wanted}")
+        for name, (is_right, wanted) in _COLUMNS.items()
+        if name in columns and not is_right(columns[name])
+    ]
+    if wrong:
+        raise ConfigError(wrong)
+
+
+def _is_bytes(kind: DataType) -> bool:
+    return isinstance(kind, (StringType, BinaryType))
+
+
+def _is_whole(kind: DataType) -> bool:
+    return isinstance(kind, IntegralType) or (isinstance(kind, DecimalType) and kind.scale == 0)
+
+
+def _are_headers(kind: DataType) -> bool:
+    """Whether a cast to `HEADERS`, which goes by the order of the fields, takes each for what its name says."""
+    pair = kind.elementType if isinstance(kind, ArrayType) else None
+    return isinstance(kind, NullType) or (
+        isinstance(pair, StructType)
+        and [field.name.lower() for field in pair] in (["key", "value"], ["name", "value"])
+        and all(_is_bytes(field.dataType) for field in pair)
+    )
+
+
+#: Of each column which types are taken, and how to say it. Numbers without a sign come as decimals, names of folders as text.
+_COLUMNS: Final[Mapping[str, tuple[Callable[[DataType], bool], str]]] = {
+    "topic": (_is_bytes, "text"),
+    "partition": (lambda kind: _is_whole(kind) or isinstance(kind, StringType), "a whole number"),
+    "offset": (lambda kind: _is_whole(kind) or isinstance(kind, StringType), "a whole number"),
+    "timestamp": (
+        lambda kind: isinstance(kind, (IntegralType, TimestampType, TimestampNTZType, NullType)),
+        "a timestamp, or a number of milliseconds",
+    ),
+    "key": (lambda kind: _is_bytes(kind) or isinstance(kind, NullType), "bytes or text"),
+    "value": (lambda kind: _is_bytes(kind) or isinstance(kind, NullType), "bytes or text"),
+    "headers": (_are_headers, "array<struct<key:string,value:binary>>"),
+}
 
 
 def _milliseconds(frame: DataFrame) -> Column:

@@ -72,13 +72,23 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Raises Malformed where a row has no place."""
-        for name in ("topic", "partition", "offset"):
+        """The records of a batch. Raises Malformed where a row has no place, or a header no name."""
+        for name, words in (("topic", ""), ("partition", ", or no whole number"), ("offset", ", or no whole number")):
             if batch.column(name).null_count:
-                raise Malformed("record", name, "the column is NULL")
+                raise Malformed("record", name, f"the column is NULL{words}")
         *plain, headers = (batch.column(name) for name in _ARROW_RECORDS.names)
         columns = [column.to_pylist() for column in plain]
-        return map(ConsumerRecord, *columns, _headers_in(headers))
+        found = _headers_in(headers)
+        if headers.null_count < len(headers) and headers.values.field("key").null_count:
+            _check_names(columns, found)
+        return map(ConsumerRecord, *columns, found)
+
+
+def _check_names(columns: Sequence[Sequence[object]], found: Iterable[tuple[Header, ...]]) -> None:
+    """Raise Malformed with the place of the first header without a name."""
+    for topic, partition, offset, headers in zip(*columns[:3], found, strict=False):
+        if any(name is None for name, _ in headers):
+            raise Malformed("record", f"{topic}/{partition}/{offset}: headers", "a name is NULL")
 
 
 class Lines(NamedTuple):

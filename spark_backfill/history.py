@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from relay.codecs._codec import RowMarks
 from relay.config import Config
 from relay.records import ConsumerRecord
-from spark_backfill.files import Captured
+from spark_backfill.files import Captured, hadoop_path
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.translation import OnlyDdl
 
@@ -22,14 +21,14 @@ _WRITTEN = "place string, records bigint"
 BEFORE: Final = -1
 
 
-def ddl_of(captured: Captured, config: Config) -> list[ConsumerRecord]:
-    """The source records with DDL, and no others: the only records that ever come to the driver."""
-    frame, reader = captured
+def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[ConsumerRecord]:
+    """The source records with DDL, and no others: the only records that ever come to the driver. `name`: of what, for errors."""
+    frame, reader = captured.frame, captured.reader
     marks = config.translator().source.row_marks
     if marks is not None and isinstance(reader, Columns):
         # Most rows are known by their bytes, inside the JVM.
         frame = frame.where(~_shows(marks))
-    found = frame.mapInArrow(OnlyDdl(config, reader), RECORDS)
+    found = frame.mapInArrow(OnlyDdl(config, reader, name), RECORDS)
     return _records(found)
 
 
@@ -73,11 +72,16 @@ class Kept:
         return [] if frame is None else _records(frame.where(F.col("step").cast("bigint") < step))
 
     def keep_written(self, step: int, written: Mapping[str, int]) -> None:
-        """Keep how many records were written to each `topic/partition` up to the end of a step."""
+        """Keep how many records were written to each `topic/partition` up to the end of a step.
+
+        A step that is done again needs what was before it, and nobody needs what is older.
+        """
         self._written = step, dict(written)
         if written:
             frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
+        older, system = hadoop_path(self._spark, f"{self._folder}/written/step={step - 2}")
+        system.delete(older, True)
 
     def written_before(self, step: int) -> dict[str, int]:
         """How many records the steps before this one have written to each `topic/partition`."""
@@ -87,10 +91,8 @@ class Kept:
         return self._written[1]
 
     def _read(self, what: str, columns: str) -> DataFrame | None:
-        try:
-            # The schema is said: a first step that was killed while it wrote has left a folder from which none can be told.
-            return self._spark.read.schema(columns).parquet(f"{self._folder}/{what}")
-        except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                return None
-            raise
+        folder, system = hadoop_path(self._spark, f"{self._folder}/{what}")
+        if not system.exists(folder):
+            return None
+        # The schema is said: a first step that was killed while it wrote has left a folder from which none can be told.
+        return self._spark.read.schema(columns).parquet(folder.toString())

@@ -20,8 +20,9 @@ from spark_backfill.checkpoint import Checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, check_apart, check_folder, read_files
 from spark_backfill.history import BEFORE, Kept, ddl_of
+from spark_backfill.places import check_places
 from spark_backfill.ticdc_storage import read_storage
-from spark_backfill.topics import Source, TargetTopics, captured, target_cluster
+from spark_backfill.topics import OVERFLOW, Source, TargetTopics, captured, target_cluster
 from spark_backfill.translation import Bounds, Terms, Translate, learnt
 
 _FILES = Terms()
@@ -36,11 +37,15 @@ def known_before(spark: SparkSession, config: Config) -> Catalog:
     """What the record files of `schema_input` teach."""
     if not config.backfill.schema_input:
         return empty_catalog()
+    files = _read_files(spark, "schema_input", config.backfill.schema_input, InputFormat.JSON_LINES)
+    return learnt(config, ddl_of(files, config, "backfill.schema_input"), empty_catalog())
+
+
+def _read_files(spark: SparkSession, key: str, path: str, file_format: InputFormat) -> Captured:
     try:
-        files = read_files(spark, config.backfill.schema_input, InputFormat.JSON_LINES)
+        return read_files(spark, path, file_format)
     except AnalysisException as error:
-        raise ConfigError([Problem("backfill.schema_input", str(error).partition("\n")[0])]) from error
-    return learnt(config, ddl_of(files, config), empty_catalog())
+        raise ConfigError([Problem(f"backfill.{key}", str(error).partition("\n")[0])]) from error
 
 
 def run_step(  # noqa: PLR0913 - what a step has to know
@@ -63,18 +68,21 @@ def run_step(  # noqa: PLR0913 - what a step has to know
         # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as long as the run lasts.
         shared.destroy()
         _accumulatorRegistry.pop(counters.aid, None)
-    return total(counters.value.values())
+    counts = total(counters.value.values())
+    counts.last_files = records.last_files
+    return counts
 
 
 def from_files(spark: SparkSession, config: Config) -> Counts:
     """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
     backfill = config.backfill
+    check_places(spark, backfill)
     if backfill.output:
         check_apart(spark, backfill)
     if backfill.input_format is InputFormat.TICDC_STORAGE:
         records, ddl = read_storage(spark, config)
     else:
-        records = read_files(spark, backfill.input, backfill.input_format)
+        records = _read_files(spark, "input", backfill.input, backfill.input_format)
         ddl = ddl_of(records, config)
     catalog = learnt(config, ddl, known_before(spark, config))
     source = config.source
@@ -95,6 +103,7 @@ class TopicsRun:
 
     def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
         self._spark, self._config, self._tell = spark, config, tell
+        check_places(spark, config.backfill)
         kept, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
         self._source = Source.of(spark, config, kept.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
@@ -118,10 +127,9 @@ class TopicsRun:
         query = self._query = (writer if continuous else writer.trigger(availableNow=True)).start()
         try:
             query.awaitTermination()
-        except StreamingQueryException:
-            if self._failure is not None:
-                raise self._failure from None
-            raise
+        except StreamingQueryException as error:
+            failure = self._failure or error
+            raise self._source.too_late(self._spark) if OVERFLOW in str(failure) else failure from None
         finally:
             query.stop()
         return self.counts
@@ -163,7 +171,8 @@ class TopicsRun:
         kept = self._kept.ddl_before(step)
         if step == 0 and (older := self._source.before(self._spark)) is not None:
             # Retention may have it before a step is done again, or another run begins.
-            kept = [*kept, *(each for each in ddl_of(captured(older), self._config) if each not in kept)]
+            found = [*ddl_of(captured(older), self._config), *kept]
+            kept = list({(each.topic, each.partition, each.offset): each for each in found}.values())
             self._kept.keep_ddl(BEFORE, kept)
         return learnt(self._config, kept, known_before(self._spark, self._config))
 

@@ -84,6 +84,12 @@ def in_order(paths: Iterable[str]) -> dict[str, Place]:
     return ordered
 
 
+def newest(files: Mapping[str, Place]) -> list[str]:
+    """The last data file of each table (and of each partition and dispatcher, where folders have them): how far a listing goes."""
+    last = {(each.schema, each.table, each.partition, each.dispatcher): path for path, each in files.items() if each.is_data}
+    return [path for _, path in sorted(last.items())]
+
+
 def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaChange]) -> dict[str, Place]:
     """The files with the parts of one RENAME of several tables in an order that it can have had; one version has them all.
 

@@ -3,7 +3,8 @@
 The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their number in the order of
 all files: a schema file counts as one, a data file as its lines. A row's timestamp is its `es`, that of DDL is its version's. Lines
 are numbered by counting them first, so that a file may be split over tasks, and the numbers do not depend on how; but the
-count and the translation must split alike (see `_pin_blocks`).
+count and the translation must split alike (see `_pin_blocks`). A file that is added later changes the numbers behind it: the commit
+ts and the names of tables, by which files are ordered, leave no room for a line in a number of 64 bits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange
 from relay.records import ConsumerRecord
 from spark_backfill.files import Captured, hadoop_path, qualified
-from spark_backfill.ticdc_layout import Place, in_order, renames_in_order, statement_of
+from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of
 
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
 #: What Spark takes for a pattern in a path.
@@ -67,7 +68,8 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
     known = [(bytearray(record.value or b""), "", record.offset) for is_known, record in ddl if is_known]
     control = spark.createDataFrame(known, _ROWS)
     reader = StorageReader(config.source.topics[0], starts)
-    return Captured(control if lines is None else control.unionAll(lines), reader), [record for _, record in ddl]
+    frame = control if lines is None else control.unionAll(lines)
+    return Captured(frame, reader, newest(files)), [record for _, record in ddl]
 
 
 def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:

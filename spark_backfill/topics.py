@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +22,17 @@ from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.translation import OWN_PARTITION, Bounds, Terms
+
+#: What Java says of a time that Spark cannot hold.
+OVERFLOW: Final = "ArithmeticException: long overflow"
+#: The last millisecond of Spark's times, which count microseconds in 64 bits.
+_LAST_MS: Final = (2**63 - 1) // 1000
+
+
+def too_late(records: str) -> ConfigError:
+    """What to say of records whose timestamps Spark cannot hold."""
+    hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
+    return ConfigError([Problem("source", f"the timestamp of {records} is behind the year 294246, where Spark's times end", hint)])
 
 
 class Source(NamedTuple):
@@ -44,12 +55,14 @@ class Source(NamedTuple):
         brokers = Brokers(spark, options)
         try:
             partitions = brokers.partitions(config.source.topics)
+            _check_named(config, partitions)
             oldest = brokers.first_offsets(partitions)
             if kept is None:
                 first = _first(brokers, config, partitions, oldest, brokers.end_offsets(partitions))
             else:  # partitions that were added since begin where Spark begins them
                 first = {place: kept.get(place, offset) for place, offset in oldest.items()}
-            bounds = Bounds(end=_end(brokers, config, partitions))
+            # The time as well: a record may come before Spark sees the end.
+            bounds = Bounds(end=_end(brokers, config, partitions), before_ms=config.backfill.end_timestamp_ms)
             return cls(config, options, partitions, oldest, first, bounds, brokers.cluster_id())
         finally:
             brokers.close()
@@ -76,11 +89,20 @@ class Source(NamedTuple):
         """The records of the topics' partitions 0 from `known` on, and where they end now; None if there are none."""
         brokers = Brokers(spark, self.options)
         try:
-            ends = brokers.committed_ends([topic for topic, count in self.partitions.items() if count > 1])
+            ends = brokers.end_offsets({topic: 1 for topic, count in self.partitions.items() if count > 1})
         finally:
             brokers.close()
         begin = {place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place])) for place, end in ends.items()}
         return self._between(spark, begin, ends), ends
+
+    def too_late(self, spark: SparkSession) -> ConfigError:
+        """What to say if Spark could not hold a timestamp: with the first such record of each partition."""
+        brokers = Brokers(spark, self.options)
+        try:
+            found = brokers.offsets_since(self.partitions, _LAST_MS + 1)
+        finally:
+            brokers.close()
+        return too_late(", ".join(f"{place}/{offset}" for place, offset in found.items() if offset >= 0) or "a record")
 
     def _between(self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]) -> DataFrame | None:
         if begin == end:
@@ -121,6 +143,21 @@ def _by_topic(offsets: Mapping[str, int]) -> dict[str, dict[str, int]]:
     return found
 
 
+def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
+    """Refuse bounds of partitions that there are not: all would be read. Raises ConfigError."""
+    problems = []
+    bounds = {"source.start_offsets": config.source.start_offsets, "backfill.end_offsets": config.backfill.end_offsets}
+    for key, given in bounds.items():
+        for place in given:
+            topic, _, number = place.rpartition("/")
+            count = partitions.get(topic, 0)
+            if int(number) >= count:
+                message = f"there is no such partition: topic {topic} has {count}, counted from 0"
+                problems.append(Problem(f'{key}."{place}"', message))
+    if problems:
+        raise ConfigError(problems)
+
+
 def _first(
     brokers: Brokers, config: Config, partitions: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]
 ) -> dict[str, int]:
@@ -142,7 +179,7 @@ def _first(
 
 def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
     """The offsets that the configuration names; the oldest record for partitions that it does not name."""
-    first = dict(oldest) | {place: offset for place, offset in given.items() if place in oldest}
+    first = {**oldest, **given}
     beyond = [
         Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {newest[place]}")
         for place, offset in first.items()
@@ -205,7 +242,9 @@ class TargetTopics(NamedTuple):
     @property
     def terms(self) -> Terms:
         """What they say to those who translate."""
-        return Terms(self.partitions.get(self.config.errors.dead_letter_topic, OWN_PARTITION), self.limits)
+        letters = self.partitions.get(self.config.errors.dead_letter_topic, OWN_PARTITION)
+        # Topics were compared with topics; files tell it by their records alone.
+        return Terms(letters, self.limits, self.partitions if self.config.backfill.input else None)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from relay.catalog import Catalog
 from relay.config import Config, Policy
-from relay.config.choices import Layout
+from relay.config.choices import FileFormat, Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
-from relay.errors import DecodeError, RelayError
+from relay.errors import ConfigError, DecodeError, Malformed, Problem, RelayError, TopicUnusable
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -34,6 +35,8 @@ from spark_backfill.layouts import TableFinder
 STOP_MARK: Final = "relay-stopped:"
 #: Where the letters of a source partition go if nobody says how many partitions the dead-letter topic has: its own number.
 OWN_PARTITION: Final = 1 << 31
+#: The latest timestamp, in milliseconds, that is one of Spark's own times: microseconds in 64 bits.
+LATEST_MS: Final = sys.maxsize // 1000
 
 
 class Stopped(Exception):
@@ -81,17 +84,17 @@ class Adds(Protocol):
 
 
 class OnlyDdl:
-    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing."""
+    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing. `name`: for errors."""
 
-    def __init__(self, config: Config, reader: Reader) -> None:
-        self.config, self.reader = config, reader
+    def __init__(self, config: Config, reader: Reader, name: str = "input") -> None:
+        self.config, self.reader, self.name = config, reader, name
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The records with DDL of a task, as `RECORDS`."""
         translator = self.config.translator()
         marks = translator.source.row_marks
         for batch in batches:
-            records = _read(self.reader, batch)
+            records = _read(self.reader, batch, self.name)
             found = [r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)]
             if found:
                 yield record_batch(found)
@@ -105,21 +108,22 @@ def _is_ddl(translator: Translator, record: ConsumerRecord) -> bool:
         return False
 
 
-def _read(reader: Reader, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
+def _read(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
     try:
         yield from reader.read(batch)
     except RelayError as error:
-        raise Stopped(error, "input") from error
+        raise Stopped(error, name) from error
 
 
 class Terms(NamedTuple):
     """What the target's brokers say: how many partitions the dead-letter topic has, and `max.message.bytes` of every topic.
 
-    Files say nothing.
+    Files say nothing. `partitions`: how many every topic has, where only the records tell which are written.
     """
 
     letter_partitions: int = OWN_PARTITION
     limits: Mapping[str, int] | None = None
+    partitions: Mapping[str, int] | None = None
 
 
 class Translate:
@@ -137,6 +141,11 @@ class Translate:
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
         self.bounds, self.terms = bounds, terms
         self._by_table = bool(config.backfill.output) and config.backfill.output_layout is Layout.TABLE
+
+        backfill = config.backfill
+        as_times = backfill.output_format is FileFormat.PARQUET or backfill.output_layout is Layout.DATE
+        #: What no timestamp may exceed.
+        self.latest_ms = LATEST_MS if backfill.output and as_times else sys.maxsize
 
     @property
     def schema(self) -> str:
@@ -168,7 +177,6 @@ class _Task:
         self._translator.tables = Counter() if self._finder else self._tables
         self._storage = Storage()
         self._counts = Counts()
-        self._first = ""
         self._out = Produced()
         self._limits = Limits(job.terms.limits) if job.terms.limits else None
         self._stores = "to" in self._translator.storages
@@ -176,13 +184,13 @@ class _Task:
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
         records = list(_read(self._job.reader, batch))
-        if records:
-            self._first = self._first or _place(records[0])
         if self._job.bounds != Bounds():
             self._counts.left_out += len(records)
             records = [record for record in records if self._job.bounds.hold(record)]
             self._counts.left_out -= len(records)
         self._counts.took(records)
+        if self._job.latest_ms < max([record.timestamp_ms for record in records], default=0):
+            self._refuse_times(records)
         translate, out, is_checked = self._translator.translate, self._out, self._stores or self._limits is not None
         for record in records:
             try:
@@ -200,6 +208,11 @@ class _Task:
             if out.is_full:
                 yield from self.flushed()
 
+    def _refuse_times(self, records: Iterable[ConsumerRecord]) -> None:
+        late = next(record for record in records if record.timestamp_ms > self._job.latest_ms)
+        message = "its timestamp is not in milliseconds, or later than a time of Spark can be"
+        raise Stopped(Malformed("record", "timestamp", message), _place(late))
+
     def flushed(self) -> Iterator[pa.RecordBatch]:
         """What was gathered."""
         batch, records = self._out.take()
@@ -215,6 +228,8 @@ class _Task:
 
     def _check(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Raise RecordTooLarge for what its topic does not take, and store what the others refer to."""
+        if self._job.terms.partitions is not None:
+            _check_partitions(produced, record, self._job.terms.partitions)
         if self._limits is not None and (oversize := self._limits.too_large(produced)):
             raise record_too_large(record, oversize)
         if self._stores:
@@ -248,14 +263,28 @@ class _Task:
         return letters
 
     def finish(self) -> None:
-        """Hand over what was counted."""
-        if not self._first:
-            return
+        """Hand over what was counted.
+
+        By the number of the Spark partition: a task that runs again has it as well, also in a stage that Spark makes anew.
+        """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
         for (table, kind), count in self._tables.items():
             self._counts.tables.setdefault(str(table), Counter())[kind] += count
-        self._job.counters.add({self._first: self._counts})
+        context = TaskContext.get()
+        self._job.counters.add({context.partitionId() if context else 0: self._counts})
+
+
+def _check_partitions(produced: Sequence[ProducerRecord], record: ConsumerRecord, partitions: Mapping[str, int]) -> None:
+    """Refuse what has no place in the target, before anything is written. Raises ConfigError, TopicUnusable."""
+    for out in produced:
+        count = partitions.get(out.topic)
+        if count is None:
+            message = f"does not name {record.topic}, whose records are among those of backfill.input"
+            raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
+        if out.partition >= count:
+            cure = "add partitions to it, or set partitions in [target]"
+            raise TopicUnusable(f"the record belongs to partition {out.partition} of {out.topic}, which has {count}; {cure}")
 
 
 def _place(record: ConsumerRecord) -> str:

@@ -181,6 +181,30 @@ def test_parts_of_a_rename_share_a_commit_ts(stream: Stream) -> None:
     assert [stream.columns(name, 21) for name in "abx"] == ["two", "one", None]
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("RENAME TABLE a TO b", "b"), ("RENAME TABLE b TO a", "a")],
+        [("RENAME TABLE b TO c", "c"), ("RENAME TABLE c TO e", "e"), ("RENAME TABLE a TO c", "c")],
+        [("RENAME TABLE a TO x", "x"), ("RENAME TABLE b TO a", "a"), ("RENAME TABLE x TO b", "b")],
+        [("ALTER TABLE a ADD COLUMN three INT", "a"), ("ALTER TABLE a ADD COLUMN four INT", "a")],
+        [("CREATE VIEW v (one) AS SELECT 1", "v"), ("DROP VIEW v", "v")],
+        [("RENAME TABLE view TO v", "v"), ("RENAME TABLE v TO w", "w")],
+    ],
+)
+def test_a_repeat_says_what_the_first_copy_said(stream: Stream, parts: list[tuple[str, str]]) -> None:
+    """Whatever else has the same commit ts, and was learnt since: from another partition, or by who reads all DDL first."""
+    stream.ddl(10, "CREATE TABLE a (one INT)", "a")
+    stream.ddl(11, "CREATE TABLE b (two INT)", "b")
+    stream.ddl(12, "CREATE VIEW view (three) AS SELECT 1", "view")
+    first = [stream.ddl(20, sql, table) for sql, table in parts]
+    assert any(change.after or change.views for change in first)
+    learned = stream.catalog
+    again = [stream.ddl(Position(20, 20, "t", 1, at), sql, table) for at, (sql, table) in enumerate(parts)]
+    assert stream.catalog is learned
+    assert again == first
+
+
 def test_one_rename_sent_once_for_each_pair(stream: Stream) -> None:
     stream.ddl(record(1), "CREATE TABLE a (one INT)")
     stream.ddl(record(2), "CREATE TABLE b (two INT)")

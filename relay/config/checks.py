@@ -37,6 +37,7 @@ def config_problems(config: Config) -> list[Problem]:
         _transaction_problems,
         _target_problems,
         _waiting_problems,
+        _end_problems,
     )
     return [problem for check in checks for problem in check(config)]
 
@@ -82,6 +83,14 @@ def _address_problems(config: Config) -> Iterator[Problem]:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…")
+
+
+def _end_problems(config: Config) -> Iterator[Problem]:
+    """Keys of `end_offsets` that would be passed over, so that all would be read."""
+    for name in config.backfill.end_offsets:
+        if not config.source.has_partition(name):
+            message = f'"{name}" is not the partition of a source topic'
+            yield Problem("backfill.end_offsets", message, 'partitions are written "topic/0"')
 
 
 def _topic_problems(config: Config) -> list[Problem]:

@@ -196,12 +196,15 @@ class Source(_Table):
                 raise ValueError(f'start = "{start}" needs {key}')
             if given and self.start is not start:
                 raise ValueError(f'{key} needs start = "{start}"')
-        known = set(self.topics)
         for name in self.start_offsets:
-            partition = _NAMED_PARTITION.fullmatch(name)
-            if not partition or partition[1] not in known:
+            if not self.has_partition(name):
                 raise ValueError(f'start_offsets: "{name}" is not the partition of a source topic, written "topic/0"')
         return self
+
+    def has_partition(self, name: str) -> bool:
+        """Whether this is the name of a partition, of whatever number, of a source topic: `topic/0`."""
+        partition = _NAMED_PARTITION.fullmatch(name)
+        return partition is not None and partition[1] in self.topics
 
     @property
     def start_timestamp_ms(self) -> int | None:

@@ -1,12 +1,14 @@
 """Captured sets translated by the job along every route at once: one Spark job for all, as the parts of a backfill put together.
 
 Every route has its own configuration, catalogue and source topics (a number before each topic's name). Rows are dealt out to tasks
-one by one, so that every source partition is spread over all of them. What a record became is compared with what one translator
-gives that reads the whole set in its order, with letters in place of records that cannot be translated.
+one by one, so that every source partition is spread over all of them. What they became is written to files as a backfill writes
+it, and compared with what one translator gives that reads the whole set in its order, with letters in place of records that cannot
+be translated. Beside the captured sets there are made ones (`made`).
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,16 +19,19 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 from pyspark import cloudpickle
-from spark.backfills import config_for
+from spark.backfills import config_for, lines_in
+from support import captured, row_message
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.config import Config
+from relay.config.choices import FileFormat
 from relay.dead_letters import dead_letter, route_name, tables_of
 from relay.errors import RelayError
-from relay.record_lines import parse_record
+from relay.record_lines import format_record, parse_record
 from relay.storage import Storage
+from spark_backfill.files import Target
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog
 from spark_backfill.translation import OWN_PARTITION, Bounds, OnlyDdl, Terms, Translate, learnt
@@ -43,7 +48,8 @@ SOURCES = {
     "mysql/canal-json": "canal-json",
 }
 Batches = Iterable[pa.RecordBatch]
-Outputs = dict[tuple[str, int], list[tuple[object, ...]]]
+#: The lines of each `topic/partition`, in their order.
+Outputs = dict[str, list[bytes]]
 
 
 class Route(NamedTuple):
@@ -66,15 +72,37 @@ def variants(root: Path) -> dict[str, str]:
     return found
 
 
+def made() -> dict[str, list[ConsumerRecord]]:
+    """Sets of TiCDC's Canal-JSON that no capture has: statements of one commit ts, and captures that overlap."""
+    sql = [f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT, PRIMARY KEY (`id`))" for name in "ab"]
+    # The parts of one RENAME of several tables.
+    sql += [f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`" for old, new in ("ax", "ba", "xb")]
+    sql += [f"ALTER TABLE `d`.`a` ADD COLUMN `{name}` INT" for name in "yz"]
+    messages = [
+        row_message({}, isDdl=True, type="QUERY", sql=text, data=None, _tidb={"commitTs": ts << 18})
+        for text, ts in zip(sql, (10, 11, 20, 20, 20, 30, 30), strict=True)
+    ]
+    for ts in (12, 20, 21, 30, 31):
+        types = {"id": "int"} | dict.fromkeys("b" if ts > 20 else "a", "int") | dict.fromkeys("yz" if ts > 30 else "", "int")
+        row = dict.fromkeys(types, "7")
+        messages.append(row_message(types, row, table="a", pkNames=["id"], _tidb={"commitTs": ts << 18}))
+    equal = [ConsumerRecord("made", 0, at, at, None, json.dumps(message).encode()) for at, message in enumerate(messages)]
+    capture = captured("ticdc/canal-json.tidb-extension/10_ddl")
+    return {"made/equal-commit-ts": equal, "made/overlap": [*capture, *capture[: len(capture) // 2]]}
+
+
 def routes(root: Path) -> Iterator[Route]:
-    """Every captured set to every target."""
-    pairs = [(variant, target) for variant in variants(root) for target in TARGETS]
+    """Every captured set, and every made one, to every target."""
+    sets = {variant: (source, _records(root / variant)) for variant, source in variants(root).items()}
+    sets |= {variant: ("ticdc-canal-json", records) for variant, records in made().items()}
+    pairs = [(variant, target) for variant in sets for target in TARGETS]
     for number, (variant, (target, to_options)) in enumerate(pairs):
-        source = variants(root)[variant]
-        yield Route(number, variant, _config(root, variant, source, target, to_options), _records(root / variant, number))
+        source, records = sets[variant]
+        own = [msgspec.structs.replace(each, topic=f"{number}.{each.topic}") for each in records]
+        yield Route(number, variant, _config(root, variant, source, target, to_options, f"{number}.letters"), own)
 
 
-def _config(root: Path, variant: str, source: str, target: str, to_options: dict[str, str]) -> Config:
+def _config(root: Path, variant: str, source: str, target: str, to_options: dict[str, str], letters: str) -> Config:
     from_options = {"timezone": "Asia/Shanghai"} if "shanghai" in variant else {}
     if "claim-check" in variant:
         from_options["claim-check-storage-uri"] = str(root / variant / "storage")
@@ -85,15 +113,13 @@ def _config(root: Path, variant: str, source: str, target: str, to_options: dict
         "in",
         "out",
         route={"from": source, "to": target, "from_options": from_options, "to_options": to_options},
-        errors=policies | {"dead_letter_topic": "letters"},
+        errors=policies | {"dead_letter_topic": letters},
     )
 
 
-def _records(folder: Path, number: int) -> list[ConsumerRecord]:
-    lines = [
-        line for path in sorted(folder.glob("*.jsonl")) if ".schemas." not in path.name for line in path.read_bytes().splitlines()
-    ]
-    return [msgspec.structs.replace(record, topic=f"{number}.{record.topic}") for record in map(parse_record, filter(None, lines))]
+def _records(folder: Path) -> list[ConsumerRecord]:
+    paths = [path for path in sorted(folder.glob("*.jsonl")) if ".schemas." not in path.name]
+    return [parse_record(line) for path in paths for line in path.read_bytes().splitlines() if line]
 
 
 class Held(NamedTuple):
@@ -131,8 +157,8 @@ def _number(record: ConsumerRecord) -> int:
     return int(record.topic.partition(".")[0])
 
 
-def translated(spark: Any, chosen: Sequence[Route], tasks: int) -> dict[int, Outputs]:
-    """What Spark makes of all routes, by route and target partition, in the order that the job's targets have."""
+def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) -> dict[int, Outputs]:
+    """What Spark makes of all routes and a backfill's target writes to a folder, by route."""
     rows = pa.Table.from_batches([record_batch(route.records) for route in chosen])
     frame = spark.createDataFrame(rows, RECORDS).repartition(tasks).cache()
     ddl: dict[int, list[ConsumerRecord]] = {route.number: [] for route in chosen}
@@ -144,32 +170,27 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int) -> dict[int, Out
     for route in chosen:
         catalog = Held(learnt(route.config, ddl[route.number], empty_catalog()))
         workers[route.number] = Translate(route.config, Columns(), catalog, Forgets(), Bounds(), Terms())
-    made: dict[int, Outputs] = {route.number: {} for route in chosen}
-    table = (
-        frame.mapInArrow(ByRoute(workers), PRODUCED)
-        .orderBy("source_topic", "source_partition", "source_offset", "number")
-        .toArrow()
-    )
+    Target(str(folder), FileFormat.JSON_LINES).write(frame.mapInArrow(ByRoute(workers), PRODUCED), {})
     frame.unpersist()
-    for row in table.to_pylist():
-        headers = tuple((each["key"], each["value"]) for each in row["headers"])
-        place = row["topic"], row["partition"]
-        out = (row["timestamp_ms"], row["key"], row["value"], headers)
-        made[int(row["source_topic"].partition(".")[0])].setdefault(place, []).append((row["source_topic"], *out))
-    return made
+    written: dict[int, Outputs] = {route.number: {} for route in chosen}
+    for place, lines in lines_in(folder).items():
+        written[int(place.partition(".")[0])][place] = lines
+    return written
 
 
 def relayed(route: Route) -> Outputs:
-    """What one translator makes of the whole set."""
-    found: Outputs = {}
-    for record, out in _relayed(route):
-        place = out.topic, out.partition
-        found.setdefault(place, []).append((record.topic, out.timestamp_ms, out.key, out.value, out.headers))
-    # Letters of several topics meet in one; the job sorts them by source.
-    return {place: sorted(made, key=lambda each: str(each[0])) for place, made in found.items()}
+    """What one translator makes of the whole set: of a record that comes again, and of letters, at the place of its offset."""
+    found: dict[str, list[tuple[tuple[object, ...], ProducerRecord]]] = {}
+    for record, number, out in _relayed(route):
+        position = record.topic, record.partition, record.offset, number
+        found.setdefault(f"{out.topic}/{out.partition}", []).append((position, out))
+    return {
+        place: [format_record(out, at).rstrip(b"\n") for at, (_, out) in enumerate(sorted(made, key=lambda each: each[0]))]
+        for place, made in found.items()
+    }
 
 
-def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, ProducerRecord]]:
+def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord]]:
     config, storage, translator = route.config, Storage(), route.config.translator()
     for record in route.records:
         try:
@@ -177,7 +198,7 @@ def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, ProducerRecord]]:
         except RelayError as error:
             letters = config.errors.dead_letter_topic
             made = (dead_letter(record, error, letters, tables_of(translator, record), OWN_PARTITION, route_name(config)),)
-        yield from ((record, out) for out in made)
+        yield from ((record, number, out) for number, out in enumerate(made))
 
 
 def differences(expected: Outputs, found: Outputs) -> Counter[str]:
@@ -187,5 +208,5 @@ def differences(expected: Outputs, found: Outputs) -> Counter[str]:
         ours, theirs = expected.get(place, []), found.get(place, [])
         count = sum(one != other for one, other in zip(ours, theirs, strict=False)) + abs(len(ours) - len(theirs))
         if count:
-            wrong[f"{place[0]}/{place[1]}"] = count
+            wrong[place] = count
     return wrong

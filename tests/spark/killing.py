@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -41,20 +42,31 @@ def written_config(folder: Path, servers: str, source: str, target: str, *, to_f
 
 
 class Command:
-    """The command in a process group of its own, so that SIGKILL takes the JVM and the workers as well."""
+    """The command in a process group of its own, so that SIGKILL takes the JVM and the workers as well.
 
-    def __init__(self, config: Path, settings: Mapping[str, str], log: Path) -> None:
+    `submitted`: by spark-submit, whose Java starts Python; else Python starts Java.
+    """
+
+    def __init__(self, config: Path, settings: Mapping[str, str], log: Path, *options: str, submitted: bool = True) -> None:
         spark = {name: value for name, value in settings.items() if name != "spark.jars.packages"}
         flags = [part for name, value in spark.items() for part in ("--conf", f"{name}={value}")]
-        submit = str(Path(sys.executable).parent / "spark-submit")
+        if submitted:
+            words = [str(Path(sys.executable).parent / "spark-submit"), *flags, str(ROOT / "spark_backfill/main.py")]
+        else:
+            table = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in settings.items())
+            words = [sys.executable, "-m", "spark_backfill", "--set", f"backfill.spark={{{table}}}"]
         self.log = log
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                [submit, *flags, str(ROOT / "spark_backfill/main.py"), "--config", str(config)],
+                [*words, "--config", str(config), *options],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group, as a terminal does."""
+        os.killpg(self._process.pid, number)
 
     def said(self, words: str, seconds: float = 240) -> None:
         """Wait until the log holds these words."""

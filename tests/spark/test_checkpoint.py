@@ -62,6 +62,8 @@ def test_what_is_kept_is_readable_and_holds_no_secret(spark: Any, tmp_path: Path
         ({"backfill": {"output": "o", "output_layout": "date"}}, ["backfill.output", "backfill.output_layout"]),
         ({"backfill": {"end_timestamp": "2026-02-01T12:00:00Z"}}, ["backfill.end_timestamp"]),
         ({"errors": {"decode": "skip"}}, ["errors.dead_letter_topic", "errors.decode"]),
+        # What rows know depends on it.
+        ({"schema": {"wait": True}}, ["schema.wait"]),
         # Nothing has depended on these yet.
         ({"errors": {"encode": "skip"}}, []),
         ({"source": {"bootstrap_servers": "other:1"}}, []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -92,15 +93,20 @@ def damaged(tmp_path: Path) -> Path:
 def test_the_readmes_spark_submit_runs(spark_settings: dict[str, str], tmp_path: Path) -> None:
     """The connector's jars are here already, so they are named in place of their package."""
     (command,) = re.findall(r"^spark-submit (?:.*\\\n)*.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    words = shlex.split(command.replace("\\\n", " "), comments=True)
-    place = words.index("--packages")
-    words[place : place + 2] = ["--jars", spark_settings["spark.jars"], "--driver-memory", "1g"]
-    words[0] = str(Path(sys.executable).parent / "spark-submit")
+    (package,) = re.findall(r"--packages \S+", command)
+    jars = f"--jars {shlex.quote(spark_settings['spark.jars'])} --driver-memory 1g"
     written_config(tmp_path, DATA / f"{FILE}.jsonl")
-    words = [str(ROOT / word) if word.endswith("main.py") else word for word in words]
-    # spark-submit puts what Python says on stderr on its own stdout.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # In a folder where nothing of the project lies. spark-submit puts what Python says on stderr on its own stdout.
     ran = subprocess.run(
-        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", timeout=300, check=False
+        ["sh", "-c", command.replace(package, jars)],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
     )
     assert ran.returncode == 0, ran.stdout[-4000:]
     records = captured(FILE)
@@ -143,7 +149,32 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
     [
         (("backfill.input=",), "backfill.checkpoint: is missing"),
         (("target.partitions=3", "route.to=ticdc-open-protocol"), "target.watermarks: the job does not yet write watermarks"),
-        (("backfill.input=/nowhere",), "PATH_NOT_FOUND"),
+        (("backfill.input=/nowhere",), "error: backfill.input: [PATH_NOT_FOUND]"),
+        (("backfill.input=s3a://a/b",), "backfill.input: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a"),
+        (("backfill.output=s3a://a/b",), "backfill.output: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a"),
+        (("backfill.output=foo://a/b",), 'backfill.output: foo://a/b cannot be reached: No FileSystem for scheme "foo"'),
+        (("backfill.input=", "backfill.checkpoint=s3a://a/b"), "backfill.checkpoint: s3a://a/b cannot be reached"),
+        (("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a/b/c"), "backfill.checkpoint: /a/b/c and the output"),
+        (("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a"), "backfill.checkpoint: /a and the output (/a/b)"),
+        (("backfill.input_format=parquet",), "09_dml.jsonl is not Parquet (input_format says"),
+        (
+            ("source.start=commit-ts", "source.start_commit_ts=9", "backfill.end=commit-ts", "backfill.end_commit_ts=8"),
+            "backfill.end_commit_ts: is before start_commit_ts",
+        ),
+        (
+            (
+                *("source.start=timestamp", "source.start_timestamp=2026-01-01T00:00:00Z"),
+                *("backfill.end=timestamp", "backfill.end_timestamp=2025-01-01T00:00:00Z"),
+            ),
+            "backfill.end_timestamp: is before start_timestamp",
+        ),
+        (
+            (
+                *("source.start=offsets", 'source.start_offsets={"orders/0"=9}'),
+                *("backfill.end=offsets", 'backfill.end_offsets={"orders/0"=8}'),
+            ),
+            'backfill.end_offsets."orders/0": ends before 9',
+        ),
         (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: [PATH_NOT_FOUND]"),
         (("backfill.checkpoint=/kept",), "backfill.checkpoint: files are read in one go"),
         (("backfill.nothing=1",), "backfill.nothing: there is no such key"),
@@ -152,6 +183,45 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
 def test_what_is_wrong_with_the_configuration_is_told(run: Any, settings: tuple[str, ...], said: str, capsys: Any) -> None:
     assert run(*settings) == 2
     assert said in capsys.readouterr().err
+
+
+def test_compressed_files_that_cannot_be_read_are_named(run: Any, tmp_path: Path, capsys: Any) -> None:
+    whole = (DATA / f"{FILE}.jsonl").read_bytes()
+    for name, content, said in (("cut", gzip.compress(whole)[:-2000], "Unexpected end"), ("no", whole, "not a gzip file")):
+        file = tmp_path / f"{name}.jsonl.gz"
+        file.write_bytes(content)
+        assert run(f"backfill.input={file}") == 2
+        assert re.search(
+            f"^error: backfill.input: file:.*/{name}.jsonl.gz is cut off or damaged: .*{said}", capsys.readouterr().err
+        )
+
+
+def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "schemas.jsonl"
+    file.write_text("{\n")
+    assert run(f"backfill.schema_input={file}") == 2
+    assert "error: backfill.schema_input: decode.malformed: record file:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[CAST_INVALID_INPUT] The value \'mine\' of the type "STRING" cannot be cast to "INT" because',
+            'backfill.input: a value of the type "STRING" cannot be read as "INT" (correct the column)',
+        ),
+        ("java.lang.ArithmeticException: long overflow", "source: the timestamp of a record is behind the year 294246"),
+        ("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.", "Spark has ended under the job"),
+        (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\njava.io.IOException: no",
+            "s3a://b/x.jsonl: java.io.IOException: no",
+        ),
+    ],
+)
+def test_what_spark_says_is_told_without_values(text: str, said: str) -> None:
+    error = told(RuntimeError(text))
+    assert isinstance(error, RelayError)
+    assert str(error).startswith(said)
 
 
 def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, capsys: Any) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
+import gzip
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +14,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from spark.backfills import config_for
+from spark.backfills import config_for, lines_in
+from spark.test_files import relayed
 from support import captured, record, row_message
 
 from relay import ConsumerRecord, Translator
@@ -19,10 +23,10 @@ from relay.errors import ConfigError, Malformed
 from relay.record_lines import format_record
 from spark_backfill.command import RecordStopped, told
 from spark_backfill.counts import Counts, Parts
-from spark_backfill.files import check_apart, input_problems, read_files
-from spark_backfill.frames import Columns, record_batch
+from spark_backfill.files import as_records, check_apart, input_problems, read_files
+from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog, from_files
-from spark_backfill.translation import Bounds, Terms, Translate
+from spark_backfill.translation import LATEST_MS, Bounds, Stopped, Terms, Translate
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 1000)
 NOON_MS = 1_769_860_800_001
@@ -64,6 +68,82 @@ def test_a_row_without_its_place_is_refused(name: str) -> None:
         list(Columns().read(batch))
 
 
+def test_a_header_without_a_name_is_refused_with_its_place() -> None:
+    whole = record_batch([ConsumerRecord("t", 2, at, 5, None, b"", (("name", b"secret"),)) for at in (7, 8)])
+    names = pa.array(["name", None])
+    pairs = pa.StructArray.from_arrays([names, pa.array([b"", b"secret"])], names=["key", "value"])
+    headers = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pairs)
+    batch = whole.set_column(whole.schema.get_field_index("headers"), "headers", headers)
+    with pytest.raises(Malformed, match="t/2/8: headers: a name is NULL") as caught:
+        list(Columns().read(batch))
+    assert "secret" not in str(caught.value)
+
+
+PAIRS = "array<struct<key: string, value: binary>>"
+OF_TOPICS = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "value": "binary",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "wanted"),
+    [
+        ("topic", "int", "text"),
+        ("partition", "double", "a whole number"),
+        ("offset", "decimal(20,2)", "a whole number"),
+        ("timestamp", "string", "a number of milliseconds"),
+        ("timestamp", "date", "a number of milliseconds"),
+        ("timestamp", "double", "a number of milliseconds"),
+        ("key", "int", "bytes or text"),
+        ("value", "struct<a:int>", "bytes or text"),
+        ("headers", "map<string,binary>", "array<struct<key:string,value:binary>>"),
+        ("headers", "array<struct<value:binary,key:string>>", "array<struct<key:string,value:binary>>"),
+        ("headers", "array<struct<key:string,value:int>>", "array<struct<key:string,value:binary>>"),
+    ],
+)
+def test_a_column_of_another_type_is_named(name: str, kind: str, wanted: str, spark: Any) -> None:
+    columns = OF_TOPICS | {name: kind}
+    frame = spark.createDataFrame([], ", ".join(f"{each} {of}" for each, of in columns.items()))
+    with pytest.raises(ConfigError, match=re.escape(f"backfill.input: the column {name} is {kind}")) as caught:
+        as_records(frame)
+    assert wanted in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"headers": PAIRS},
+        {"headers": "array<struct<name: string, value: string>>"},
+        {"partition": "string", "offset": "smallint"},
+        {"offset": "decimal(20,0)", "timestamp": "timestamp_ntz"},
+        {"timestamp": "bigint", "key": "void", "headers": "void"},
+    ],
+)
+def test_columns_that_are_as_good_are_read(changed: dict[str, str], spark: Any) -> None:
+    columns = OF_TOPICS | changed
+    frame = as_records(spark.createDataFrame([], ", ".join(f"{each} {of}" for each, of in columns.items())))
+    wanted = spark.createDataFrame([], RECORDS)
+    assert [(each.name, each.dataType) for each in frame.schema] == [(each.name, each.dataType) for each in wanted.schema]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "cell"),
+    [("partition", "string", "p0"), ("partition", "bigint", 5_000_000_000), ("offset", "decimal(20,0)", decimal.Decimal(10**19))],
+)
+def test_a_number_that_does_not_fit_is_refused_without_its_value(name: str, kind: str, cell: object, spark: Any) -> None:
+    row = {"topic": "t", "partition": 0, "offset": 0, "timestamp": None, "key": None, "value": None, name: cell}
+    schema = ", ".join(f"{each} {of}" for each, of in (OF_TOPICS | {name: kind}).items())
+    (batch,) = as_records(spark.createDataFrame([tuple(row.values())], schema)).toArrow().to_batches()
+    with pytest.raises(Malformed, match=f"{name}: the column is NULL, or no whole number$"):
+        list(Columns().read(batch))
+
+
 def test_a_line_that_is_no_record_is_told_with_its_file(spark: Any, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_bytes(format_record(captured(DDL)[0], 0) + b"{\n")
@@ -95,6 +175,26 @@ def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
     check_apart(spark, config_for(str(inside), f"{inside}-out").backfill)
 
 
+def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> None:
+    """Repeats are counted and written, at the places of their offsets; also where two tasks begin with the same record."""
+    records = captured(DDL)
+    lines = [format_record(each, each.offset) for each in records]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(b"".join(lines))
+    # So large that no task reads it together with the other one.
+    with gzip.open(tmp_path / "in" / "b.jsonl.gz", "wb", compresslevel=0) as packed:
+        packed.write(b"".join(lines[:-5]))
+    config = config_for(str(tmp_path / "in"), str(tmp_path / "out"), route={"to": "ticdc-debezium"})
+    counts = from_files(spark, config)
+    read = sorted([*records, *records[:-5]], key=lambda each: each.offset)
+    place = f"{records[0].topic}/0"
+    assert counts.ranges == {place: (records[0].offset, records[-1].offset, len(read))}
+    assert counts.read == len(read)
+    expected = relayed(config, read)
+    assert lines_in(tmp_path / "out") == expected
+    assert counts.written == {place: len(expected[place])}
+
+
 def test_files_have_no_latest() -> None:
     (problem,) = input_problems(config_for("in", "out", source={"start": "latest"}))
     assert problem.path == "source.start"
@@ -122,6 +222,27 @@ def test_what_the_bounds_leave_out_is_counted() -> None:
     assert (counts.read, counts.left_out) == (1, 2)
     _, counts = run(config_for("in", "out"), records, Bounds(since_ms=30))
     assert (counts.read, counts.left_out) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("output", "is_refused"),
+    [
+        ({"output_format": "parquet"}, True),
+        ({"output_layout": "date"}, True),
+        ({"output_format": "json-lines"}, False),
+        ({"output_format": "parquet", "output": ""}, False),
+    ],
+)
+def test_a_time_that_spark_cannot_hold_is_refused_with_its_place(output: dict[str, str], is_refused: bool) -> None:
+    """Nanoseconds in place of milliseconds, say. The relay's own times have 64 bits."""
+    records = [msgspec.structs.replace(row(at, "t"), timestamp_ms=ms) for at, ms in enumerate((-1, 0, LATEST_MS, LATEST_MS + 1))]
+    config = config_for("in", "out", backfill=output)
+    assert len(run(config, records[:-1])[0]) == 3
+    if is_refused:
+        with pytest.raises(Stopped, match=r"topic/0/3.*its timestamp is not in milliseconds"):
+            run(config, records)
+    else:
+        assert [each["timestamp_ms"] for each in run(config, records)[0]] == [each.timestamp_ms for each in records]
 
 
 def test_a_record_of_which_nothing_is_written_is_counted_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

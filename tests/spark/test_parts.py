@@ -34,7 +34,7 @@ def test_a_task_that_ran_twice_counts_once() -> None:
     again.took([record(b"x", 3), record(b"y", 4)])
     other.took([record(b"z", 9), record(b"z", 0, partition=1)])
     parts = CountsParam()
-    found = parts.addInPlace(parts.addInPlace(parts.zero({}), {"a": first}), {"a": again, "b": other})
+    found = parts.addInPlace(parts.addInPlace(parts.zero({}), {0: first}), {0: again, 1: other})
     whole = total(found.values())
     assert (whole.read, whole.read_bytes) == (4, 4)
     assert whole.ranges == {"topic/0": (3, 9, 3), "topic/1": (0, 0, 1)}
@@ -48,8 +48,9 @@ def test_bounds_hold_from_the_first_and_before_the_end() -> None:
     assert bounds.hold(record(b"", 9, 15, partition=1))
 
 
-def ddl(offset: int, sql: str) -> ConsumerRecord:
-    message = {"type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None, "_tidb": {"commitTs": 10 * offset}}
+def ddl(offset: int, sql: str, commit_ts: int = 0) -> ConsumerRecord:
+    tidb = {"commitTs": commit_ts or 10 * offset}
+    message = {"type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None, "_tidb": tidb}
     return record(row_message({}, **message), offset)  # type: ignore[arg-type]
 
 
@@ -78,6 +79,28 @@ def test_a_captured_topic_read_backwards_is_the_same() -> None:
     expected = [relay.translate(each) for each in records]
     job.catalog = learnt(config, [each for each in records if b'"isDdl":true' in (each.value or b"")], empty_catalog())
     assert [job.translate(each) for each in reversed(records)] == expected[::-1]
+
+
+SAME_COMMIT_TS = {
+    "swap": ["RENAME TABLE `d`.`a` TO `d`.`b`", "RENAME TABLE `d`.`b` TO `d`.`a`"],
+    "chain": [f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`" for old, new in ("bc", "ce", "ac")],
+    "columns": [f"ALTER TABLE `d`.`a` ADD COLUMN `{name}` INT" for name in "xy"],
+}
+
+
+@pytest.mark.parametrize("parts", SAME_COMMIT_TS.values(), ids=SAME_COMMIT_TS)
+@pytest.mark.parametrize("target", ["ticdc-debezium", "canal-json"])
+def test_statements_of_one_commit_ts_are_those_that_the_relay_saw(target: str, parts: list[str]) -> None:
+    """Whoever reads all DDL first knows the later ones before he translates the first; so does who reads a broadcast copy."""
+    records = [ddl(at, f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT)") for at, name in enumerate("ab", start=1)]
+    records += [ddl(3 + at, sql, 30) for at, sql in enumerate(parts)]
+    records.append(record(row_message({"id": "int"}, {"id": "1"}, table="a", _tidb={"commitTs": 31}), 9))
+    config = config_for(route={"to": target})
+    relay, job = config.translator(), config.translator()
+    expected = [relay.translate(each) for each in records]
+    job.catalog = learnt(config, records[:-1], empty_catalog())
+    assert [job.translate(each) for each in records] == expected
+    assert [relay.translate(each) for each in records] == expected
 
 
 def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -137,8 +138,11 @@ def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(what
     kept.keep_ddl(0, records)
     kept.keep_written(0, {"t/0": 7})
     kept.keep_written(1, {"t/0": 8})
+    kept.keep_written(2, {"t/0": 9})
+    # A step may be done again, and needs what was written before it.
+    assert sorted(path.name for path in (tmp_path / "relay/written").glob("step=*")) == ["step=1", "step=2"]
     again = Kept(spark, str(tmp_path))
-    assert (again.ddl_before(1), again.written_before(1), again.written_before(2)) == (records, {"t/0": 7}, {"t/0": 8})
+    assert (again.ddl_before(1), again.written_before(2), again.written_before(3)) == (records, {"t/0": 8}, {"t/0": 9})
 
 
 async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tmp_path: Path) -> None:
@@ -160,6 +164,25 @@ async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tm
     assert not thread.is_alive()
     assert contents(await kafka.read(target)) == contents(expected)
     assert run.counts.read == len(captured("ticdc/canal-json.tidb-extension/09_dml"))
+
+
+async def test_ctrl_c_ends_a_continuous_run(kafka: Any, spark_settings: dict[str, str], tmp_path: Path) -> None:
+    source, target = await kafka.topic(), await kafka.topic()
+    await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
+    path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
+    command = Command(path, spark_settings, tmp_path / "log", "--continuous", submitted=False)
+    try:
+        await asyncio.to_thread(command.said, "step 0:")
+        command.signal(signal.SIGINT)
+        status = await asyncio.to_thread(command.wait, 60)
+    finally:
+        command.kill()
+    said = command.log.read_text()
+    assert status == 130, said[-3000:]
+    for words in ("stopped by SIGINT; the next run goes on behind the last step", "68 records read, 60 written in"):
+        assert words in said
+    for noise in ("Traceback", "defect of relay", "Exception", "FileStreamSink"):
+        assert noise not in said, said
 
 
 async def _has(kafka: Any, topic: str, length: int) -> bool:

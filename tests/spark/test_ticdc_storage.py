@@ -18,8 +18,9 @@ from relay import ConsumerRecord
 from relay.config import Config
 from relay.errors import ConfigError, Malformed, RecordsGone
 from relay.model import SchemaChange
+from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.job import from_files
-from spark_backfill.ticdc_layout import Place, in_order, place_of, renames_in_order, statement_of
+from spark_backfill.ticdc_layout import Place, in_order, newest, place_of, renames_in_order, statement_of
 from spark_backfill.ticdc_storage import read_storage, storage_problems
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
@@ -79,6 +80,20 @@ def test_the_tables_are_those_of_a_topic(file: str, each: int, below: str, spark
     own = sum(map(len, tables.values()))
     assert counts.ranges == {"t/0": (0, own - 1, own)}
     assert counts.read == own
+    said = as_document(counts, 1.0)["last_files"]
+    assert said == [max(each for each in data_of(tmp_path / "in") if each.startswith(f"{name}/")) for name in with_rows(said)]
+    assert f"  up to  {said[0]}" in as_text(counts, 1.0)
+
+
+def data_of(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("CDC*.json")]
+
+
+def with_rows(files: list[str]) -> list[str]:
+    """The folders of their tables, each once."""
+    found = ["/".join(path.split("/")[:2]) for path in files]
+    assert found == sorted(set(found))
+    return found
 
 
 def test_positions_do_not_depend_on_how_files_are_split(spark: Any, tmp_path: Path) -> None:
@@ -189,6 +204,16 @@ def test_files_come_by_version_and_their_ddl_first() -> None:
     assert list(in_order([*paths, *others])) == [paths[at] for at in (5, 6, 0, 4, 3, 2, 1, 7)]
     assert place_of(paths[-1]) == Place(10, True, "d", "t", 55, "2026-01-01", "ab", 1)
     assert place_of("d/t/10/2026/CDC000001.json") == Place(10, True, "d", "t", 0, "2026", "", 1)
+
+
+def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:
+    """A number alone says little: tables grow at the same time, and each new file shifts the numbers of those behind it."""
+    paths = [f"d/a/5/2026-01-0{day}/CDC00000{number}.json" for day in (1, 2) for number in (1, 2)]
+    others = ["d/a/9/CDC000001.json", "d/b/5/CDC_x_000001.json", "d/b/5/CDC_y_000001.json", "d/c/meta/schema_9_0000000001.json"]
+    assert newest(in_order(paths)) == [paths[-1]]
+    assert newest(in_order([*paths, *others])) == others[:3]
+    counts = Counts(last_files=[f"d/t{number}/5/CDC000001.json" for number in range(25)])
+    assert as_text(counts, 1.0).splitlines()[-2:] == ["  up to  d/t19/5/CDC000001.json", "  and 5 more files"]
 
 
 def test_a_name_is_given_up_before_it_is_taken() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from pyspark.accumulators import _accumulatorRegistry
 from spark.backfills import config_for, lines_in
 from support import captured
@@ -20,11 +23,13 @@ from relay.config import Config
 from relay.errors import ConfigError, RelayError, TopicUnusable
 from relay.record_lines import format_record
 from relay.service.kafka_sink import KafkaSink
+from relay.service.positions import start_offsets
 from relay.service.topic_admin import Cluster as TopicCluster
 from relay.service.transport import Undelivered
 from spark_backfill.command import told
-from spark_backfill.job import TopicsRun
+from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sink import Write
+from spark_backfill.topics import Source
 from spark_backfill.translation import Stopped
 
 pytestmark = pytest.mark.kafka
@@ -171,6 +176,84 @@ async def test_topics_that_are_missing_are_created_as_the_service_does(spark: An
     with pytest.raises(ConfigError, match=r"target\.topic: is not what the checkpoint was made with"):
         TopicsRun(spark, other)
     assert not (await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.other"])).found
+
+
+@pytest.mark.parametrize("start", [{"start": "latest"}, {"start": "timestamp", "start_timestamp": "2027-01-01T00:00:00Z"}])
+async def test_records_of_an_open_transaction_come_behind_the_start(
+    start: dict[str, str], spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    """They may be committed yet; the relay begins there, too."""
+    source = await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    await kafka.produce(source, records[:3])
+    table = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **start}
+    config = topics_config(kafka, source, "t", tmp_path, source=table, backfill={"output": str(tmp_path / "out")})
+    servers, partition = kafka.bootstrap_servers, TopicPartition(source, 0)
+    async with (
+        AIOKafkaProducer(bootstrap_servers=servers, transactional_id=source) as producer,
+        producer.transaction(),
+        AIOKafkaConsumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer,
+    ):
+        await producer.send_and_wait(source, records[3].value, partition=0, timestamp_ms=records[3].timestamp_ms)
+        consumer.assign([partition])
+        expected = await start_offsets(consumer, config.source, [partition])
+        assert expected[partition] == 3
+        assert (await asyncio.to_thread(Source.of, spark, config)).first == {f"{source}/0": 3}
+
+
+async def test_records_behind_the_end_that_come_later_are_left_out(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source = await kafka.topic()
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
+    await kafka.produce(source, records[:20])
+    newest = max(record.timestamp_ms for record in records[:20])
+    later = datetime.datetime.fromtimestamp(newest / 1000 + 1, datetime.UTC).isoformat()
+    end = {"end": "timestamp", "end_timestamp": later, "output": str(tmp_path / "out")}
+    config = topics_config(kafka, source, "t", tmp_path, backfill=end)
+    run = TopicsRun(spark, config)
+    await kafka.produce(source, [msgspec.structs.replace(records[20], timestamp_ms=newest + 1000)])
+    counts = run.run()
+    assert (counts.read, counts.left_out) == (20, 1)
+
+
+async def test_bounds_of_partitions_that_are_not_there_are_refused(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source = await kafka.topic()
+    table = {"start": "offsets", "start_offsets": {f"{source}/7": 3}}
+    own = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **table}
+    end = {"end": "offsets", "end_offsets": {f"{source}/1": 3}, "output": str(tmp_path / "out")}
+    with pytest.raises(ConfigError) as raised:
+        TopicsRun(spark, topics_config(kafka, source, "t", tmp_path, source=own, backfill=end))
+    assert [problem.path for problem in raised.value.problems] == [
+        f'source.start_offsets."{source}/7"',
+        f'backfill.end_offsets."{source}/1"',
+    ]
+
+
+async def test_times_that_spark_cannot_hold_are_told_with_their_place(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    source = await kafka.topic(message_timestamp_after_max_ms=str(2**63 - 1))
+    records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")[:3]
+    records[2] = msgspec.structs.replace(records[2], timestamp_ms=1_700_000_000_000_000_000)
+    await kafka.produce(source, records)
+    config = topics_config(kafka, source, "t", tmp_path, backfill={"output": str(tmp_path / "out")})
+    with pytest.raises(ConfigError, match=rf"the timestamp of {source}/0/2 is behind the year 294246"):
+        TopicsRun(spark, config).run()
+
+
+async def test_files_that_the_target_has_no_place_for_write_nothing(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    target, file = await kafka.topic(), tmp_path / "in.jsonl"
+    records = of_topic("x", "ticdc/canal-json.tidb-extension/09_dml")[:12]
+    for change, why in (
+        ({"partition": 3}, rf"x/3/0: service\.topic-unusable: .* partition 3 of {target}, which has 1; add partitions"),
+        ({"topic": "y"}, rf"y/0/0: config: source\.topics: does not name y, .*\(add it; its target is y-{target}\)"),
+    ):
+        mine = [msgspec.structs.replace(records[0], **change), *records[1:]]
+        file.write_bytes(b"".join(format_record(record, record.offset) for record in mine))
+        name = target if "partition" in change else f"{{topic}}-{target}"
+        own = {"topic": name, "create_topics": True}
+        config = topics_config(kafka, "x", "", tmp_path, target=own, backfill={"checkpoint": "", "input": str(file)})
+        with pytest.raises(Exception, match="relay-stopped") as raised:
+            from_files(spark, config)
+        assert re.search(why, str(told(raised.value)))
+        assert await kafka.length(name.replace("{topic}", "x")) == 0
 
 
 async def test_topics_that_cannot_hold_the_route_are_refused_before_anything_is_read(

@@ -1,0 +1,80 @@
+"""Work that a signal may end.
+
+Python runs handlers of signals in its main thread, and a call into the JVM holds a thread until it is answered. So the work has a
+thread of its own, and the main one waits for it or for a signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+#: Exit status of each signal that ends a run.
+STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_LOOK_SECONDS = 0.2
+#: How often the work is told to stop: it may be between two jobs of Spark.
+_AGAIN_SECONDS = 0.5
+#: How long it may take to end; Kubernetes kills 30 s behind its signal.
+_LONGEST_SECONDS = 20.0
+
+
+def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Callable[[str], None]) -> int:
+    """Do the work; gives 0, or the status of the signal that has ended it. Raises what the work raises, unless it was stopped.
+
+    `stop`: ends what the work is doing just now; called from another thread, and again until the work has ended. `tell`: gets the
+    signal's name.
+    """
+    failure: list[BaseException] = []
+    worker = threading.Thread(target=_caught, args=(work, failure), daemon=True)
+    with _heard() as heard:
+        worker.start()
+        while worker.is_alive() and not heard:
+            worker.join(_LOOK_SECONDS)
+        if heard:
+            tell(heard[0].name)
+            # What stops the work may itself wait for it.
+            threading.Thread(target=_stop, args=(worker, stop), daemon=True).start()
+            worker.join(_LONGEST_SECONDS)
+            return STATUS[heard[0]]
+    if failure:
+        raise failure[0]
+    return 0
+
+
+def _caught(work: Callable[[], None], failure: list[BaseException]) -> None:
+    try:
+        work()
+    except BaseException as error:  # the main thread raises it
+        failure.append(error)
+
+
+def _stop(worker: threading.Thread, stop: Callable[[], None]) -> None:
+    end = time.monotonic() + _LONGEST_SECONDS
+    while worker.is_alive() and time.monotonic() < end:
+        with contextlib.suppress(Exception):  # the same signal may have ended the JVM
+            stop()
+        worker.join(_AGAIN_SECONDS)
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[list[signal.Signals]]:
+    """The signals that come; more of them change nothing."""
+    heard: list[signal.Signals] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+
+    def hear(number: int, _: Any) -> None:
+        heard.append(signal.Signals(number))
+
+    before = {number: signal.signal(number, hear) for number in STATUS}
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            # One more while the interpreter ends must not change the exit status.
+            signal.signal(number, signal.SIG_IGN if heard else handler)
