@@ -21,12 +21,10 @@ from spark_backfill.brokers import Brokers, client_options, for_spark
 from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
-from spark_backfill.translation import OWN_PARTITION, Bounds, Terms
+from spark_backfill.translation import LATEST_MS, OWN_PARTITION, Bounds, Terms
 
 #: What Java says of a time that Spark cannot hold.
 OVERFLOW: Final = "ArithmeticException: long overflow"
-#: The last millisecond of Spark's times, which count microseconds in 64 bits.
-_LAST_MS: Final = (2**63 - 1) // 1000
 
 
 def too_late(records: str) -> ConfigError:
@@ -99,7 +97,7 @@ class Source(NamedTuple):
         """What to say if Spark could not hold a timestamp: with the first such record of each partition."""
         brokers = Brokers(spark, self.options)
         try:
-            found = brokers.offsets_since(self.partitions, _LAST_MS + 1)
+            found = brokers.offsets_since(self.partitions, LATEST_MS + 1)
         finally:
             brokers.close()
         return too_late(", ".join(f"{place}/{offset}" for place, offset in found.items() if offset >= 0) or "a record")

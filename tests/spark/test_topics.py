@@ -7,6 +7,7 @@ import datetime
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,20 +85,51 @@ def held(spark: Any) -> tuple[int, list[Path]]:
     return len(_accumulatorRegistry), sorted(Path(spark.sparkContext._temp_dir).iterdir())
 
 
-@pytest.mark.parametrize(("file", "partitions"), [(BULK, 1), (SPREAD, 3)])
-async def test_the_target_topic_is_the_relays(file: str, partitions: int, spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def topic_of_the_relay(kafka: Any, config: Config, folder: Path, partitions: int, count: int) -> list[ConsumerRecord]:
+    """What the relay's own process writes along this route; `count`: how much that is."""
+    target = await kafka.topic(partitions)
+    route, path = config.route, folder / "relay.toml"
+    path.write_text(
+        f"""
+        [route]
+        from = "{route.from_}"
+        to = "{route.to}"
+        [source]
+        bootstrap_servers = "{kafka.bootstrap_servers}"
+        topics = {json.dumps(config.source.topics)}
+        group_id = "{target}"
+        [target]
+        topic = "{target}"
+        [schema]
+        wait = {json.dumps(config.schema.wait)}
+        """
+    )
+    with (folder / "relay.log").open("wb") as log:
+        command = (sys.executable, "-m", "relay", "run", "--config", str(path))
+        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        try:
+            return cast("list[ConsumerRecord]", await kafka.read(target, count))
+        finally:
+            process.terminate()
+            assert await asyncio.wait_for(process.wait(), 60) == 0, (folder / "relay.log").read_text()
+
+
+@pytest.mark.parametrize(("file", "partitions", "to"), [(BULK, 1, "ticdc-debezium"), (SPREAD, 3, "ticdc-open-protocol")])
+async def test_the_target_topic_is_the_relays(file: str, partitions: int, to: str, spark: Any, kafka: Any, tmp_path: Path) -> None:
     source, target = await kafka.topic(partitions), await kafka.topic(partitions)
     records = of_topic(source, file)
     await kafka.produce(source, records)
-    config = topics_config(kafka, source, target, tmp_path)
+    # Canal-JSON has DDL in partition 0: rows of the others wait for it.
+    config = topics_config(kafka, source, target, tmp_path, route={"to": to}, schema={"wait": True})
     counts = TopicsRun(spark, config).run()
     expected = expected_of(config, records)
     assert counts.read == len(records)
     assert contents(await kafka.read(target, counts.written.total())) == expected
+    assert contents(await topic_of_the_relay(kafka, config, tmp_path, partitions, counts.written.total())) == expected
     # A second run adds nothing; one after new records goes on where the first ended.
     assert TopicsRun(spark, config).run().read == 0
     # With another configuration it would go on in the wrong place.
-    other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"})
+    other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"}, schema={"wait": True})
     with pytest.raises(ConfigError, match=r"route\.to: is not what the checkpoint was made with"):
         TopicsRun(spark, other)
     more = [msgspec.structs.replace(record, offset=record.offset + len(records)) for record in records if record.partition == 0]
