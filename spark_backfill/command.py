@@ -46,7 +46,16 @@ _UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered
 _DAMAGED: Final = re.compile(r"java\.io\.EOFException: .*|java\.util\.zip\.\w+: .*|not a gzip file|incorrect header check")
 #: A value of a column that does not fit; the text before the types quotes it.
 _NO_CAST: Final = re.compile(r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL)
-_WORKER_DIED: Final = "Python worker exited unexpectedly"
+#: Words of Spark about the surroundings, and what they mean.
+_MEANINGS: Final = {
+    "Python worker exited unexpectedly": (
+        "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more, or lower "
+        "spark.sql.execution.arrow.maxBytesPerBatch"
+    ),
+    "Multiple streaming queries are concurrently using": (
+        "another run is at work with this checkpoint: wait for its end, or stop it"
+    ),
+}
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
 #: `Stopped` as JSON, whose message may have lost its end.
 _STOPPED: Final = re.compile(
@@ -205,9 +214,9 @@ def told(error: BaseException) -> BaseException:
         return RecordsGone(
             f"the records that come next were deleted by retention, or with their topic: {_line_with(text, lost[0])}"
         )
-    if _WORKER_DIED in text:
-        hint = "killed, or out of memory; give executors more, or lower spark.sql.execution.arrow.maxBytesPerBatch"
-        return ServiceError(f"a Python worker of Spark has ended unexpectedly: {hint}")
+    for words, meaning in _MEANINGS.items():
+        if words in text:
+            return ServiceError(meaning)
     if _SPARK_ENDED.search(text) or isinstance(error, Py4JNetworkError | ConnectionError):
         return ServiceError("Spark has ended under the job: it was stopped, or killed; start the job again")
     if OVERFLOW in text:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -63,13 +65,39 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Capt
     paths = _paths(path)
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
+        _check_all_read(spark, lines, paths)
         where = (F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"))
         return Captured(lines.select(F.col("value").cast("binary"), *where), Lines())
-    return Captured(as_records(_parquet(spark, paths)), Columns())
+    columns = _parquet(spark, paths)
+    _check_all_read(spark, columns, paths)
+    return Captured(as_records(columns), Columns())
 
 
 def _paths(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str]) -> None:
+    """Refuse files that Spark passes over without a word: in folders without `name=value`, or hidden by their own name.
+
+    Raises ConfigError.
+    """
+    read = {plain_path(unquote(path)) for path in frame.inputFiles()}
+    for pattern in paths:
+        named, system = hadoop_path(spark, pattern)
+        for status in system.globStatus(named) or ():
+            root, files = status.getPath().toString().rstrip("/"), system.listFiles(status.getPath(), True)
+            while files.hasNext():
+                path = files.next().getPath().toString()
+                is_hidden = any(part.startswith(("_", ".")) for part in path[len(root) + 1 :].split("/"))
+                if not is_hidden and plain_path(path) not in read:
+                    hint = "name its folder, or a pattern; what begins with _ or . is never read"
+                    raise ConfigError([Problem("backfill.input", f"Spark would pass over {path}", hint)])
+
+
+def plain_path(path: str) -> str:
+    """A path without its scheme, of which Hadoop has two spellings (`file:/x`, `file:///x`)."""
+    return re.sub(r"^[\w.+-]+:/*", "/", path)
 
 
 def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -187,10 +215,18 @@ class Target(NamedTuple):
         writer = rows.write.partitionBy(*folders).mode("overwrite")
         if self.step is not None:
             writer = writer.option("partitionOverwriteMode", "dynamic")
+            self._delete_step(produced.sparkSession)
         if self.file_format is FileFormat.PARQUET:
             writer.parquet(self.path)
         else:
             writer.text(self.path)
+
+    def _delete_step(self, spark: SparkSession) -> None:
+        """Delete what an earlier attempt has left of this step: it may have written to folders to which this one does not."""
+        pattern = "/".join((self.path.rstrip("/"), *(f"{name}=*" for name in FOLDERS[self.layout]), f"step={self.step}"))
+        folders, system = hadoop_path(spark, pattern)
+        for status in system.globStatus(folders) or ():
+            system.delete(status.getPath(), True)
 
 
 def settings() -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from relay.codecs._codec import RowMarks
 from relay.config import Config
+from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
 from spark_backfill.files import Captured, hadoop_path
 from spark_backfill.frames import RECORDS, Columns, record_batch
@@ -77,17 +78,21 @@ class Kept:
         A step that is done again needs what was before it, and nobody needs what is older.
         """
         self._written = step, dict(written)
-        if written:
-            frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)
-            frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
+        frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)
+        frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
         older, system = hadoop_path(self._spark, f"{self._folder}/written/step={step - 2}")
         system.delete(older, True)
 
     def written_before(self, step: int) -> dict[str, int]:
-        """How many records the steps before this one have written to each `topic/partition`."""
+        """How many records the steps before this one have written to each `topic/partition`. Raises ConfigError."""
+        if step == 0:
+            return {}
         if self._written is None or self._written[0] != step - 1:
             frame = self._read(f"written/step={step - 1}", _WRITTEN)
-            self._written = step - 1, {} if frame is None else {row.place: row.records for row in frame.collect()}
+            if frame is None:
+                message = f"{self._folder} lacks what was written before step {step}: offsets would begin anew"
+                raise ConfigError([Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")])
+            self._written = step - 1, {row.place: row.records for row in frame.collect()}
         return self._written[1]
 
     def _read(self, what: str, columns: str) -> DataFrame | None:

@@ -25,7 +25,7 @@ from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange
 from relay.records import ConsumerRecord
-from spark_backfill.files import Captured, hadoop_path, qualified
+from spark_backfill.files import Captured, hadoop_path, plain_path, qualified
 from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of
 
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
@@ -57,7 +57,9 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
         raise ConfigError([Problem("backfill.input", f"there is nothing of a storage sink in {config.backfill.input}")])
     texts = _texts(spark, [f"{root}/{path}" for path, place in files.items() if not place.is_data])
     statements = {
-        path: _statement(config, path, files[path], texts[_plain(f"{root}/{path}")]) for path in files if not files[path].is_data
+        path: _statement(config, path, files[path], texts[plain_path(f"{root}/{path}")])
+        for path in files
+        if not files[path].is_data
     }
     _pin_blocks(spark)
     lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
@@ -109,13 +111,8 @@ def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
     """Where each file's blocks begin, how many lines they have, and how Spark spells the file's name; by path."""
     found: dict[str, list[tuple[int, int, str]]] = {}
     for row in [] if lines is None else lines.groupBy("path", "block").count().collect():
-        found.setdefault(_plain(unquote(row.path)), []).append((row.block, row["count"], row.path))
+        found.setdefault(plain_path(unquote(row.path)), []).append((row.block, row["count"], row.path))
     return found
-
-
-def _plain(path: str) -> str:
-    """A path without its scheme, of which Hadoop has two spellings (`file:/x`, `file:///x`)."""
-    return re.sub(r"^[\w.+-]+:/*", "/", path)
 
 
 def _numbered(
@@ -130,7 +127,7 @@ def _numbered(
             schema_offsets[path] = offset
             offset += 1
             continue
-        for block, count, spelt in sorted(counted.get(_plain(f"{root}/{path}"), [])):
+        for block, count, spelt in sorted(counted.get(plain_path(f"{root}/{path}"), [])):
             starts[spelt, block] = offset
             offset += count
     return starts, schema_offsets
@@ -141,7 +138,7 @@ def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
         return {}
     text = spark.read.text([_PATTERN.sub(r"\\\1", path) for path in paths], wholetext=True)
     rows = text.select(F.col("value").cast("binary").alias("value"), F.col("_metadata.file_path").alias("path")).collect()
-    return {_plain(unquote(row.path)): bytes(row.value) for row in rows}
+    return {plain_path(unquote(row.path)): bytes(row.value) for row in rows}
 
 
 class _Statement(NamedTuple):

@@ -216,6 +216,7 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
             "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\njava.io.IOException: no",
             "s3a://b/x.jsonl: java.io.IOException: no",
         ),
+        ("Multiple streaming queries are concurrently using file:/c/spark/offsets", "another run is at work with this checkpoint"),
     ],
 )
 def test_what_spark_says_is_told_without_values(text: str, said: str) -> None:

@@ -19,6 +19,7 @@ from spark.test_files import relayed
 from support import captured, record, row_message
 
 from relay import ConsumerRecord, Translator
+from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Malformed
 from relay.record_lines import format_record
 from spark_backfill.command import RecordStopped, told
@@ -261,3 +262,22 @@ def statement(offset: int, table: str) -> ConsumerRecord:
 
 def row(offset: int, table: str) -> ConsumerRecord:
     return record(row_message({"id": "int"}, {"id": "1"}, table=table), offset)
+
+
+@pytest.mark.parametrize("passed_over", ["_in.jsonl", "2024/01/in.jsonl"])
+def test_files_that_spark_would_pass_over_are_named(passed_over: str, spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "data" / passed_over
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"")
+    (tmp_path / "data" / "in.jsonl").write_bytes(b"")
+    named = str(file if passed_over.startswith("_") else tmp_path / "data")
+    with pytest.raises(ConfigError, match=f"pass over .*{passed_over}"):
+        read_files(spark, named, InputFormat.JSON_LINES)
+
+
+def test_hidden_files_beside_others_and_folders_with_names_are_no_matter(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "with blank" / "topic=a%b" / "partition=0"
+    folder.mkdir(parents=True)
+    for name in ("part-0.txt", "_SUCCESS", ".part-0.txt.crc"):
+        (folder / name).write_bytes(b"")
+    assert read_files(spark, str(tmp_path / "with blank"), InputFormat.JSON_LINES).frame.count() == 0
