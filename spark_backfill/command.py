@@ -43,7 +43,9 @@ _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
 _SPARK_ENDED: Final = re.compile("stopped SparkContext|SparkContext was shut down|Answer from Java side is empty")
 #: A file that is not what it is said to be: no Parquet, or compressed and cut off or damaged.
 _UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<file>\S+?)\.?\s")
-_DAMAGED: Final = re.compile(r"java\.io\.EOFException: .*|java\.util\.zip\.\w+: .*|not a gzip file|incorrect header check")
+_DAMAGED: Final = re.compile(
+    r"java\.io\.EOFException: Unexpected end of input stream|java\.util\.zip\.\w+: .*|not a gzip file|incorrect header check"
+)
 #: A value of a column that does not fit; the text before the types quotes it.
 _NO_CAST: Final = re.compile(r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL)
 #: Words of Spark about the surroundings, and what they mean.
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = load_config(given.config, given.set)
         _check(config, continuous=given.continuous)
         work = _Work(config, continuous=given.continuous)
-        return until_signal(work.do, work.stop, work.tell_signal)
+        return work.status_of(until_signal(work.do, work.stop, work.tell_signal))
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # the outermost place: whatever comes here is reported, not hidden
@@ -96,6 +98,7 @@ class _Work:
     def __init__(self, config: Config, *, continuous: bool) -> None:
         self._config, self._continuous = config, continuous
         self._is_stopped = False
+        self._is_done = False
         self._spark: SparkSession | None = None
         self._topics: TopicsRun | None = None
 
@@ -105,6 +108,7 @@ class _Work:
         try:
             if not self._is_stopped:  # while Spark started
                 self._run(spark)
+                self._is_done = not self._is_stopped
         finally:
             spark.stop()
 
@@ -119,8 +123,14 @@ class _Work:
             self._topics.stop()
         self._spark.sparkContext.cancelAllJobs()
 
+    def status_of(self, status: int) -> int:
+        """The exit status: a signal that comes when all is written and told ends nothing."""
+        return 0 if self._is_done else status
+
     def tell_signal(self, name: str) -> None:
         """Say why the run ends, and what follows."""
+        if self._is_done:
+            return
         again = "a new run writes everything again" if self._config.backfill.input else "the next run goes on behind the last step"
         _say(f"stopped by {name}; {again}")
 

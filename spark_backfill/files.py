@@ -60,16 +60,19 @@ class Captured(NamedTuple):
     last_files: Sequence[str] = ()
 
 
-def read_files(spark: SparkSession, path: str, file_format: InputFormat) -> Captured:
-    """The records of these files (separated by commas). Raises ConfigError for columns that are missing or of another type."""
+def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: str = "input") -> Captured:
+    """The records of these files (separated by commas), which `key` of `[backfill]` names.
+
+    Raises ConfigError for files that would be passed over, and for columns that are missing or of another type.
+    """
     paths = _paths(path)
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
-        _check_all_read(spark, lines, paths)
+        _check_all_read(spark, lines, paths, key)
         where = (F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"))
         return Captured(lines.select(F.col("value").cast("binary"), *where), Lines())
     columns = _parquet(spark, paths)
-    _check_all_read(spark, columns, paths)
+    _check_all_read(spark, columns, paths, key)
     return Captured(as_records(columns), Columns())
 
 
@@ -77,7 +80,7 @@ def _paths(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str]) -> None:
+def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str], key: str) -> None:
     """Refuse files that Spark passes over without a word: in folders without `name=value`, or hidden by their own name.
 
     Raises ConfigError.
@@ -86,13 +89,16 @@ def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str])
     for pattern in paths:
         named, system = hadoop_path(spark, pattern)
         for status in system.globStatus(named) or ():
-            root, files = status.getPath().toString().rstrip("/"), system.listFiles(status.getPath(), True)
+            found = status.getPath()
+            if found.getName().startswith(("_", ".")) and found.getName() != named.getName():
+                continue  # a pattern has found it, as `*` finds `_SUCCESS`
+            root, files = found.toString().rstrip("/"), system.listFiles(found, True)
             while files.hasNext():
                 path = files.next().getPath().toString()
                 is_hidden = any(part.startswith(("_", ".")) for part in path[len(root) + 1 :].split("/"))
                 if not is_hidden and plain_path(path) not in read:
                     hint = "name its folder, or a pattern; what begins with _ or . is never read"
-                    raise ConfigError([Problem("backfill.input", f"Spark would pass over {path}", hint)])
+                    raise ConfigError([Problem(f"backfill.{key}", f"Spark would pass over {path}", hint)])
 
 
 def plain_path(path: str) -> str:
@@ -215,14 +221,16 @@ class Target(NamedTuple):
         writer = rows.write.partitionBy(*folders).mode("overwrite")
         if self.step is not None:
             writer = writer.option("partitionOverwriteMode", "dynamic")
-            self._delete_step(produced.sparkSession)
         if self.file_format is FileFormat.PARQUET:
             writer.parquet(self.path)
         else:
             writer.text(self.path)
 
-    def _delete_step(self, spark: SparkSession) -> None:
-        """Delete what an earlier attempt has left of this step: it may have written to folders to which this one does not."""
+    def delete_step(self, spark: SparkSession) -> None:
+        """Delete what an earlier attempt has left of this step: it may have written to folders to which this one does not.
+
+        The path must hold nothing that Hadoop takes for a pattern (`check_places` sees to it).
+        """
         pattern = "/".join((self.path.rstrip("/"), *(f"{name}=*" for name in FOLDERS[self.layout]), f"step={self.step}"))
         folders, system = hadoop_path(spark, pattern)
         for status in system.globStatus(folders) or ():

@@ -43,7 +43,7 @@ def known_before(spark: SparkSession, config: Config) -> Catalog:
 
 def _read_files(spark: SparkSession, key: str, path: str, file_format: InputFormat) -> Captured:
     try:
-        return read_files(spark, path, file_format)
+        return read_files(spark, path, file_format, key)
     except AnalysisException as error:
         raise ConfigError([Problem(f"backfill.{key}", str(error).partition("\n")[0])]) from error
 
@@ -148,6 +148,8 @@ class TopicsRun:
 
     def _take(self, frame: DataFrame, step: int) -> None:
         config, records = self._config, captured(frame)
+        # Only the first step of a run can have been begun before: one that fails ends its run.
+        is_first = self._catalog is None
         if self._catalog is None:
             self._catalog = self._learnt_before(step)
         ddl = ddl_of(records, config)
@@ -161,6 +163,8 @@ class TopicsRun:
             before = self._kept.written_before(step)
             output = config.backfill
             target = Target(output.output, output.output_format, output.output_layout, step, self._source.written_partitions)
+            if is_first:
+                target.delete_step(self._spark)
             counts = run_step(self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds)
             self._kept.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)

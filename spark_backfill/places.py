@@ -14,6 +14,8 @@ from spark_backfill.files import hadoop_path, qualified
 
 #: What Hadoop says about a file system that it does not know, or whose jar is not there.
 NO_FILE_SYSTEM: Final = re.compile(r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found')
+#: What makes a path a pattern to Hadoop and Spark.
+_PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 _LISTS: Final = ("input", "schema_input")
 #: What helps.
 PACKAGE_HINT: Final = "add the package of this file system to spark.jars.packages, such as org.apache.hadoop:hadoop-aws for s3a"
@@ -27,6 +29,10 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
     for key in _LISTS:
         for path in getattr(backfill, key).split(","):
             _found(spark, key, path.strip())
+    for key in ("checkpoint", "output"):
+        if strange := _PATTERN.search(getattr(backfill, key)):
+            message = f"holds {strange[0]}, which stands for other names in a path"
+            raise ConfigError([Problem(f"backfill.{key}", message, "name a folder without * ? [ ] { } and backslashes")])
     checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
     if checkpoint and output and (checkpoint.startswith(output) or output.startswith(checkpoint)):
         message = f"{backfill.checkpoint} and the output ({backfill.output}) are one folder, or one lies in the other"

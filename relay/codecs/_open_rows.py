@@ -122,7 +122,7 @@ class _Shape:
 
     def _is_in_order(self, data: bytes) -> bool:
         """Whether the row's columns, those of its new image or of what was deleted, have the order of the guessed definition."""
-        at = max(data.find(b'"u":{'), data.find(b'"d":{'))
+        at = 0 if data.startswith((b'{"u":{', b'{"d":{')) else max(data.find(b'"u":{'), data.find(b'"d":{'))
         end = data.find(b'},"p":{', at)
         for mark in self._marks:
             at = data.find(mark, at, end if end >= 0 else len(data))

@@ -27,6 +27,7 @@ from spark_backfill.counts import Counts, Parts
 from spark_backfill.files import as_records, check_apart, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog, from_files
+from spark_backfill.places import check_places
 from spark_backfill.translation import LATEST_MS, Bounds, Stopped, Terms, Translate
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 1000)
@@ -281,3 +282,12 @@ def test_hidden_files_beside_others_and_folders_with_names_are_no_matter(spark: 
     for name in ("part-0.txt", "_SUCCESS", ".part-0.txt.crc"):
         (folder / name).write_bytes(b"")
     assert read_files(spark, str(tmp_path / "with blank"), InputFormat.JSON_LINES).frame.count() == 0
+
+
+def test_a_pattern_passes_over_hidden_files_and_names_no_place_to_write(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    for name in ("_SUCCESS", "a.jsonl"):
+        (tmp_path / "export" / name).write_bytes(b"")
+    assert read_files(spark, f"{tmp_path}/export/*", InputFormat.JSON_LINES).frame.count() == 0
+    with pytest.raises(ConfigError, match=r"backfill.output: holds \\*"):
+        check_places(spark, config_for(str(tmp_path), f"{tmp_path}/o*").backfill)

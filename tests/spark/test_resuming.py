@@ -162,6 +162,7 @@ def test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt(layout: L
     target = Target(str(tmp_path / "out"), FileFormat.JSON_LINES, layout, step=3)
     for topic, day in (("letters", 1), ("orders", 2)):
         made: list[tuple[Any, ...]] = [(topic, 0, day * 86_400_000, None, b"v", [], "t", 0, at, 0) for at in range(2)]
+        target.delete_step(spark)
         target.write(spark.createDataFrame(made, PRODUCED), {})
     folders = {path.parent.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("part-*.txt")}
     assert folders == {"topic=orders/partition=0/step=3" if layout is Layout.TOPIC else "date=1970-01-03/step=3"}
