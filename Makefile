@@ -35,7 +35,7 @@ check: setup  ## lint, types, import contracts
 bench: setup  ## ratios against a floor measured in the same run
 	$(RUN)/python -m benchmarks
 
-bench-spark: setup  ## the Spark job next to an identity job, its memory, and its bytes next to the relay's; about 25 minutes
+bench-spark: setup  ## the Spark job next to an identity job, its memory, and its bytes next to the relay's; about 15 minutes
 	PYTHONPATH=tests $(RUN)/python -m benchmarks.spark
 
 SEEDS ?= 20
