@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -14,10 +15,12 @@ from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
 from spark_backfill.files import Captured, hadoop_path
-from spark_backfill.frames import RECORDS, Columns, record_batch
+from spark_backfill.frames import RECORDS, Columns, Lines, record_batch
 from spark_backfill.translation import OnlyDdl
 
 _WRITTEN = "place string, records bigint"
+#: How a record file's line names a value that is text.
+_VALUE: Final = '"value":"'
 #: The number of what stands before the first step.
 BEFORE: Final = -1
 
@@ -26,24 +29,40 @@ def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[Cons
     """The source records with DDL, and no others: the only records that ever come to the driver. `name`: of what, for errors."""
     frame, reader = captured.frame, captured.reader
     marks = config.translator().source.row_marks
+    # Most rows are known by their bytes, inside the JVM.
     if marks is not None and isinstance(reader, Columns):
-        # Most rows are known by their bytes, inside the JVM.
         frame = frame.where(~_shows(marks))
+    elif marks is not None and isinstance(reader, Lines) and marks.part == "value":
+        frame = frame.where(~_shows_in_line(marks))
     found = frame.mapInArrow(OnlyDdl(config, reader, name), RECORDS)
     return _records(found)
 
 
 def _shows(marks: RowMarks) -> Column:
     """`RowMarks.are_in` in Spark's words."""
-    text = F.coalesce(F.col(marks.part), F.lit(b""))
+    return _marked(F.coalesce(F.col(marks.part), F.lit(b"")), marks, lambda mark: F.lit(bytearray(mark)))
+
+
+def _shows_in_line(marks: RowMarks) -> Column:
+    """The same of a record file's line that is spelt as relay does, the value last; others are looked into.
+
+    Inside the value's text every quote is escaped, so that plain ones around a comma begin another member.
+    """
+    line, begin = F.col("value").cast("string"), F.lit(_VALUE)
+    value = F.substring_index(line, _VALUE, -1)
+    is_last = F.contains(line, begin) & ~F.contains(value, F.lit('","')) & ~F.contains(value, F.lit('", "'))
+    return is_last & _marked(value, marks, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
+
+
+def _marked(text: Column, marks: RowMarks, literal: Callable[[bytes], Column]) -> Column:
     every = F.lit(True)
     for group in marks.groups:
         one = F.lit(False)
         for mark in group:
-            one = one | F.contains(text, F.lit(bytearray(mark)))
+            one = one | F.contains(text, literal(mark))
         every = every & one
     for mark in marks.never:
-        every = every & ~F.contains(text, F.lit(bytearray(mark)))
+        every = every & ~F.contains(text, literal(mark))
     return every
 
 

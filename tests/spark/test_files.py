@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pytest
 from spark.backfills import config_for, lines_in, partitions_in
-from support import CANAL, DATA, OPEN, TICDC, captured, captured_files
+from support import CANAL, DATA, OPEN, TICDC, captured, captured_files, record, row_message
 
 from relay import ConsumerRecord
 from relay.config import Config
+from relay.config.choices import InputFormat
 from relay.record_lines import format_record
 from spark_backfill.counts import Counts
 from spark_backfill.files import read_files
+from spark_backfill.history import _shows_in_line, ddl_of
 from spark_backfill.job import from_files
 
 
@@ -43,8 +48,8 @@ def relayed(config: Config, records: list[ConsumerRecord]) -> dict[str, list[byt
     """The lines that `relay translate` writes, by topic and partition."""
     translator = config.translator()
     found: dict[str, list[bytes]] = {}
-    for record in records:
-        for out in translator.translate(record):
+    for each in records:
+        for out in translator.translate(each):
             lines = found.setdefault(f"{out.topic}/{out.partition}", [])
             lines.append(format_record(out, len(lines)).rstrip(b"\n"))
     return found
@@ -90,8 +95,8 @@ def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> N
     assert counts.read == len(records)
     assert counts.written == Counter({place: len(lines) for place, lines in expected.items()})
     translator = config.translator()
-    for record in records:
-        translator.translate(record)
+    for each in records:
+        translator.translate(each)
     assert counts.events == translator.events
     assert dict(counts.lost) == {str(what): n for what, n in translator.lossy.items()}
 
@@ -151,3 +156,36 @@ def test_large_messages_come_to_workers_in_small_batches(spark: Any) -> None:
     found = [row.size for row in messages.mapInArrow(sizes, "size bigint").collect()]
     assert sum(found) >= 40_000_000
     assert max(found) < 20_000_000
+
+
+def test_ddl_is_found_in_lines_of_every_spelling(spark: Any, tmp_path: Path) -> None:
+    """Rows are passed over by their bytes; no statement is, wherever such bytes are in its line."""
+    marks = '{"isDdl":false,"type":"INSERT"}'
+    ddl = f"CREATE TABLE t (a INT) /* {marks} */"
+    statement = record({"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "sql": ddl})
+    row = record(row_message({"a": "int"}, {"a": "1"}))
+    members = json.loads(format_record(statement, 0))
+    packed = {"base64": base64.b64encode(statement.value or b"").decode()}
+    spelt = [
+        format_record(statement, 0),
+        format_record(msgspec.structs.replace(statement, headers=(("h", marks.encode()),)), 1),
+        *(
+            json.dumps(members | {"offset": at, "headers": [["h", marks]]}, separators=by).encode() + b"\n"
+            for at, by in enumerate([(",", ":"), (", ", ": "), (", ", ":")], 2)
+        ),
+        # The value first, and behind it what is no value.
+        json.dumps({"value": members["value"], **members, "offset": 5, "key": marks}, separators=(",", ":")).encode() + b"\n",
+        json.dumps({"value": members["value"], **members, "offset": 6, "key": marks}, separators=(", ", ":")).encode() + b"\n",
+        json.dumps(members | {"offset": 7, "value": packed}).encode() + b"\n",
+    ]
+    (tmp_path / "in.jsonl").write_bytes(b"".join([*spelt, *(format_record(row, at) for at in range(8, 20))]))
+    config = config_for(str(tmp_path / "in.jsonl"), "x")
+    found = ddl_of(read_files(spark, config.backfill.input, config.backfill.input_format), config)
+    assert sorted(each.offset for each in found) == list(range(8))
+
+
+def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
+    files = read_files(spark, str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"), InputFormat.JSON_LINES)
+    marks = config_for("x", "y").translator().source.row_marks
+    assert marks is not None
+    assert files.frame.where(~_shows_in_line(marks)).count() == 4  # its DDL
