@@ -26,7 +26,6 @@ from pyspark.sql.types import (
 
 from relay.config import Config, Start
 from relay.config.choices import FileFormat, InputFormat, Layout
-from relay.config.tables import Backfill
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
@@ -65,7 +64,7 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: st
 
     Raises ConfigError for files that would be passed over, and for columns that are missing or of another type.
     """
-    paths = _paths(path)
+    paths = paths_of(path)
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         _check_all_read(spark, lines, paths, key)
@@ -76,7 +75,8 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: st
     return Captured(as_records(columns), Columns())
 
 
-def _paths(text: str) -> list[str]:
+def paths_of(text: str) -> list[str]:
+    """The paths of a key that names several, separated by commas."""
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
@@ -280,33 +280,3 @@ def input_problems(config: Config) -> list[Problem]:
         return []
     message = "files are read from their beginning: there would be nothing to read"
     return [Problem("source.start", message, 'set start = "earliest", or a bound')]
-
-
-def check_apart(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises ConfigError."""
-    output = qualified(*hadoop_path(spark, backfill.output))
-    for key in ("input", "schema_input"):
-        for pattern in _paths(getattr(backfill, key)):
-            named, system = hadoop_path(spark, pattern)
-            found = [named, *(status.getPath() for status in system.globStatus(named) or ())]
-            for path in (qualified(each, system) for each in found):
-                if f"{output}/".startswith(f"{path.rstrip('/')}/") or f"{path}/".startswith(f"{output.rstrip('/')}/"):
-                    message = f"{backfill.output} and {key} ({path}) are one folder, or one lies in the other"
-                    raise ConfigError([Problem("backfill.output", message, "it would be deleted: name a folder of its own")])
-
-
-def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool = False) -> None:
-    """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew; that, too, if it
-    is to be a new one. Raises ConfigError.
-    """
-    folder, system = hadoop_path(spark, path)
-    if not system.exists(folder):
-        return
-    names = [status.getPath().getName() for status in system.listStatus(folder)]
-    if is_new and (found := [name for name in names if not name.startswith(("_", "."))]):
-        message = f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
-        raise ConfigError([Problem("backfill.output", message, "name an empty folder, or the checkpoint that it was written with")])
-    others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", "_", "."))]
-    if others:
-        problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")
-        raise ConfigError([problem])

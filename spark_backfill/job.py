@@ -18,9 +18,9 @@ from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
 from spark_backfill.checkpoint import Checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
-from spark_backfill.files import Captured, Target, check_apart, check_folder, read_files
+from spark_backfill.files import Captured, Target, read_files
 from spark_backfill.history import BEFORE, Kept, ddl_of
-from spark_backfill.places import check_places
+from spark_backfill.places import check_apart, check_folder, check_places
 from spark_backfill.ticdc_storage import read_storage
 from spark_backfill.topics import OVERFLOW, Source, TargetTopics, captured, target_cluster
 from spark_backfill.translation import Bounds, Terms, Translate, learnt

@@ -8,9 +8,11 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from relay.config.choices import Layout
 from relay.config.tables import Backfill
 from relay.errors import ConfigError, Problem
-from spark_backfill.files import hadoop_path, qualified
+from spark_backfill.files import hadoop_path, paths_of, qualified
+from spark_backfill.layouts import FOLDERS
 
 #: What Hadoop says about a file system that it does not know, or whose jar is not there.
 NO_FILE_SYSTEM: Final = re.compile(r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found')
@@ -27,14 +29,14 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
     Raises ConfigError.
     """
     for key in _LISTS:
-        for path in getattr(backfill, key).split(","):
-            _found(spark, key, path.strip())
+        for path in paths_of(getattr(backfill, key)):
+            _found(spark, key, path)
     for key in ("checkpoint", "output"):
         if strange := _PATTERN.search(getattr(backfill, key)):
             message = f"holds {strange[0]}, which stands for other names in a path"
             raise ConfigError([Problem(f"backfill.{key}", message, "name a folder without * ? [ ] { } and backslashes")])
     checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
-    if checkpoint and output and (checkpoint.startswith(output) or output.startswith(checkpoint)):
+    if checkpoint and output and _overlap(checkpoint, output):
         message = f"{backfill.checkpoint} and the output ({backfill.output}) are one folder, or one lies in the other"
         raise ConfigError([Problem("backfill.checkpoint", message, "name a folder of its own for each")])
 
@@ -47,3 +49,37 @@ def _found(spark: SparkSession, key: str, path: str) -> str:
         if unknown := NO_FILE_SYSTEM.search(str(error)):
             raise ConfigError([Problem(f"backfill.{key}", f"{path} cannot be reached: {unknown[0]}", PACKAGE_HINT)]) from None
         raise
+
+
+def check_apart(spark: SparkSession, backfill: Backfill) -> None:
+    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises ConfigError."""
+    output = _found(spark, "output", backfill.output)
+    for key in _LISTS:
+        for pattern in paths_of(getattr(backfill, key)):
+            named, system = hadoop_path(spark, pattern)
+            for path in (named, *(status.getPath() for status in system.globStatus(named) or ())):
+                if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
+                    message = f"{backfill.output} and {key} ({qualified(path, system)}) are one folder, or one lies in the other"
+                    raise ConfigError([Problem("backfill.output", message, "it would be deleted: name a folder of its own")])
+
+
+def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool = False) -> None:
+    """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew; that, too, if it
+    is to be a new one. Raises ConfigError.
+    """
+    folder, system = hadoop_path(spark, path)
+    if not system.exists(folder):
+        return
+    names = [status.getPath().getName() for status in system.listStatus(folder)]
+    if is_new and (found := [name for name in names if not name.startswith(("_", "."))]):
+        message = f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
+        raise ConfigError([Problem("backfill.output", message, "name an empty folder, or the checkpoint that it was written with")])
+    others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", "_", "."))]
+    if others:
+        problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")
+        raise ConfigError([problem])
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two folders, with a slash at their ends, are one, or one lies in the other."""
+    return one.startswith(other) or other.startswith(one)

@@ -91,9 +91,9 @@ class Intake:
                 catalog = translator.catalog
                 await self._add(checked, current, sink)
             done += 1
-            if waits or not done % LOOK_EVERY:  # noqa: SIM102 - asked for every record
-                if time.monotonic() >= current.pause_at and await self._overtaken(current, is_over):
-                    break
+            is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= current.pause_at
+            if is_time and await self._overtaken(current, is_over):
+                break
         if done:
             owned.next = current.reached[Partition(records[0].topic, records[0].partition)] = records[done - 1].offset + 1
         return done

@@ -24,10 +24,10 @@ from relay.errors import ConfigError, Malformed
 from relay.record_lines import format_record
 from spark_backfill.command import RecordStopped, told
 from spark_backfill.counts import Counts, Parts
-from spark_backfill.files import as_records, check_apart, input_problems, read_files
+from spark_backfill.files import as_records, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog, from_files
-from spark_backfill.places import check_places
+from spark_backfill.places import check_apart, check_places
 from spark_backfill.translation import LATEST_MS, Bounds, Stopped, Terms, Translate
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 1000)
