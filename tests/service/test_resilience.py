@@ -196,7 +196,8 @@ async def test_a_rebalance_while_the_target_is_away(
     shorten(monkeypatch)
     monkeypatch.setattr("relay.service.whole_topic.END_SECONDS", 2.0)
     await in_thread(node.kill)
-    member = AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=relay.config.source.group_id)
+    group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": relay.config.source.group_id}
+    member = AIOKafkaConsumer(**group, enable_auto_commit=False)
     member.subscribe([source])
     async with member:
         await kafka.until(lambda: has_logged(relay, "partitions.revoked"))

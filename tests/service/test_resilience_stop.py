@@ -127,7 +127,8 @@ async def test_a_stop_while_the_group_waits_for_another_member(kafka: Any, make_
         def on_partitions_assigned(self, assigned: set[Any]) -> None:
             pass
 
-    other = AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=config.source.group_id, heartbeat_interval_ms=100)
+    group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": config.source.group_id}
+    other = AIOKafkaConsumer(**group, heartbeat_interval_ms=100, enable_auto_commit=False)
     other.subscribe([source], listener=Slow())
     async with other:
         relay = run_relay(config, Echo(target))
