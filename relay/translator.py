@@ -14,13 +14,13 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs._codec import NOTES, SIDES, Lossy, Payload, parse_options
+from relay.codecs._codec import NOTES, SIDES, Lossy, parse_options
 from relay.codecs._large_messages import LargeMessageOptions
 from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark, Watermark
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.routing import Router, WatermarkGate
+from relay.routing import Group, Router, WatermarkGate
 
 #: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the output it became.
 SOURCE_HEADER = "relay.source"
@@ -49,6 +49,16 @@ class Selection(NamedTuple):
             else:
                 kept.append(event)
         return kept, left_out
+
+
+class _Lane(msgspec.Struct, frozen=True):
+    """A source partition, where its records go if they keep it, and how their marks begin."""
+
+    topic: str
+    partition: int
+    target: str
+    targets: tuple[int, ...]
+    mark: bytes
 
 
 class State(NamedTuple):
@@ -95,13 +105,13 @@ class Translator:
         self._decode = source_codec.decoder(decode_options).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
-        self._topic = "" if "{topic}" in topic else topic
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
         self._selection = selection
         carried = source_codec.finds.watermark and target_codec.carries(encode_options).watermark
         self._passes_watermarks = carried and (selection is None or selection.watermarks)
         self._provided: dict[str, bytes] = {}
+        self._lane = _Lane("", -1, "", (), b"")
         #: The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets.
         self.storages = {
             side: options.claim_check_storage_uri
@@ -125,19 +135,27 @@ class Translator:
         events, catalog = decode(record, self.catalog, lossy)
         if self._selection is not None:
             events, left_out = self._selection.of(events)
-        events, gate = self._prepare(events), self._gate
-        out: list[ProducerRecord] = []
+        if self._prepare is not None:
+            events = self._prepare(events)
+        gate, lane = self._gate, self._lane
+        if record.partition != lane.partition or record.topic != lane.topic:
+            lane = self._lane = self._lane_of(record)
         if gate is None:
             # Rows stay in their partitions: what `Router.group` says then, without the price of asking it.
-            topic = self._topic or self._router.topic_of(record)
-            for payload in self._encode(events, record, lossy):
-                out.append(_produced(payload, topic, record.partition, record, len(out)))
+            groups: Iterable[Group] = ((lane.target, lane.targets, events),)
         else:
             events, gate = gate.after(events, record)
-            for topic, partitions, group in self._router.group(events, record):
-                for payload in self._encode(group, record, lossy):
-                    for partition in partitions:
-                        out.append(_produced(payload, topic, partition, record, len(out)))
+            groups = self._router.group(events, record)
+        out: list[ProducerRecord] = []
+        for topic, partitions, group in groups:
+            for payload in self._encode(group, record, lossy):
+                for partition in partitions:
+                    index = b"/%d" % len(out) if out else b"/0"
+                    mark = SOURCE_HEADER, b"%b%d%b" % (lane.mark, record.offset, index)
+                    headers = (*record.headers, mark) if record.headers else (mark,)
+                    out.append(
+                        ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)
+                    )
         if self._strict:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
@@ -206,6 +224,10 @@ class Translator:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
 
+    def _lane_of(self, record: ConsumerRecord) -> _Lane:
+        topic, partition = record.topic, record.partition
+        return _Lane(topic, partition, self._router.topic_of(record), (partition,), f"{topic}/{partition}/".encode())
+
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
         if not NOTES.issuperset(lossy):
@@ -214,24 +236,13 @@ class Translator:
             raise NotRepresentable(self.target.name, "", reason)
 
     def _count(self, events: list[Event], lossy: list[Lossy]) -> None:
-        lost, counts, tables = self._lossy, self._events, self.tables
+        lost, counts = self._lossy, self._events
         for what in lossy:
             lost[what] += 1
         for event in events:
-            if isinstance(event, RowChange):
-                counts[event.op] += 1
-            else:
-                counts[type(event)] += 1
-                if not isinstance(event, SchemaChange):
-                    continue
-            if tables is not None:
-                tables[event.table, kind_of(event)] += 1
-
-
-def _produced(payload: Payload, topic: str, partition: int, record: ConsumerRecord, index: int) -> ProducerRecord:
-    mark = f"{record.topic}/{record.partition}/{record.offset}/{index}".encode()
-    headers = record.headers + ((SOURCE_HEADER, mark),)  # noqa: RUF005 - twice as fast where there are none, as mostly
-    return ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)
+            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
+        if self.tables is not None:
+            self.tables.update((event.table, kind_of(event)) for event in events if isinstance(event, RowChange | SchemaChange))
 
 
 _KINDS: dict[Op | type[Event], str] = {

@@ -184,8 +184,11 @@ class Decoder(Protocol):
 class Encoder(Protocol):
     """Writes one protocol."""
 
-    def prepare(self, events: list[Event]) -> list[Event]:
-        """Give the events as the target's producer has them, before they are routed: an update of a key may be split in two."""
+    @property
+    def prepare(self) -> Callable[[list[Event]], list[Event]] | None:
+        """How events become those of the target's producer before they are routed: an update of a key may be split in two. None if
+        they stay as they are.
+        """
         ...
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:

@@ -207,15 +207,13 @@ def _refuse(message: Message, op: Op | None) -> Malformed | UnsupportedMessage:
 class Encoder:
     """Writes messages as Canal 1.1.8 does."""
 
+    prepare: Final = None
+
     def __init__(self, options: CanalOptions) -> None:
         self._max_batch_size = options.max_batch_size
         self._count_lost = source_losses(carries(options))
         self._writers = RowWriters(NAME, Dialect(_style(options), format_type, null_codes=_NULL_CODES))
         self._to_json = msgspec.json.Encoder().encode
-
-    def prepare(self, events: list[Event]) -> list[Event]:
-        """Give the events as they are; see `relay.codecs._codec.Encoder`."""
-        return events
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages; see `relay.codecs._codec.Encoder`."""

@@ -213,16 +213,14 @@ def _refuse(op: Op | None) -> DecodeError:
 class Encoder:
     """Writes official format 1."""
 
+    prepare: Final = None
+
     def __init__(self, options: CkafkaOptions) -> None:
         self._zone = options.event_zone()
         self._ddl_unit_ns = _SECOND if options.ddl_time_unit == "s" else 1_000_000
         self._rows = RowWriters(NAME, _style(options))
         self._count_lost = source_losses(carries(options))
         self._to_json = msgspec.json.Encoder().encode
-
-    def prepare(self, events: list[Event]) -> list[Event]:
-        """Give the events as they are; see `relay.codecs._codec.Encoder`."""
-        return events
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs._codec.Encoder`."""

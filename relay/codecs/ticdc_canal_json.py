@@ -251,6 +251,7 @@ class Encoder:
 
     def __init__(self, options: TicdcOptions) -> None:
         self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
         self._only_updated = options.only_output_updated_columns or options.content_compatible
         self._writers = RowWriters(NAME, _dialect(options))
         self._count_lost = source_losses(carries(options))
@@ -259,10 +260,6 @@ class Encoder:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._to_json = msgspec.json.Encoder().encode
-
-    def prepare(self, events: list[Event]) -> list[Event]:
-        """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
-        return events if self._options.output_raw_change_event else split_updates(events)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs._codec.Encoder`."""

@@ -210,6 +210,7 @@ class Encoder:
 
     def __init__(self, options: TicdcDebeziumOptions) -> None:
         self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._drops_before, self._has_start_ts = not options.output_old_value, options.debezium_include_start_ts
@@ -237,10 +238,6 @@ class Encoder:
     def _losses(self, plan: RowPlan, says: Says) -> tuple[Lossy, ...]:
         untyped = (Lossy.UNTYPED,) if says.types and self._loses_types else ()
         return (*untyped, Lossy.TYPE_PARAMETERS) if says.parameters and plan.loses_parameters else untyped
-
-    def prepare(self, events: list[Event]) -> list[Event]:
-        """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
-        return events if self._options.output_raw_change_event else split_updates(events)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs._codec.Encoder`."""

@@ -267,14 +267,11 @@ class Encoder:
 
     def __init__(self, options: OpenOptions) -> None:
         self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
         self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan, _losses)
-
-    def prepare(self, events: list[Event]) -> list[Event]:
-        """Split updates of a key, if asked to; see `relay.codecs._codec.Encoder`."""
-        return events if self._options.output_raw_change_event else split_updates(events)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see `relay.codecs._codec.Encoder`."""
