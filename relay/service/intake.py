@@ -68,6 +68,7 @@ class Intake:
         ahead = self._ahead if records[0].partition == 0 else ()
         waits = self._objects.writes
         is_plain, done = not (ahead or waits), 0
+        topic, partition, batch = "", -1, None
         for record in records:
             try:
                 produced = translate(record)
@@ -81,7 +82,9 @@ class Intake:
             is_added = False
             if is_plain and len(produced) == 1 and translator.catalog is catalog:
                 out = produced[0]
-                batch = batches.get((out.topic, out.partition))
+                if out.partition != partition or out.topic != topic:
+                    topic, partition = out.topic, out.partition
+                    batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
                 learnt = translator.catalog is not catalog or (record.topic, record.partition, record.offset) in ahead
@@ -90,6 +93,7 @@ class Intake:
                     break
                 catalog = translator.catalog
                 await self._add(checked, current, sink)
+                partition = -1
             done += 1
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= current.pause_at
             if is_time and await self._overtaken(current, is_over):
