@@ -51,4 +51,5 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 def size_of(records: Sequence[ConsumerRecord]) -> int:
     """The bytes of keys and values."""
-    return sum([len(record.value or b"") + len(record.key or b"") for record in records])
+    values = sum([len(record.value) for record in records if record.value])
+    return values + sum([len(record.key) for record in records if record.key])

@@ -51,6 +51,7 @@ def hand_records_through() -> bool:
     if not version("aiokafka").startswith(KNOWN_RELEASES):
         return False
     fetcher.PartitionRecords._consumer_record = _consumer_record  # noqa: SLF001  there is no public hook
+    fetcher.PartitionRecords.__iter__ = lambda self: self._records_iterator  # its own iterator adds a call to every record
     return True
 
 

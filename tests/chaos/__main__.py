@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the logs of all runs in .cache/chaos, not of failed ones alone")
     parser.add_argument("--messages", type=int, help="for soak (default 1 000 000) and throughput (default 200 000)")
     parser.add_argument("--rate", type=int, default=8_000, help="for soak: messages a second (default 8000)")
-    parser.add_argument("--rounds", type=int, default=3, help="for throughput: turns of each program (default 3)")
+    parser.add_argument("--rounds", type=int, default=5, help="for throughput: turns of each program (default 5)")
     parser.add_argument("--output", type=Path, default=ROOT / "chaos-results.json")
     given = parser.parse_args()
     # The harness loses its brokers, too, and its client has much to say about that.
