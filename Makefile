@@ -39,7 +39,7 @@ bench-spark: setup  ## the Spark job next to an identity job, its memory, and it
 	PYTHONPATH=tests $(RUN)/python -m benchmarks.spark
 
 SEEDS ?= 20
-chaos: setup  ## kills, outages, elections, rebalances and network cuts, verified; ONLY=relay-kill,network chooses, SEEDS=3 is short
+chaos: setup  ## throughput, a soak, then kills, outages, elections and cuts, verified; SEEDS=3 is short, ONLY=network chooses
 	cd tests && ../$(RUN)/python -m chaos --seeds $(SEEDS) --only "$(ONLY)"
 
 chaos-spark: setup  ## runs of the Spark job that are killed at some moment and started again; SEEDS=10 is usual

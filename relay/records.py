@@ -49,7 +49,7 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     blobs: tuple[Blob, ...] = ()
 
 
-def size_of(records: Sequence[ConsumerRecord]) -> int:
-    """The bytes of keys and values."""
+def size_of(records: Sequence[ConsumerRecord] | Sequence[ProducerRecord]) -> int:
+    """The bytes of keys and values. Mostly there are no keys, so they are looked for apart."""
     values = sum([len(record.value) for record in records if record.value])
     return values + sum([len(record.key) for record in records if record.key])

@@ -52,13 +52,13 @@ class Selection(NamedTuple):
 
 
 class _Lane(msgspec.Struct, frozen=True):
-    """A source partition, where its records go if they keep it, and how their marks begin."""
+    """A source partition, where its records go if they keep it, and how the values of their `SOURCE_HEADER` begin."""
 
     topic: str
     partition: int
-    target: str
-    targets: tuple[int, ...]
-    mark: bytes
+    target_topic: str
+    target_partitions: tuple[int, ...]
+    mark_prefix: bytes
 
 
 class State(NamedTuple):
@@ -111,7 +111,8 @@ class Translator:
         carried = source_codec.finds.watermark and target_codec.carries(encode_options).watermark
         self._passes_watermarks = carried and (selection is None or selection.watermarks)
         self._provided: dict[str, bytes] = {}
-        self._lane = _Lane("", -1, "", (), b"")
+        # Of the last record; mostly the next one's, too.
+        self._lane: _Lane | None = None
         #: The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets.
         self.storages = {
             side: options.claim_check_storage_uri
@@ -138,11 +139,11 @@ class Translator:
         if self._prepare is not None:
             events = self._prepare(events)
         gate, lane = self._gate, self._lane
-        if record.partition != lane.partition or record.topic != lane.topic:
+        if lane is None or record.partition != lane.partition or record.topic != lane.topic:
             lane = self._lane = self._lane_of(record)
         if gate is None:
             # Rows stay in their partitions: what `Router.group` says then, without the price of asking it.
-            groups: Iterable[Group] = ((lane.target, lane.targets, events),)
+            groups: Iterable[Group] = ((lane.target_topic, lane.target_partitions, events),)
         else:
             events, gate = gate.after(events, record)
             groups = self._router.group(events, record)
@@ -150,8 +151,7 @@ class Translator:
         for topic, partitions, group in groups:
             for payload in self._encode(group, record, lossy):
                 for partition in partitions:
-                    index = b"/%d" % len(out) if out else b"/0"
-                    mark = SOURCE_HEADER, b"%b%d%b" % (lane.mark, record.offset, index)
+                    mark = SOURCE_HEADER, b"%b%d/%d" % (lane.mark_prefix, record.offset, len(out))
                     headers = (*record.headers, mark) if record.headers else (mark,)
                     out.append(
                         ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)

@@ -50,7 +50,7 @@ class Counts(msgspec.Struct):
         """Count records to write."""
         for (topic, partition), count in Counter([(record.topic, record.partition) for record in records]).items():
             self.written[f"{topic}/{partition}"] += count
-        self.written_bytes += sum([len(record.value or b"") + len(record.key or b"") for record in records])
+        self.written_bytes += size_of(records)
 
     def refused(self, what: str, code: str) -> None:
         """Count a record that was skipped or became a dead letter."""

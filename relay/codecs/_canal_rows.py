@@ -226,8 +226,7 @@ class RowReaders:
         self, message: Message, op: Op, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
-        name = message.database, message.table
-        table = self._tables.get(name) or self._tables[name]  # `get` is C; a subclass of dict is subscripted in Python
+        table = self._tables[message.database, message.table]
         types, pk_names, commit_ts = bytes(message.mysql_type), message.pk_names, source.commit_ts
         is_newest = (commit_ts is not None and catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(
             catalog, commit_ts, source.event_time_ns, record
@@ -243,12 +242,14 @@ class RowReaders:
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
                     names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
                     has_gaps = True
-            # Most rows are newer than all DDL of their table, and their types were met lately; with other columns, almost never.
+            # Most rows are newer than all DDL of their table, and the same types come with the same columns.
             found = table.lately.get(types) if is_newest else None
-            if found is None or found.known is not table.newest or found.wire.names != names or found.wire.pk_names != pk_names:
+            if found is not None and found.wire.names != names:
+                found = table.shapes.get((types, names))
+            if found is None or found.known is not table.newest or found.wire.pk_names != pk_names:
                 found = self._find(table, message, names, catalog, position(source, record))
                 if is_newest and not found.codes:
-                    table.keep_lately(types, found)
+                    table.keep_lately(types, names, found)
             if found.losses:
                 lossy += found.losses
             if has_gaps and not found.is_partial:
@@ -276,7 +277,9 @@ class _Table(Table[RowReader]):
     def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
         super().__init__(id)
         self._types: dict[bytes, Types] = {}
-        #: Readers of the newest definition that were found last, by `mysqlType` of the message.
+        #: Readers of the newest definition, by `mysqlType` and columns of the message, and the last made of them for each
+        #: `mysqlType`: it needs no hash of the columns, and producers that leave columns out mostly leave out their types, too.
+        self.shapes: dict[tuple[bytes, tuple[str, ...]], RowReader] = {}
         self.lately: dict[bytes, RowReader] = {}
 
     def types(self, protocol: str, text: bytes) -> Types:
@@ -297,11 +300,12 @@ class _Table(Table[RowReader]):
         self._types[text] = types
         return types
 
-    def keep_lately(self, types: bytes, found: RowReader) -> None:
+    def keep_lately(self, types: bytes, names: tuple[str, ...], found: RowReader) -> None:
         """Remember the reader of a row that is newer than all DDL of its table."""
-        if len(self.lately) >= _CACHED_ORDERS:
+        if len(self.shapes) >= _CACHED_ORDERS:
+            self.shapes.clear()
             self.lately.clear()
-        self.lately[types] = found
+        self.shapes[types, names] = self.lately[types] = found
 
 
 def _old(message: Message, index: int, lossy: list[Lossy]) -> Cells | None:

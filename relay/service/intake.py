@@ -68,7 +68,8 @@ class Intake:
         ahead = self._ahead if records[0].partition == 0 else ()
         waits = self._objects.writes
         is_plain, done = not (ahead or waits), 0
-        topic, partition, batch = "", -1, None
+        # Where the last record went, and the batch that takes more for there; None: look it up.
+        topic, partition, batch = None, None, None
         for record in records:
             try:
                 produced = translate(record)
@@ -93,7 +94,8 @@ class Intake:
                     break
                 catalog = translator.catalog
                 await self._add(checked, current, sink)
-                partition = -1
+                # It may have sent the batch, and begun another.
+                topic, partition, batch = None, None, None
             done += 1
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= current.pause_at
             if is_time and await self._overtaken(current, is_over):

@@ -16,8 +16,8 @@ from aiokafka.consumer import fetcher
 
 from relay.records import ConsumerRecord
 
-#: aiokafka releases whose record parser has the form that `hand_records_through` relies on.
-KNOWN_RELEASES = ("0.14.",)
+#: aiokafka releases whose parser of fetched records has the form that `hand_records_through` relies on.
+KNOWN_RELEASES = ("0.14.0",)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 64 * 1024 * 1024
 
@@ -47,11 +47,14 @@ def quieten_collector() -> None:
 
 
 def hand_records_through() -> bool:
-    """Have aiokafka build relay's own record instead of one that relay would copy field by field; False if it is unknown to us."""
-    if not version("aiokafka").startswith(KNOWN_RELEASES):
+    """Have aiokafka build relay's own record instead of one that relay would copy field by field, and hand it out without a call in
+    between. False if its release is unknown to us: then all stays as it is, at the price of that.
+    """
+    if version("aiokafka") not in KNOWN_RELEASES:
         return False
     fetcher.PartitionRecords._consumer_record = _consumer_record  # noqa: SLF001  there is no public hook
-    fetcher.PartitionRecords.__iter__ = lambda self: self._records_iterator  # its own iterator adds a call to every record
+    # Its own `__next__` also forgets the generator at the end; one that has ended holds nothing any more.
+    fetcher.PartitionRecords.__iter__ = lambda self: self._records_iterator
     return True
 
 

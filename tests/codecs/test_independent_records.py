@@ -148,3 +148,62 @@ def test_columns_have_the_order_of_their_own_row(target: str) -> None:
     rows = [opened(at, orow(TS + at, cells)) for at, cells in enumerate([*both, *both])]
     together = Translator(OPEN, target)
     assert [together.translate(row) for row in rows] == [Translator(OPEN, target).translate(row) for row in rows]
+
+
+CANAL_TARGETS = ["canal-json", TICDC, "ckafka-json", OPEN, DEBEZIUM]
+
+
+def together_and_alone(source: str, target: str, ddl: ConsumerRecord, rows: list[ConsumerRecord]) -> None:
+    """Rows of one table, one after the other, and each by itself."""
+    together = Translator(source, target)
+    together.translate(ddl)
+    for row in rows:
+        alone = Translator(source, target)
+        alone.translate(ddl)
+        assert together.translate(row) == alone.translate(row)
+
+
+TABLE = record({"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "_tidb": {"commitTs": TS - 9},
+                "sql": "CREATE TABLE t (id INT PRIMARY KEY, b INT, c VARCHAR(9))"})  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["canal-json", TICDC])
+@pytest.mark.parametrize("target", CANAL_TARGETS)
+def test_equal_types_do_not_mean_equal_columns(source: str, target: str) -> None:
+    """A look-alike tells all types of its table with every row, whatever columns the row has."""
+    types = {"id": "int", "b": "int", "c": "varchar"}
+    cells: list[dict[str, Any]] = [{"id": "1", "b": "2", "c": "x"}, {"id": "1"}, {"id": "1", "c": "y"}, {"c": "z", "id": "1"}]
+    messages = [
+        row_message(types, row, pkNames=["id"], op=op, old=old, _tidb={"commitTs": TS})
+        for op, old in (("INSERT", None), ("DELETE", None), ("UPDATE", [{"b": "7"}]), ("UPDATE", [{"c": "w"}]))
+        for row in cells
+    ]
+    rows = [record(message, offset=at + 1) for at, message in enumerate(messages * 2)]
+    together_and_alone(source, target, TABLE, rows)
+
+
+@pytest.mark.parametrize("source", ["canal-json", TICDC])
+@pytest.mark.parametrize("target", CANAL_TARGETS)
+def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
+    types = {"id": "int", "b": "int", "c": "varchar"}
+    rows = [
+        record(row_message(types, {"id": "1", "b": "2", "c": "x"}, pkNames=key, _tidb={"commitTs": TS}), offset=at + 1)
+        for at, key in enumerate([["id"], ["b"], None, [], ["id", "b"], ["id"], ["b"]])
+    ]
+    together_and_alone(source, target, TABLE, rows)
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+def test_records_of_other_topics_and_partitions_keep_their_own(partitions: int | None) -> None:
+    message = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])
+    places = [("a", 0), ("a", 1), ("b", 1), ("b", 0), ("a", 0), ("b", 0)]
+    value = json.dumps(message).encode()
+    rows = [ConsumerRecord(topic, partition, at, 1, None, value) for at, (topic, partition) in enumerate(places)]
+    translator = Translator("canal-json", "canal-json", topic="to-{topic}", partitions=partitions)
+    made = [translator.translate(row)[0] for row in rows]
+    assert [each.topic for each in made] == [f"to-{topic}" for topic, _ in places]
+    assert [each.headers for each in made] == [
+        (("relay.source", f"{topic}/{partition}/{at}/0".encode()),) for at, (topic, partition) in enumerate(places)
+    ]
+    if partitions is None:
+        assert [each.partition for each in made] == [partition for _, partition in places]

@@ -103,8 +103,12 @@ class MemorySource:
 
 
 class MemoryBatch(list[ProducerRecord]):
+    most = 2
+    is_sent = False
+
     def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]
-        if len(self) == 2 or (self and record.value == b"too large"):
+        assert not self.is_sent, "a record that nobody sends"
+        if len(self) == self.most or (self and record.value == b"too large"):
             return False
         super().append(record)
         return True
@@ -179,7 +183,8 @@ class MemorySink:
         return MemoryBatch()
 
     async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
-        assert {record.partition for record in batch} == {partition.partition}
+        assert {(record.topic, record.partition) for record in batch} == {partition}
+        batch.is_sent = True
         return asyncio.ensure_future(self._write(batch))
 
     async def _write(self, batch: MemoryBatch) -> object:
@@ -272,7 +277,7 @@ class Bench:
         self.target.source = self.source
         self.copy = copy or Copy()
         self.board = plain_board()
-        intake = Intake(self.copy, objects or Objects(log), log, self.board)
+        intake = Intake(self.copy, objects or Objects(log, writes=False), log, self.board)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
         schemas = Schemas(PLAIN, self.copy, log, self.board)
         self.relay = Relay(

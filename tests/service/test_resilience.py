@@ -197,6 +197,7 @@ async def test_a_rebalance_while_the_target_is_away(
     monkeypatch.setattr("relay.service.whole_topic.END_SECONDS", 2.0)
     await in_thread(node.kill)
     group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": relay.config.source.group_id}
+    # It must not commit its own positions over the relay's.
     member = AIOKafkaConsumer(**group, enable_auto_commit=False)
     member.subscribe([source])
     async with member:

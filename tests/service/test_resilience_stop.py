@@ -128,6 +128,7 @@ async def test_a_stop_while_the_group_waits_for_another_member(kafka: Any, make_
             pass
 
     group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": config.source.group_id}
+    # It must not commit its own positions over the relay's.
     other = AIOKafkaConsumer(**group, heartbeat_interval_ms=100, enable_auto_commit=False)
     other.subscribe([source], listener=Slow())
     async with other:

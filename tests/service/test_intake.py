@@ -1,0 +1,49 @@
+"""Batches of a round: a record goes behind the others of its topic and partition, and into no batch that was sent."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+from service.memory import MemoryBatch, PlainTranslator, Target, plain_board
+
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.intake import Intake
+from relay.service.objects import Objects
+from relay.service.state import Owned, Round
+
+PLACES = [("out", 0), ("out", 1), ("other", 0)]
+
+
+class Scripted(PlainTranslator):
+    """Writes a record to each of the places that the script has for its offset."""
+
+    def __init__(self, script: list[list[tuple[str, int]]]) -> None:
+        super().__init__()
+        self._script = script
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        return [ProducerRecord(*place, 0, None, record.value) for place in self._script[record.offset]]
+
+
+@pytest.mark.parametrize("may_refer_to_objects", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+async def test_every_record_is_sent_once_in_its_place_and_order(
+    seed: int, may_refer_to_objects: bool, list_log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(MemoryBatch, "most", 2 + seed % 5)
+    script = [rng.choices(PLACES, k=rng.choice((0, 1, 1, 1, 1, 1, 1, 2))) for _ in range(300)]
+    records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(len(script))]
+    translator, target = Scripted(script), Target()
+    sink, current = target.sink(), Round(0, translator.state)
+    current.pause_at = current.ends_at = math.inf
+    intake = Intake(translator, Objects(list_log, writes=may_refer_to_objects), list_log, plain_board())
+    assert await intake.take(records, Owned(0, 0, None), current, sink, lambda: False) == len(records)
+    await intake.send_rest(current, sink)
+    await sink.delivered(current.pending)
+    for topic, partition in PLACES:
+        written = [record.value for record in target.records if (record.topic, record.partition) == (topic, partition)]
+        assert written == [b"%d" % at for at, places in enumerate(script) for place in places if place == (topic, partition)]
