@@ -107,7 +107,7 @@ class Catalog(msgspec.Struct, frozen=True):
     histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
     limit: int = HISTORY_LIMIT
 
-    def table(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema`
+    def table(self, id: TableId, at: Position) -> TableSchema | None:
         """The definition that a row at this position has; None if the table is unknown or dropped."""
         tables = self.histories.get(id.database)
         if tables is not None:
@@ -116,7 +116,7 @@ class Catalog(msgspec.Struct, frozen=True):
                     return version.schema
         return None
 
-    def has(self, id: TableId, at: Position) -> bool:  # noqa: A002 - `id` as in `TableSchema`
+    def has(self, id: TableId, at: Position) -> bool:
         """Whether a table of exactly this name is known to exist before this position. What comes later does not count."""
         history = self.histories.get(id.database, {}).get(id.table, ())
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
@@ -126,7 +126,7 @@ class Catalog(msgspec.Struct, frozen=True):
         """How many versions of tables it holds."""
         return sum([len(history) for tables in self.histories.values() for history in tables.values()])
 
-    def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:  # noqa: A002 - `id` as in `TableSchema`
+    def newest(self, id: TableId) -> tuple[Position | None, TableSchema | None]:
         """The newest definition and the position of its statement: what every row behind that position has.
 
         The position is None if no statement about the table is known.
@@ -134,7 +134,7 @@ class Catalog(msgspec.Struct, frozen=True):
         history = self.histories.get(id.database, {}).get(id.table, ())
         return (history[0].at, history[0].schema) if history else (None, None)
 
-    def dropped(self, id: TableId, at: Position) -> TableSchema | None:  # noqa: A002 - `id` as in `TableSchema`
+    def dropped(self, id: TableId, at: Position) -> TableSchema | None:
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
         history = self.histories.get(id.database, {}).get(id.table, ())
         older = tuple(version for version in history if version.at.precedes(at))

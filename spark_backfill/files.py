@@ -35,6 +35,8 @@ from spark_backfill.layouts import FOLDERS, day
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: What names a target partition.
 PLACE: Final = ("topic", "partition")
+#: How the names of files and folders begin that Hadoop and Spark pass over.
+HIDDEN: Final = ("_", ".")
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
 _MOST_OPEN_FILES: Final = "10000"
 
@@ -90,12 +92,12 @@ def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str],
         named, system = hadoop_path(spark, pattern)
         for status in system.globStatus(named) or ():
             found = status.getPath()
-            if found.getName().startswith(("_", ".")) and found.getName() != named.getName():
+            if found.getName().startswith(HIDDEN) and found.getName() != named.getName():
                 continue  # a pattern has found it, as `*` finds `_SUCCESS`
             root, files = found.toString().rstrip("/"), system.listFiles(found, True)
             while files.hasNext():
                 path = files.next().getPath().toString()
-                is_hidden = any(part.startswith(("_", ".")) for part in path[len(root) + 1 :].split("/"))
+                is_hidden = any(part.startswith(HIDDEN) for part in path[len(root) + 1 :].split("/"))
                 if not is_hidden and plain_path(path) not in read:
                     hint = "name its folder, or a pattern; what begins with _ or . is never read"
                     raise ConfigError([Problem(f"backfill.{key}", f"Spark would pass over {path}", hint)])

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from relay.config.choices import Layout
 from relay.config.tables import Backfill
 from relay.errors import ConfigError, Problem
-from spark_backfill.files import hadoop_path, paths_of, qualified
+from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 
 #: What Hadoop says about a file system that it does not know, or whose jar is not there.
@@ -71,10 +71,10 @@ def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool
     if not system.exists(folder):
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
-    if is_new and (found := [name for name in names if not name.startswith(("_", "."))]):
+    if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
         message = f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
         raise ConfigError([Problem("backfill.output", message, "name an empty folder, or the checkpoint that it was written with")])
-    others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", "_", "."))]
+    others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", *HIDDEN))]
     if others:
         problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")
         raise ConfigError([problem])

@@ -274,11 +274,11 @@ class RowReaders:
 
 
 class _Table(Table[RowReader]):
-    def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
+    def __init__(self, id: TableId) -> None:
         super().__init__(id)
         self._types: dict[bytes, Types] = {}
-        #: Readers of the newest definition, by `mysqlType` and columns of the message, and the last made of them for each
-        #: `mysqlType`: it needs no hash of the columns, and producers that leave columns out mostly leave out their types, too.
+        #: Readers of the newest definition, by `mysqlType` and columns of the message, and for each `mysqlType` the one that was
+        #: found last: it needs no hash of the columns, and producers that leave columns out mostly leave out their types, too.
         self.shapes: dict[tuple[bytes, tuple[str, ...]], RowReader] = {}
         self.lately: dict[bytes, RowReader] = {}
 

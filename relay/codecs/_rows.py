@@ -67,7 +67,7 @@ class PartNames(msgspec.Struct, frozen=True):
 class Table(Generic[Kept]):
     """A table's name, made once, what a decoder has compiled for its rows (the newest first), and what the catalogue said last."""
 
-    def __init__(self, id: TableId) -> None:  # noqa: A002 - the model's own word
+    def __init__(self, id: TableId) -> None:
         self.id = id
         self.kept: list[Kept] = []
         #: The definition after all DDL of the table, and that DDL's last position and commit ts, as `catalog` has them.

@@ -12,6 +12,7 @@ from relay import ConsumerRecord, Malformed, NotRepresentable, Translator
 from relay.codecs._open_frames import framed_key, framed_value
 
 DEBEZIUM, TICDC = "ticdc-debezium", "ticdc-canal-json"
+TARGETS = ["canal-json", TICDC, "ckafka-json", OPEN, DEBEZIUM]
 TS = 470615239042793472
 
 
@@ -110,7 +111,7 @@ def test_a_statement_with_many_blanks_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize("source", ["canal-json", TICDC])
-@pytest.mark.parametrize("target", ["canal-json", TICDC, "ckafka-json", OPEN, DEBEZIUM])
+@pytest.mark.parametrize("target", TARGETS)
 def test_numbers_of_types_hold_for_their_own_message(source: str, target: str) -> None:
     """Without `mysqlType` the `sqlType` says what a text means, and that of another message says nothing."""
     rows = [
@@ -150,9 +151,6 @@ def test_columns_have_the_order_of_their_own_row(target: str) -> None:
     assert [together.translate(row) for row in rows] == [Translator(OPEN, target).translate(row) for row in rows]
 
 
-CANAL_TARGETS = ["canal-json", TICDC, "ckafka-json", OPEN, DEBEZIUM]
-
-
 def together_and_alone(source: str, target: str, ddl: ConsumerRecord, rows: list[ConsumerRecord]) -> None:
     """Rows of one table, one after the other, and each by itself."""
     together = Translator(source, target)
@@ -168,7 +166,7 @@ TABLE = record({"database": "d", "table": "t", "isDdl": True, "type": "CREATE", 
 
 
 @pytest.mark.parametrize("source", ["canal-json", TICDC])
-@pytest.mark.parametrize("target", CANAL_TARGETS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_equal_types_do_not_mean_equal_columns(source: str, target: str) -> None:
     """A look-alike tells all types of its table with every row, whatever columns the row has."""
     types = {"id": "int", "b": "int", "c": "varchar"}
@@ -183,7 +181,7 @@ def test_equal_types_do_not_mean_equal_columns(source: str, target: str) -> None
 
 
 @pytest.mark.parametrize("source", ["canal-json", TICDC])
-@pytest.mark.parametrize("target", CANAL_TARGETS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
     types = {"id": "int", "b": "int", "c": "varchar"}
     rows = [
