@@ -21,7 +21,7 @@ demo: setup  ## a real Kafka, real TiCDC messages, translated; ends by itself
 	$(RUN)/relay demo
 
 test: setup check  ## every test, real Kafka included; two at a time, because many of them wait
-	$(RUN)/pytest -n 2 --dist loadfile
+	$(RUN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 image-test: setup  ## the image really built and run, without Docker; says what is missing (root, buildah, debootstrap)
 	RELAY_IMAGE_TEST=$${RELAY_IMAGE_TEST:-try} $(RUN)/pytest tests/image

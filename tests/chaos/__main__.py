@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="keep the logs of all runs in .cache/chaos, not of failed ones alone")
     parser.add_argument("--messages", type=int, help="for soak (default 1 000 000) and throughput (default 200 000)")
     parser.add_argument("--rate", type=int, default=8_000, help="for soak: messages a second (default 8000)")
-    parser.add_argument("--rounds", type=int, default=5, help="for throughput: turns of each program (default 5)")
+    parser.add_argument("--rounds", type=int, default=7, help="for throughput: turns of each program (default 7)")
     parser.add_argument("--output", type=Path, default=ROOT / "chaos-results.json")
     return parser
 
