@@ -221,26 +221,30 @@ class RowReaders:
     def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
         self._protocol, self._style, self._custom_of = protocol, style, custom_of
         self._tables = Tables(_Table)
+        #: The table of the last message; mostly the next one's, too.
+        self._last = _Table(TableId("", ""))
 
     def changes(
         self, message: Message, op: Op, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> list[Event]:
         """The row changes of a message, which must have rows."""
-        table = self._tables[message.database, message.table]
+        last = self._last.id
+        is_same = message.table == last.table and message.database == last.database
+        table = self._last = self._last if is_same else self._tables[message.database, message.table]
         types, pk_names, commit_ts = bytes(message.mysql_type), message.pk_names, source.commit_ts
         is_newest = (commit_ts is not None and catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(
             catalog, commit_ts, source.event_time_ns, record
         )
         emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
         changes: list[Event] = []
-        for index, cells in enumerate(message.data or ()):
-            names, old, has_gaps = tuple(cells), None, False
+        for cells in message.data or ():
+            index, names, old, has_gaps = len(changes), tuple(cells), None, False
             if not names:
                 raise Malformed(self._protocol, f"data[{index}]", "a row without columns")
             if op is _UPDATE:
                 old = _old(message, index, lossy)
                 if old is not None and tuple(old) != names and not old.keys() <= cells.keys():
-                    names += tuple(name for name in old if name not in cells)  # minimal row images: ABSENT in the new row
+                    names += _only_in(old, cells)  # minimal row images: ABSENT in the new row
                     has_gaps = True
             # Most rows are newer than all DDL of their table, and the same types come with the same columns.
             found = table.lately.get(types) if is_newest else None
@@ -306,6 +310,10 @@ class _Table(Table[RowReader]):
             self.shapes.clear()
             self.lately.clear()
         self.shapes[types, names] = self.lately[types] = found
+
+
+def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
+    return tuple(name for name in old if name not in cells)
 
 
 def _old(message: Message, index: int, lossy: list[Lossy]) -> Cells | None:

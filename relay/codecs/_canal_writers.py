@@ -79,8 +79,9 @@ class RowWriter:
 
     def sql_type(self, cells: dict[str, Any]) -> msgspec.Raw:
         """`sqlType` for the row: some numbers depend on the value."""
-        if self._sql_type is not None:
-            return self._sql_type
+        return self._varying(cells) if self._sql_type is None else self._sql_type
+
+    def _varying(self, cells: dict[str, Any]) -> msgspec.Raw:
         variant = tuple([code_of(cells.get(name)) for name, code_of in self._variable])
         found = self._sql_types.get(variant)
         if found is None:

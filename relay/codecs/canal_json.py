@@ -219,6 +219,9 @@ class Encoder:
         """Give the events' messages; see `relay.codecs._codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
             return [Payload(None, self._to_json(self._row(events[0], caused_by, lossy)))]
+        return [Payload(None, value) for value in map(self._to_json, self._messages(events, caused_by, lossy))]
+
+    def _messages(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[_FlatMessage]:
         messages: list[_FlatMessage] = []
         for event in events:
             if isinstance(event, RowChange):
@@ -229,7 +232,7 @@ class Encoder:
                 messages.append(self._ddl(event, caused_by, lossy))
             else:
                 lossy.append(UNSPEAKABLE[type(event)])
-        return [Payload(None, self._to_json(message)) for message in messages]
+        return messages
 
     def _has_joined(self, last: _FlatMessage, message: _FlatMessage) -> bool:
         """Put the row into the last message if it may have more rows and is of the same table version, operation and time.

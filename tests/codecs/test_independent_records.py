@@ -191,6 +191,16 @@ def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
     together_and_alone(source, target, TABLE, rows)
 
 
+@pytest.mark.parametrize("source", ["canal-json", TICDC])
+@pytest.mark.parametrize("target", TARGETS)
+def test_tables_are_told_apart_by_both_names(source: str, target: str) -> None:
+    """The DDL is that of `d.t`; the same types and columns in another table have no key of its own."""
+    names = [("d", "t"), ("d", "u"), ("e", "t"), ("d", "t"), ("e", "t"), ("", "t"), ("d", ""), ("d", "t")]
+    message = row_message({"id": "int", "b": "int", "c": "varchar"}, {"id": "1", "b": "2", "c": "x"}, _tidb={"commitTs": TS})
+    rows = [record(message | {"database": database, "table": table}, offset=at + 1) for at, (database, table) in enumerate(names)]
+    together_and_alone(source, target, TABLE, rows)
+
+
 @pytest.mark.parametrize("partitions", [None, 3])
 def test_records_of_other_topics_and_partitions_keep_their_own(partitions: int | None) -> None:
     message = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])
