@@ -39,6 +39,8 @@ class Ledger:
         self.rounds: deque[Round] = deque()
         # In the order in which they were passed over.
         self._passed_over: dict[Partition, None] = {}
+        # How far records had been taken when a failure put us back.
+        self._lost_ground: dict[Partition, int] = {}
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
@@ -58,6 +60,7 @@ class Ledger:
     def disown(self) -> None:
         """Give all partitions up."""
         self._leave()
+        self._lost_ground.clear()
         self._board.assigned(())
 
     def _leave(self) -> None:
@@ -198,6 +201,10 @@ class Ledger:
         That is so with transactions: whether the last one was committed shows once a new sink has ended it.
         """
         self.rounds.clear()
+        for partition, owned in self.owned.items():
+            safe = owned.committed if self.sink.is_transactional else owned.acknowledged
+            if owned.next > (safe or 0):
+                self._lost_ground[partition] = max(owned.next, self._lost_ground.get(partition, 0))
         if self._safe_state is not None:
             self._translator.restore(self._safe_state)
             self._safe_state = None
@@ -211,6 +218,11 @@ class Ledger:
         unknown = tuple(self.owned)
         self._leave()
         return unknown
+
+    def behind(self) -> list[Partition]:
+        """Partitions whose records have been taken, were not delivered, and have not been delivered since."""
+        reached = {partition: owned.acknowledged for partition, owned in self.owned.items()}
+        return [partition for partition, offset in self._lost_ground.items() if reached.get(partition, -1) < offset]
 
     def tell_positions(self) -> None:
         """Note where every partition is, also those that nothing came from, and how much is known of tables."""

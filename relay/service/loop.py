@@ -226,7 +226,9 @@ class Relay:
             polled = await self._stop.unless_asked(self._ledger.source.poll()) or {}
             await self._stop.unless_asked(self._schemas.ready(polled))
         except PollFailed as error:
-            await self._poll_failed(error)
+            # New partitions have no position before they are opened, and with them all others are opened anew.
+            if not self._opening:
+                await self._poll_failed(error)
             return {}
         if polled or self._failed_polls:
             self._failed_polls = 0
@@ -393,4 +395,6 @@ class Relay:
             raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
         if not committed:
             raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")
+        if behind := self._ledger.behind():
+            raise DeliveryFailed(f"stopped when records of {behind[0]} could not be written; the next start repeats them")
         self._is_drained = True

@@ -155,6 +155,52 @@ async def test_a_stop_without_acknowledgements_ends_in_time_and_says_so(bench: B
     assert bench.source.stopped
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_a_stop_before_a_failed_batch_is_written_again_says_so(list_log: Any, transactional: bool) -> None:
+    """The records are where they were, and an operator who trusts status 0 may delete them."""
+    bench = Bench(list_log, A, B, transactional=transactional)
+    bench.target.refuse = lambda _: Undelivered("refused", retriable=True)
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bool(bench.log.named("delivery.failed")))
+    bench.relay.request_stop()
+    with pytest.raises(DeliveryFailed, match="could not be written; the next start repeats them"):
+        await running
+    assert not bench.target.records
+    assert all(offset == 0 for offset in bench.source.committed.values())
+
+
+async def test_a_stop_after_a_failed_batch_was_written_again_is_a_clean_one(bench: Bench) -> None:
+    failures = [Undelivered("refused", retriable=True)]
+    bench.target.refuse = lambda _: failures.pop() if failures else None
+    running = asyncio.create_task(bench.relay.run())
+    # What came after the failed batch may never have been read.
+    await until(lambda: len(bench.target.records) >= 12)
+    bench.relay.request_stop()
+    await running
+    bench.check()
+
+
+async def test_a_poll_that_fails_because_new_partitions_have_come_is_no_failure(bench: Bench) -> None:
+    """They have no position before they are opened, and the client raises for a poll that was under way."""
+    polls, poll = 0, bench.source.poll
+
+    async def assigned_meanwhile() -> Any:
+        nonlocal polls
+        polls += 1
+        polled = await poll()
+        if polls == 3:
+            assert bench.source.owner is not None
+            await bench.source.owner.revoked()
+            bench.source.owner.assigned(bench.source.every)
+            raise PollFailed("no offset for in/1")
+        return polled
+
+    bench.source.poll = assigned_meanwhile  # type: ignore[method-assign]
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert not bench.log.named("poll.failed")
+
+
 async def test_a_stop_ends_a_poll_that_hangs(bench: Bench) -> None:
     bench.source.hang = True
     running = asyncio.create_task(bench.relay.run())
