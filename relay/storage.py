@@ -132,9 +132,12 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 def _open(uri: str) -> tuple[AbstractFileSystem, str]:
     # Most runs have no claim checks, and the import takes 50 ms.
-    from fsspec.core import url_to_fs  # noqa: PLC0415 - most routes need no storage
+    from fsspec import available_protocols  # noqa: PLC0415 - most routes need no storage
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - see above
 
     scheme, place, query = _parts(uri)
+    if scheme not in available_protocols():
+        raise ValueError("no such scheme")
     files, folder = url_to_fs(f"{scheme}://{place}", **_arguments(scheme, query))
     return files, folder.rstrip("/")
 

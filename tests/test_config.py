@@ -145,6 +145,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (syntax,) = problems(tmp_path, "[route]\nfrom = canal-json\n")
     assert "is not TOML" in syntax
     assert "line 2" in syntax
+    assert "text values need quotes" in syntax
+    (twice,) = problems(tmp_path, "[source]\n[source]\n")
+    assert "is not TOML" in twice
+    assert "quotes" not in twice
     (tmp_path / "latin.toml").write_bytes(b'[route]\nfrom = "\xe9"\n')
     (encoding,) = problems_of(tmp_path / "latin.toml")
     assert "cannot be read" in encoding
@@ -196,10 +200,10 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         (
             '[delivery]\nshards = 2\nshard = 2\nmode = "exactly-once"',
-            "delivery: value error, shard 2 does not exist: shards are counted from 0 to 1",
+            "delivery: shard 2 does not exist: shards are counted from 0 to 1",
         ),
         ("[delivery]\nshards = 2", 'delivery.mode: shards and transactional_id are for exactly-once (set mode = "exactly-once")'),
-        ('[errors]\ndecode = "dead-letter"', "errors: value error, decode: dead-letter needs dead_letter_topic"),
+        ('[errors]\ndecode = "dead-letter"', "errors: decode: dead-letter needs dead_letter_topic"),
         (
             '[errors]\ndead_letter_topic = "orders"',
             "errors.dead_letter_topic: orders is also in source.topics (name another topic)",
@@ -210,18 +214,22 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ),
         ('[schema]\nhistory_topic = "a b"', "schema.history_topic: 'a b' is no topic name (Kafka allows up to 249 letters"),
         ('[schema]\nhistory_topic = ""\nwait = true', "schema.wait: needs a schema history (set history_topic in [schema])"),
-        ('[source.security]\nca_file = "ca.pem"', "source.security: value error, ca_file and certificate_file are for TLS"),
+        ('[source.security]\nca_file = "ca.pem"', "source.security: ca_file and certificate_file are for TLS"),
         (
             '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"',
-            "source.security: value error, mechanism PLAIN needs username and password or password_file",
+            "source.security: mechanism PLAIN needs username and password or password_file",
         ),
         (
             '[source.security]\nprotocol = "SASL_SSL"\nmechanism = "OAUTHBEARER"',
-            "source.security: value error, mechanism OAUTHBEARER needs one of token_file and token_endpoint",
+            "source.security: mechanism OAUTHBEARER needs one of token_file and token_endpoint",
         ),
         (
             '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"\npassword = "s3cret"\npassword_file = "f"',
-            "source.security: value error, password and password_file are both given: keep one",
+            "source.security: password and password_file are both given: keep one",
+        ),
+        *(
+            (f'[source.security]\n{key} = "s3cret"', "source.security: credentials are for SASL: set protocol to SASL_SSL")
+            for key in ("username", "password", "password_file", "token_endpoint", "client_id", "client_secret_file")
         ),
         (
             '[target.security]\nprotocol = "SSL"',
@@ -239,20 +247,25 @@ def test_a_table_that_contradicts_itself(tmp_path: Path, text: str, wanted: str)
     assert "s3cret" not in found[0]
 
 
+def test_a_topic_that_is_named_twice(tmp_path: Path) -> None:
+    text = MINIMAL.replace('["orders"]', '["orders", "items", "orders"]')
+    assert problems(tmp_path, text) == ["source: topics: orders is named twice"]
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ('start = "offsets"', 'source: value error, start = "offsets" needs start_offsets'),
-        ('start_offsets = { "orders/0" = 1 }', 'source: value error, start_offsets needs start = "offsets"'),
+        ('start = "offsets"', 'source: start = "offsets" needs start_offsets'),
+        ('start_offsets = { "orders/0" = 1 }', 'source: start_offsets needs start = "offsets"'),
         (
             'start = "offsets"\nstart_offsets = { "orders" = 1 }',
-            'source: value error, start_offsets: "orders" is not the partition of a source topic, written "topic/0"',
+            'source: start_offsets: "orders" is not the partition of a source topic, written "topic/0"',
         ),
         (
             'start = "timestamp"\nstart_timestamp = 2026-01-31T12:00:00',
-            "source.start_timestamp: value error, must have a time zone",
+            "source.start_timestamp: must have a time zone",
         ),
-        ('start = "timestamp"\nstart_timestamp = "soon"', "source.start_timestamp: value error, "),
+        ('start = "timestamp"\nstart_timestamp = "soon"', "source.start_timestamp: "),
     ],
 )
 def test_a_start_that_is_not_complete(tmp_path: Path, text: str, wanted: str) -> None:

@@ -157,6 +157,7 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
     [
         ("nosuch://x", "is no storage that can be opened: ValueError", "s3://bucket/prefix"),
         ("memory://x?secret=1", "there is no parameter 'secret'", "known here: none"),
+        ("s4://x?access-key=hidden", "is no storage that can be opened", "a folder, or for example s3://bucket/prefix"),
         ("s3://x?acces-key=hidden", "there is no parameter 'acces-key'", "access-key, endpoint, region, secret-access-key"),
         ("azure://x?sas=hidden", "there is no parameter 'sas'", "account-key, account-name, sas-token"),
     ],

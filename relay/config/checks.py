@@ -74,7 +74,9 @@ def _address_problems(config: Config) -> Iterator[Problem]:
             try:
                 parse_server(server)
             except ValueError as fault:
-                message, hint = f"{_shown(server)} {fault}", "write host:port, several with commas between them"
+                # Whoever takes it for a URL writes a password into it.
+                shown = "what has an @ in it" if "@" in server else _shown(server)
+                message, hint = f"{shown} {fault}", "write host:port, several with commas between them"
                 yield Problem(f"{table}.bootstrap_servers", message, hint)
     if not is_host(config.http.host):
         hint = "such as 127.0.0.1, 0.0.0.0 or ::"

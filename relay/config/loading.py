@@ -177,7 +177,8 @@ def _read(path: Path) -> dict[str, Any]:
         hint = "give the path of a TOML file; config.example.toml shows every key"
         raise ConfigError([Problem(str(path), "there is no such file", hint)]) from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([Problem(str(path), f"is not TOML: {error}", "text values need quotes")]) from error
+        hint = "text values need quotes" if "Invalid value" in str(error) else ""
+        raise ConfigError([Problem(str(path), f"is not TOML: {error}", hint)]) from error
     except RecursionError as error:
         raise ConfigError([Problem(str(path), "is not TOML that can be read: lists or tables are nested too deeply")]) from error
     except (OSError, ValueError) as error:  # also bytes that are no text, numbers that are too long, and NUL in the path
@@ -196,7 +197,8 @@ def _problem(details: ErrorDetails) -> Problem:
     # The value itself is shown only where it cannot be a secret: a choice, or a number where one belongs.
     is_number = isinstance(details["input"], int | float) and kind.startswith(_ABOUT_NUMBERS)
     given = f", not {details['input']!r}" if is_number or kind == "enum" else ""
-    return Problem(path, details["msg"][0].lower() + details["msg"][1:] + given)
+    message = details["msg"].removeprefix("Value error, ")
+    return Problem(path, message[0].lower() + message[1:] + given)
 
 
 def _unknown(path: tuple[str, ...]) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections import Counter
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -109,6 +110,13 @@ class Route(_Table):
     to_options: Options = {}
 
 
+#: Keys of `Security` that mean nothing without SASL.
+_CREDENTIALS: Final = (
+    *("username", "password", "password_file", "token_file", "token_endpoint"),
+    *("client_id", "client_secret", "client_secret_file"),
+)
+
+
 class Security(_Table):
     """TLS and SASL of one cluster. A secret comes as it is, best from the environment, or in a file of its own."""
 
@@ -151,7 +159,7 @@ class Security(_Table):
             raise ValueError(f"ca_file and certificate_file are for TLS: set protocol to SSL or SASL_SSL, not {self.protocol}")
         if self.uses_sasl:
             self._check_sasl()
-        elif self.username or self.token_file or self.token_endpoint:
+        elif any(getattr(self, name) for name in _CREDENTIALS):
             raise ValueError(f"credentials are for SASL: set protocol to SASL_SSL or SASL_PLAINTEXT, not {self.protocol}")
         return self
 
@@ -196,6 +204,8 @@ class Source(_Table):
                 raise ValueError(f'start = "{start}" needs {key}')
             if given and self.start is not start:
                 raise ValueError(f'{key} needs start = "{start}"')
+        if twice := [topic for topic, count in Counter(self.topics).items() if count > 1]:
+            raise ValueError(f"topics: {twice[0]} is named twice")
         for name in self.start_offsets:
             if not self.has_partition(name):
                 raise ValueError(f'start_offsets: "{name}" is not the partition of a source topic, written "topic/0"')

@@ -14,6 +14,7 @@ from relay.records import ConsumerRecord
 REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
+METADATA_PAUSE_SECONDS = 0.1
 
 
 def retrieve(future: asyncio.Future[Any]) -> None:
@@ -71,6 +72,33 @@ async def stopped(consumer: Any) -> None:
     for part in (consumer._fetcher, consumer._client):
         if part is not None:
             await within(GRACE_SECONDS, part.close())
+
+
+def pace_metadata(client: Any) -> None:
+    """Have a client ask for metadata only now and then: its sender, when a topic is gone, asks again as soon as it is answered."""
+    update, next_at = client.force_metadata_update, 0.0
+    later: asyncio.Future[bool] | None = None
+
+    def ask() -> asyncio.Future[bool]:
+        nonlocal next_at
+        next_at = asyncio.get_running_loop().time() + METADATA_PAUSE_SECONDS
+        return cast("asyncio.Future[bool]", update())
+
+    def ask_later(asked: asyncio.Future[bool]) -> None:
+        ask()
+        asked.set_result(False)
+
+    def paced() -> asyncio.Future[bool]:
+        nonlocal later
+        loop = asyncio.get_running_loop()
+        if (left := next_at - loop.time()) <= 0:
+            return ask()
+        if later is None or later.done():
+            later = loop.create_future()
+            loop.call_later(left, ask_later, later)
+        return asyncio.shield(later)
+
+    client.force_metadata_update = paced
 
 
 def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:

@@ -27,7 +27,7 @@ from aiokafka.errors import (
 from relay.config import Config
 from relay.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnusable
 from relay.records import ProducerRecord
-from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, retrieve, started, text_of, within
+from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, pace_metadata, retrieve, started, text_of, within
 from relay.service.clients import Settings, target_settings
 from relay.service.kafka_batch import KafkaBatch
 from relay.service.progress import progress_records
@@ -78,6 +78,7 @@ class KafkaSink:
 
     async def start(self) -> None:
         """Connect and get a producer id. Raises Undelivered, TopicUnusable if rights are missing, DeliveryFailed."""
+        pace_metadata(self._producer.client)
         try:
             await started(REQUEST_SECONDS, self._producer)
         except _NOT_ALLOWED as error:

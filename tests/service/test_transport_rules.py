@@ -251,6 +251,29 @@ async def test_an_answer_that_the_client_does_not_know_replaces_the_producer(rou
     await route.check(4_000)
 
 
+async def test_a_target_that_is_gone_is_asked_for_now_and_then(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client's sender asks the brokers again as soon as they have answered, hundreds of times a second."""
+    target = await kafka.topic()
+    sink = KafkaSink(make_config(target, target, delivery_delivery_timeout_seconds=4.0), {target: 1_000_000})
+    await sink.start()
+    await send(sink, target, b"before")
+    await kafka._admin.delete_topics([target])
+    asked, ask = 0, sink._producer.client._metadata_update
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return await ask(*arguments)
+
+    monkeypatch.setattr(sink._producer.client, "_metadata_update", counted)
+    with pytest.raises(Undelivered):
+        await send(sink, target, b"after")
+    await sink.abandon()
+    assert 3 < asked <= 60
+
+
 async def test_offsets_of_a_topic_that_is_gone_end_at_a_deadline(kafka: Any, make_config: Any) -> None:
     """The client itself asks for ever, and lets nobody end the transaction meanwhile."""
     target = await kafka.topic()
