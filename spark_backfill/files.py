@@ -37,6 +37,7 @@ SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "num
 PLACE: Final = ("topic", "partition")
 #: How the names of files and folders begin that Hadoop and Spark pass over.
 HIDDEN: Final = ("_", ".")
+_NEVER_READ: Final = "what begins with _ or . is never read"
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
 _MOST_OPEN_FILES: Final = "10000"
 
@@ -64,9 +65,12 @@ class Captured(NamedTuple):
 def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: str = "input") -> Captured:
     """The records of these files (separated by commas), which `key` of `[backfill]` names.
 
-    Raises ConfigError for files that would be passed over, and for columns that are missing or of another type.
+    Raises ConfigError where there is no file, for files that would be passed over, and for columns that are missing or of another
+    type.
     """
     paths = paths_of(path)
+    if not paths:
+        raise ConfigError([Problem(f"backfill.{key}", "names no path", "name files or folders, separated by commas")])
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         _check_all_read(spark, lines, paths, key)
@@ -83,24 +87,29 @@ def paths_of(text: str) -> list[str]:
 
 
 def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str], key: str) -> None:
-    """Refuse files that Spark passes over without a word: in folders without `name=value`, or hidden by their own name.
-
-    Raises ConfigError.
+    """Refuse paths with nothing to read, and files that Spark passes over without a word: in folders without `name=value`, or
+    hidden by their own name. Raises ConfigError.
     """
     read = {plain_path(unquote(path)) for path in frame.inputFiles()}
     for pattern in paths:
         named, system = hadoop_path(spark, pattern)
         for status in system.globStatus(named) or ():
             found = status.getPath()
-            if found.getName().startswith(HIDDEN) and found.getName() != named.getName():
+            if found.getName().startswith(HIDDEN) and not named.getName().startswith(HIDDEN):
                 continue  # a pattern has found it, as `*` finds `_SUCCESS`
             root, files = found.toString().rstrip("/"), system.listFiles(found, True)
             while files.hasNext():
                 path = files.next().getPath().toString()
                 is_hidden = any(part.startswith(HIDDEN) for part in path[len(root) + 1 :].split("/"))
                 if not is_hidden and plain_path(path) not in read:
-                    hint = "name its folder, or a pattern; what begins with _ or . is never read"
+                    hint = f"name its folder, or a pattern; {_NEVER_READ}"
                     raise ConfigError([Problem(f"backfill.{key}", f"Spark would pass over {path}", hint)])
+    if not read:
+        raise _nothing_in(paths, key)
+
+
+def _nothing_in(paths: Iterable[str], key: str) -> ConfigError:
+    return ConfigError([Problem(f"backfill.{key}", f"there is no file to read in {', '.join(paths)}", _NEVER_READ)])
 
 
 def plain_path(path: str) -> str:
@@ -114,6 +123,8 @@ def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             raise
+        if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
+            raise _nothing_in(paths, "input") from None
         message = f"is no Parquet that Spark reads: {str(error).partition(chr(10))[0]}"
         raise ConfigError([Problem("backfill.input", message, "times are in milliseconds or microseconds")]) from error
 

@@ -276,6 +276,23 @@ def test_files_that_spark_would_pass_over_are_named(passed_over: str, spark: Any
         read_files(spark, named, InputFormat.JSON_LINES)
 
 
+def test_a_pattern_that_asks_for_hidden_files_is_refused(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "_part-0.jsonl").write_bytes(b"")
+    with pytest.raises(ConfigError, match="pass over .*_part-0"):
+        read_files(spark, f"{tmp_path}/_part*", InputFormat.JSON_LINES)
+
+
+@pytest.mark.parametrize("named", [" , ", "empty", "empty/"])
+def test_an_input_that_names_nothing_is_refused(named: str, spark: Any, tmp_path: Path) -> None:
+    """An output of an earlier run would be replaced by nothing."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "_SUCCESS").write_bytes(b"")
+    path, said = (f"{tmp_path}/{named}", "there is no file") if "empty" in named else (named, "names no path")
+    for file_format in (InputFormat.JSON_LINES, InputFormat.PARQUET):
+        with pytest.raises(ConfigError, match=f"backfill.input: {said}"):
+            read_files(spark, path, file_format)
+
+
 def test_hidden_files_beside_others_and_folders_with_names_are_no_matter(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "with blank" / "topic=a%b" / "partition=0"
     folder.mkdir(parents=True)
