@@ -15,6 +15,7 @@ from itertools import pairwise, repeat
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from relay.errors import Malformed
 from relay.model import TableId
@@ -72,10 +73,13 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Raises Malformed where a row has no place, or a header no name."""
+        """The records of a batch. Raises Malformed where a row has no place or a negative one, or a header no name."""
         for name, words in (("topic", ""), ("partition", ", or no whole number"), ("offset", ", or no whole number")):
             if batch.column(name).null_count:
                 raise Malformed("record", name, f"the column is NULL{words}")
+        for name in ("partition", "offset"):
+            if (pc.min(batch.column(name)).as_py() or 0) < 0:
+                raise Malformed("record", name, "a number of the column is negative")
         *plain, headers = (batch.column(name) for name in _ARROW_RECORDS.names)
         columns = [column.to_pylist() for column in plain]
         found = _headers_in(headers)

@@ -70,6 +70,17 @@ def test_a_row_without_its_place_is_refused(name: str) -> None:
         list(Columns().read(batch))
 
 
+@pytest.mark.parametrize("name", ["partition", "offset"])
+def test_a_negative_place_is_refused(name: str) -> None:
+    """As in a record file."""
+    whole = record_batch([ConsumerRecord("t", 0, 0, 5, None, b""), ConsumerRecord("t", 0, 1, 5, None, b"")])
+    kind = whole.schema.field(name).type
+    batch = whole.set_column(whole.schema.get_field_index(name), name, pa.array([0, -2], kind))
+    with pytest.raises(Malformed, match=f"{name}: .*negative$"):
+        list(Columns().read(batch))
+    assert list(Columns().read(whole[:0])) == []
+
+
 def test_a_header_without_a_name_is_refused_with_its_place() -> None:
     whole = record_batch([ConsumerRecord("t", 2, at, 5, None, b"", (("name", b"secret"),)) for at in (7, 8)])
     names = pa.array(["name", None])
@@ -278,7 +289,7 @@ def test_files_that_spark_would_pass_over_are_named(passed_over: str, spark: Any
 
 def test_a_pattern_that_asks_for_hidden_files_is_refused(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "_part-0.jsonl").write_bytes(b"")
-    with pytest.raises(ConfigError, match="pass over .*_part-0"):
+    with pytest.raises(ConfigError, match=r"pass over .*_part-0"):
         read_files(spark, f"{tmp_path}/_part*", InputFormat.JSON_LINES)
 
 
