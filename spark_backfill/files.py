@@ -28,6 +28,7 @@ from relay.config import Config, Start
 from relay.config.choices import FileFormat, InputFormat, Layout
 from relay.errors import ConfigError, Problem
 from relay.record_lines import format_record
+from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
 
@@ -38,6 +39,8 @@ PLACE: Final = ("topic", "partition")
 #: How the names of files and folders begin that Hadoop and Spark pass over.
 HIDDEN: Final = ("_", ".")
 _NEVER_READ: Final = "what begins with _ or . is never read"
+#: What Spark takes for a pattern in a path.
+PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
 _MOST_OPEN_FILES: Final = "10000"
 
@@ -78,7 +81,7 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: st
         return Captured(lines.select(F.col("value").cast("binary"), *where), Lines())
     columns = _parquet(spark, paths)
     _check_all_read(spark, columns, paths, key)
-    return Captured(as_records(columns), Columns())
+    return Captured(as_records(_with_headers(spark, columns, paths)), Columns())
 
 
 def paths_of(text: str) -> list[str]:
@@ -127,6 +130,18 @@ def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             raise _nothing_in(paths, "input") from None
         message = f"is no Parquet that Spark reads: {str(error).partition(chr(10))[0]}"
         raise ConfigError([Problem("backfill.input", message, "times are in milliseconds or microseconds")]) from error
+
+
+def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
+    """The frame with the headers of all files, if one has any: the file whose schema Spark has taken may have none.
+
+    Raises ConfigError for files that differ in other columns.
+    """
+    file = check_alike(spark, sorted(map(unquote, frame.inputFiles())), _COLUMNS, "headers")
+    if file is None or "headers" in frame.columns:
+        return frame
+    headers = spark.read.parquet(PATTERN.sub(r"\\\1", file)).schema["headers"]
+    return spark.read.schema(frame.schema.add(headers)).parquet(*paths)
 
 
 def as_records(frame: DataFrame) -> DataFrame:

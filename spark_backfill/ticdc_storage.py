@@ -25,12 +25,10 @@ from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange
 from relay.records import ConsumerRecord
-from spark_backfill.files import Captured, hadoop_path, plain_path, qualified
+from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
 from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of
 
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
-#: What Spark takes for a pattern in a path.
-_PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
 #: Of how many splits at least Spark cuts what it reads.
 _LEAST_SPLITS: Final = "spark.sql.files.minPartitionNum"
 _ROWS: Final = "value binary, path string, block bigint"
@@ -99,7 +97,7 @@ def _pin_blocks(spark: SparkSession) -> None:
 def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:
     if not paths:
         return None
-    text = spark.read.text([_PATTERN.sub(r"\\\1", path) for path in paths])
+    text = spark.read.text([PATTERN.sub(r"\\\1", path) for path in paths])
     return text.select(
         F.col("value").cast("binary").alias("value"),
         F.col("_metadata.file_path").alias("path"),
@@ -136,7 +134,7 @@ def _numbered(
 def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
     if not paths:
         return {}
-    text = spark.read.text([_PATTERN.sub(r"\\\1", path) for path in paths], wholetext=True)
+    text = spark.read.text([PATTERN.sub(r"\\\1", path) for path in paths], wholetext=True)
     rows = text.select(F.col("value").cast("binary").alias("value"), F.col("_metadata.file_path").alias("path")).collect()
     return {plain_path(unquote(row.path)): bytes(row.value) for row in rows}
 

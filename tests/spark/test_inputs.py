@@ -92,6 +92,46 @@ def test_a_header_without_a_name_is_refused_with_its_place() -> None:
     assert "secret" not in str(caught.value)
 
 
+MORE = {
+    "value": columns().drop_columns("value"),
+    "timestamp": columns(timestamp=pa.array([NOON, None], pa.timestamp("ms"))),
+    "partition": columns(partition=["0", "0"]),
+}
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("column", MORE)
+def test_parquet_files_that_differ_in_a_column_are_refused(column: str, names: tuple[str, str], spark: Any, tmp_path: Path) -> None:
+    """Spark takes the columns of one file for those of all: what differs would be NULL, or another time."""
+    for name, table in zip(names, (columns(), MORE[column]), strict=True):
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(ConfigError, match=f"backfill.input: the column {column} is .* in .*/b.parquet, and .* in .*/a.parquet"):
+        read_files(spark, str(tmp_path), InputFormat.PARQUET)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_headers_are_read_though_some_files_have_none(names: tuple[str, str], spark: Any, tmp_path: Path) -> None:
+    """Whether a column may be NULL, and columns of no concern, make no difference."""
+    kind = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([[("n", b"x")], None], kind)
+    folder = tmp_path / "{in} %41"
+    for name, table in zip(names, (columns(mine=[1, 2]), columns(headers=headers, mine=["", ""])), strict=True):
+        (folder / f"topic={name}").mkdir(parents=True)
+        schema = table.schema.set(2, pa.field("offset", pa.int64(), nullable=name == "a"))
+        parquet.write_table(table.cast(schema).drop_columns("topic"), folder / f"topic={name}" / "in.parquet")
+    read = read_files(spark, str(folder).replace("{", r"\{"), InputFormat.PARQUET).frame
+    (batch,) = read.toArrow().combine_chunks().to_batches()
+    found = {(each.topic, each.offset): each.headers for each in Columns().read(batch)}
+    assert found == {(names[0], 0): (), (names[0], 1): (), (names[1], 0): (("n", b"x"),), (names[1], 1): ()}
+
+
+def test_a_file_among_others_that_is_no_parquet_is_named(spark: Any, tmp_path: Path) -> None:
+    parquet.write_table(columns(), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"no Parquet, and long enough")
+    with pytest.raises(ConfigError, match="/b.parquet is not Parquet"):
+        read_files(spark, str(tmp_path), InputFormat.PARQUET)
+
+
 PAIRS = "array<struct<key: string, value: binary>>"
 OF_TOPICS = {
     "topic": "string",

@@ -1,0 +1,75 @@
+"""The columns of Parquet files as their footers say them: Spark takes those of one file for those of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from relay.errors import ConfigError, Problem
+
+#: How many files are asked at a time: an object store takes its time with each.
+_THREADS: Final = 8
+_NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
+#: What of a column's text makes no difference to what is read: whether it may be NULL, and numbers that tables give to columns.
+_NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
+
+
+def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str], optional: str) -> str | None:
+    """Refuse files that differ in one of these columns. Gives the first one that has the column `optional`, which others may lack.
+
+    Raises ConfigError, also for a file that is no Parquet.
+    """
+    names, firsts = list(names), dict[str, tuple[str, str]]()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        footers = _Footers(spark)
+        for path, columns in zip(paths, threads.map(footers.columns_of, paths), strict=True):
+            for name in names:
+                kind = columns.get(name, "missing")
+                if name == optional and name not in columns:
+                    continue
+                first, expected = firsts.setdefault(name, (path, kind))
+                if kind != expected:
+                    message = f"the column {name} is {kind} in {path}, and {expected} in {first}"
+                    raise ConfigError([Problem("backfill.input", message, "write all files with the same columns")])
+    return firsts[optional][0] if optional in firsts else None
+
+
+class _Footers:
+    """Reads footers, in any thread."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark._jvm
+        self._settings = spark._jsc.hadoopConfiguration()
+        # Most files of a folder have the same schema, and every word with Java costs.
+        self._known: dict[str, Mapping[str, str]] = {}
+
+    def columns_of(self, path: str) -> Mapping[str, str]:
+        """The types of a file's columns. Raises ConfigError for a file that is no Parquet."""
+        parquet = self._jvm.org.apache.parquet.hadoop
+        try:
+            file = parquet.util.HadoopInputFile.fromPath(self._jvm.org.apache.hadoop.fs.Path(path), self._settings)
+            reader = parquet.ParquetFileReader.open(file)
+            try:
+                schema = reader.getFileMetaData().getSchema()
+            finally:
+                reader.close()
+        except Py4JJavaError as error:
+            if _NO_PARQUET.search(str(error)):
+                hint = "input_format says how records lie in the files"
+                raise ConfigError([Problem("backfill.input", f"{path} is not Parquet", hint)]) from None
+            raise
+        text = schema.toString()
+        if text not in self._known:
+            self._known[text] = {field.getName(): _kind(field) for field in schema.getFields()}
+        return self._known[text]
+
+
+def _kind(field: Any) -> str:
+    """The type of a column without its name, in one line."""
+    text = _NO_MATTER.sub("", field.toString()).replace(f" {field.getName()}", "", 1)
+    return " ".join(text.split())
