@@ -247,8 +247,8 @@ class Target(NamedTuple):
             rows = rows.withColumn("step", F.lit(self.step))
             folders.append("step")
         writer = rows.write.partitionBy(*folders).mode("overwrite")
-        if self.step is not None:
-            writer = writer.option("partitionOverwriteMode", "dynamic")
+        # Said for both: a cluster may have another default than Spark, and records of an earlier run would stay.
+        writer = writer.option("partitionOverwriteMode", "static" if self.step is None else "dynamic")
         if self.file_format is FileFormat.PARQUET:
             writer.parquet(self.path)
         else:
