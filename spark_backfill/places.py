@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -18,6 +19,10 @@ from spark_backfill.layouts import FOLDERS
 NO_FILE_SYSTEM: Final = re.compile(r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found')
 #: What makes a path a pattern to Hadoop and Spark.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
+#: What Spark leaves in an output beside the folders with records; the folders are those of a writing that was cut off.
+_LEFT: Final = r"_SUCCESS|\._SUCCESS\.crc|(_temporary|\.spark-staging-[^/]+|__magic[^/]*)(/.*)?"
+#: Its files with records.
+_RECORDS: Final = r"(part-[^/]+|\.part-[^/]+\.crc)"
 _LISTS: Final = ("input", "schema_input")
 #: What helps.
 PACKAGE_HINT: Final = "add the package of this file system to spark.jars.packages, such as org.apache.hadoop:hadoop-aws for s3a"
@@ -63,9 +68,11 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
                     raise ConfigError([Problem("backfill.output", message, "it would be deleted: name a folder of its own")])
 
 
-def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool = False) -> None:
-    """Refuse a folder that holds anything but the output of an earlier run of this layout, which is written anew; that, too, if it
-    is to be a new one. Raises ConfigError.
+def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool | None = None) -> None:
+    """Refuse a folder that holds anything but what runs of this layout leave. Raises ConfigError.
+
+    `is_new`: whether a run in steps begins, to whose folder nobody must have written, or goes on. Such a run deletes nothing of
+    others, and has many files: it is enough to look at the folder itself. None: what lies there, however deep, is to be deleted.
     """
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
@@ -74,10 +81,22 @@ def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool
     if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
         message = f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
         raise ConfigError([Problem("backfill.output", message, "name an empty folder, or the checkpoint that it was written with")])
-    others = [name for name in names if not name.startswith((f"{FOLDERS[layout][0]}=", *HIDDEN))]
-    if others:
-        problem = Problem("backfill.output", f"{path} holds other things than records: {others[0]}", "name an empty folder")
-        raise ConfigError([problem])
+    first, *others = (f"{re.escape(name)}=[^/]+" for name in FOLDERS[layout])
+    below = "".join(f"/{each}" for each in others)
+    records = first if is_new is not None else rf"{first}{below}(/step=\d+)?/{_RECORDS}"
+    own = re.compile(f"{_LEFT}|{records}", re.DOTALL)
+    for name in names if is_new is not None else _files_below(folder, system):
+        if not own.fullmatch(name):
+            raise ConfigError(
+                [Problem("backfill.output", f"{path} holds other things than records: {name}", "name an empty folder")]
+            )
+
+
+def _files_below(folder: Any, system: Any) -> Iterator[str]:
+    """The paths of all files in the folder, as seen from there."""
+    root, files = qualified(folder, system).rstrip("/"), system.listFiles(folder, True)
+    while files.hasNext():
+        yield files.next().getPath().toString()[len(root) + 1 :]
 
 
 def _overlap(one: str, other: str) -> bool:

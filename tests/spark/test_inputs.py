@@ -128,7 +128,7 @@ def test_headers_are_read_though_some_files_have_none(names: tuple[str, str], sp
 def test_a_file_among_others_that_is_no_parquet_is_named(spark: Any, tmp_path: Path) -> None:
     parquet.write_table(columns(), tmp_path / "a.parquet")
     (tmp_path / "b.parquet").write_bytes(b"no Parquet, and long enough")
-    with pytest.raises(ConfigError, match="/b.parquet is not Parquet"):
+    with pytest.raises(ConfigError, match=r"/b\.parquet is not Parquet"):
         read_files(spark, str(tmp_path), InputFormat.PARQUET)
 
 

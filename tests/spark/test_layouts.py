@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,13 @@ from spark.test_files import relayed
 from support import OPEN, captured
 
 from relay import ConsumerRecord, Translator
+from relay.config.choices import FileFormat, Layout
+from relay.errors import ConfigError
 from relay.record_lines import format_record
+from spark_backfill.files import Target
+from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES
 from spark_backfill.job import from_files
+from spark_backfill.places import check_folder
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
 BATCH = "ticdc/open-protocol.lz4/09_dml"
@@ -133,6 +139,78 @@ def batch(offset: int, *keys: bytes) -> ConsumerRecord:
     value = b'{"u":{"id":{"t":3,"h":true,"f":11,"v":1}}}'
     parts = [b"".join(len(text).to_bytes(8, "big") + text for text in texts) for texts in (keys, [value] * len(keys))]
     return ConsumerRecord("t", 0, offset, 5, (1).to_bytes(8, "big") + parts[0], parts[1])
+
+
+def test_a_folder_is_written_anew_whatever_the_default_of_the_cluster(spark: Any, tmp_path: Path) -> None:
+    target = Target(str(tmp_path), FileFormat.JSON_LINES)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        for topic in ("before", "now"):
+            target.write(spark.createDataFrame([(topic, 0, 0, None, b"v", [], "t", 0, 0, 0)], PRODUCED), {})
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert set(folders(tmp_path)) == {"topic=now/partition=0"}
+
+
+#: What runs leave that were killed, or went in steps, beside what those leave that ended.
+LEFT = [
+    "_temporary/0/_temporary/attempt_1/topic=t/partition=0/part-0",
+    ".spark-staging-1/_temporary/0/x",
+    ".spark-staging-1/topic=t/partition=0/step=1/part-0",
+    "topic=a%2Fb/partition=0/step=12/part-00000-x.c000.txt",
+    "topic=t/partition=1/.part-00000-x.c000.txt.crc",
+]
+
+
+@pytest.mark.parametrize("layout", Layout)
+def test_an_output_holds_what_runs_leave(layout: Layout, spark: Any, tmp_path: Path) -> None:
+    target = Target(str(tmp_path), FileFormat.JSON_LINES, layout)
+    made: list[tuple[Any, ...]] = [("t", 0, at, None, b"v", [], "t", 0, 0, 0, "d", None) for at in (-1, 5)]
+    target.write(spark.createDataFrame(made, PRODUCED_WITH_TABLES), {})
+    assert {"_SUCCESS", "._SUCCESS.crc"} < {path.name for path in tmp_path.iterdir()}
+    for left in LEFT if layout is Layout.TOPIC else LEFT[:3]:
+        put(tmp_path / left)
+    check_folder(spark, str(tmp_path), layout)
+    check_folder(spark, str(tmp_path), layout, is_new=False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ".git/config",
+        "_delta_log/0.json",
+        "_SUCCESS/x",
+        "topic=t/notes.txt",
+        "topic=t/part-0",
+        "topic=t/partition=0/notes.txt",
+        "topic=t/partition=0/day=1/part-0",
+        "topic=t/year=2026/part-0",
+        "date=2026-01-31/part-0",
+    ],
+)
+def test_a_file_of_somebody_else_is_named_wherever_it_is(other: str, spark: Any, tmp_path: Path) -> None:
+    put(tmp_path / "out" / other)
+    put(tmp_path / "out" / "topic=t/partition=0/part-0")
+    with pytest.raises(ConfigError, match=f"holds other things than records: {re.escape(other)}"):
+        check_folder(spark, str(tmp_path / "out"), Layout.TOPIC)
+
+
+def test_a_run_in_steps_begins_in_a_folder_without_records(spark: Any, tmp_path: Path) -> None:
+    """And goes on beside its own: it deletes nothing but what it has written, and has many files."""
+    put(tmp_path / "_SUCCESS")
+    check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=True)
+    put(tmp_path / "topic=t/partition=0/step=1/part-0")
+    check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=False)
+    with pytest.raises(ConfigError, match="rows would be there twice"):
+        check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=True)
+    put(tmp_path / ".git/config")
+    with pytest.raises(ConfigError, match=r"holds other things than records: \.git"):
+        check_folder(spark, str(tmp_path), Layout.TOPIC, is_new=False)
+
+
+def put(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
 
 
 @pytest.mark.parametrize("layout", ["date", "table"])
