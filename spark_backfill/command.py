@@ -29,6 +29,7 @@ from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.places import NO_FILE_SYSTEM, PACKAGE_HINT
+from spark_backfill.progress import telling
 from spark_backfill.sessions import session
 from spark_backfill.stopping import STATUS, until_signal
 from spark_backfill.ticdc_storage import storage_problems
@@ -136,12 +137,16 @@ class _Work:
 
     def _run(self, spark: SparkSession) -> None:
         config, began = self._config, time.perf_counter()
+        tracker = spark.sparkContext.statusTracker()
         if config.backfill.input:
-            _summarise(config, from_files(spark, config), time.perf_counter() - began)
+            with telling(tracker, _say):
+                counts = from_files(spark, config)
+            _summarise(config, counts, time.perf_counter() - began)
             return
         run = self._topics = TopicsRun(spark, config, _tell_step)
         try:
-            run.run(continuous=self._continuous)
+            with telling(tracker, _say):
+                run.run(continuous=self._continuous)
         except BaseException:  # the steps before a failure have been written
             try:
                 _summarise(config, run.counts, time.perf_counter() - began)

@@ -51,6 +51,8 @@ def _defaults(config: Config, allowed: str) -> dict[str, str]:
     defaults = {
         "spark.master": "local[*]",
         "spark.app.name": f"relay backfill: {config.route.from_} to {config.route.to}",
+        # The job says in lines how far it has come; Spark's bar would be among them.
+        "spark.ui.showConsoleProgress": "false",
     }
     if allowed:
         defaults["spark.executor.extraJavaOptions"] = f"-D{allowed}"

@@ -119,6 +119,15 @@ def test_the_readmes_spark_submit_runs(spark_settings: dict[str, str], tmp_path:
     assert summary["ranges"] == {"ticdc-09_dml/0": {"first_offset": 0, "last_offset": 67, "records": 68}}
 
 
+def test_a_run_says_how_far_it_has_come(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    for name in ("_FIRST_SECONDS", "_EVERY_SECONDS"):
+        monkeypatch.setattr(f"spark_backfill.progress.{name}", 0.01)
+    assert run() == 0
+    said = capsys.readouterr().err
+    assert re.search(r"^\d+ of \d+ tasks done \(stage \d+\), \d+ at work$", said, re.MULTILINE)
+    assert "tasks done" not in said.partition("records read")[2]
+
+
 def test_a_second_run_writes_the_same_files(run: Any, tmp_path: Path) -> None:
     assert run() == 0
     first = lines_in(tmp_path / "out")

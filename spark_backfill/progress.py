@@ -1,0 +1,47 @@
+"""How far Spark has come, in lines: a step may take hours, and Spark's own bar is for terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from pyspark import StatusTracker
+
+#: Runs that are over before the first look say nothing.
+_FIRST_SECONDS = 5.0
+_EVERY_SECONDS = 10.0
+#: How long a look that is under way may keep the end waiting.
+_END_SECONDS: Final = 2.0
+
+
+@contextlib.contextmanager
+def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None]:
+    """Say every few seconds how many tasks are done, if that has changed, from another thread, until the block ends."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_tell, args=(tracker, say, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_END_SECONDS)
+
+
+def _tell(tracker: StatusTracker, say: Callable[[str], None], ended: threading.Event) -> None:
+    said, seconds = "", _FIRST_SECONDS
+    with contextlib.suppress(Exception):  # Spark may end under the run, which says so itself
+        while not ended.wait(seconds):
+            now, seconds = _state(tracker), _EVERY_SECONDS
+            if now not in ("", said) and not ended.is_set():
+                say(now)
+                said = now
+
+
+def _state(tracker: StatusTracker) -> str:
+    stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
+    return "; ".join(
+        f"{each.numCompletedTasks} of {each.numTasks} tasks done (stage {each.stageId}), {each.numActiveTasks} at work"
+        for each in stages
+    )
