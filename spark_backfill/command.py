@@ -7,6 +7,7 @@ Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroun
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import logging
 import os
@@ -85,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         config = load_config(given.config, given.set)
         _check(config, continuous=given.continuous)
+        _check_summary(config.backfill.summary)
         work = _Work(config, continuous=given.continuous)
         return work.status_of(until_signal(work.do, work.stop, work.tell_signal))
     except KeyboardInterrupt:
@@ -188,6 +190,25 @@ def _check(config: Config, *, continuous: bool) -> None:
         raise ConfigError(problems)
 
 
+def _check_summary(path: str) -> None:
+    """Refuse a summary that could not be written when all is done; what is there stays as it is. Raises ServiceError."""
+    if not path:
+        return
+    file, reason = Path(path), 0
+    if file.is_dir():
+        reason = errno.EISDIR
+    elif not file.parent.is_dir():
+        reason = errno.ENOENT
+    elif not os.access(file if file.exists() else file.parent, os.W_OK):
+        reason = errno.EACCES
+    if reason:
+        raise _unwritten(path, os.strerror(reason))
+
+
+def _unwritten(path: str, why: str | None) -> ServiceError:
+    return ServiceError(f"cannot write {path}: {why}")
+
+
 def _range_problems(config: Config) -> Iterator[Problem]:
     """Bounds between which nothing can lie. Two that are the same leave out a partition, or say that all is done."""
     source, backfill = config.source, config.backfill
@@ -215,7 +236,7 @@ def _summarise(config: Config, counts: Counts, seconds: float) -> None:
         try:
             Path(config.backfill.summary).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise ServiceError(f"cannot write {config.backfill.summary}: {error.strerror}") from error
+            raise _unwritten(config.backfill.summary, error.strerror) from error
 
 
 def told(error: BaseException) -> BaseException:

@@ -271,7 +271,33 @@ def test_a_records_error_is_told_however_much_of_it_spark_leaves(left: int | Non
     assert error.exit_status == (2 if left is None or left < 0 else 3)
 
 
-def test_a_summary_that_cannot_be_written_hides_no_error(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+@pytest.mark.parametrize(("path", "why"), [("nope/s.json", "No such file"), (".", "Is a directory"), ("kept", "Permission denied")])
+def test_a_summary_that_cannot_be_written_is_found_out_first(
+    path: str, why: str, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """And one that can be is not touched before."""
+    started: list[Any] = []
+    monkeypatch.setattr("spark_backfill.command.session", started.append)
+    if path == "kept":
+        (tmp_path / path).write_text("earlier")
+        monkeypatch.setattr("os.access", lambda *_: False)
+    assert run(f"backfill.summary={tmp_path / path}") == 3
+    assert re.search(f"^error: cannot write {tmp_path / path}: {why}", capsys.readouterr().err)
+    assert not started
+    assert path != "kept" or (tmp_path / path).read_text() == "earlier"
+
+
+def test_a_run_that_stops_leaves_the_summary_of_an_earlier_one(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("earlier")
+    assert run(f"backfill.input={damaged(tmp_path)}") == 2
+    assert (tmp_path / "summary.json").read_text() == "earlier"
+
+
+def test_a_summary_that_cannot_be_written_hides_no_error(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file = tmp_path / "later"
+
     class Failing:
         counts = Counts()
 
@@ -279,10 +305,11 @@ def test_a_summary_that_cannot_be_written_hides_no_error(run: Any, monkeypatch: 
             pass
 
         def run(self, *, continuous: bool) -> None:
+            file.mkdir()
             raise RecordStopped("t/0/1", "decode.malformed", "no message", 2)
 
     monkeypatch.setattr("spark_backfill.command.TopicsRun", Failing)
-    assert run("backfill.input=", "backfill.checkpoint=/kept", "backfill.summary=/nowhere/at/all") == 2
+    assert run("backfill.input=", "backfill.checkpoint=/kept", f"backfill.summary={file}") == 2
     said = capsys.readouterr().err
-    assert "warning: cannot write /nowhere/at/all" in said
+    assert f"warning: cannot write {file}" in said
     assert "error: t/0/1: decode.malformed: no message" in said
