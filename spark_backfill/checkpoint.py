@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ from relay.errors import ConfigError, Problem, ServiceError
 from spark_backfill.files import hadoop_path
 
 _VERSION: Final = 1
+#: A name and a password in a path. Hadoop's paths have no parameters: what is behind a `?` names files.
+_USER: Final = re.compile(r"://[^/,]*:[^/,]*@")
 _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
 _KEYS: Final = {
     "source": ("topics", "group_id", "start", "start_offsets", "start_timestamp", "start_commit_ts"),
@@ -44,6 +47,7 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
     for side in ("from_options", "to_options"):
         found |= {f"route.{side}.{name}": _shown(name, text) for name, text in tables["route"][side].items()}
     found |= {f"{table}.{key}": tables[table][key] for table, keys in _KEYS.items() for key in keys}
+    found |= {f"backfill.{key}": _USER.sub("://", tables["backfill"][key]) for key in ("schema_input", "output")}
     letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)
     found["errors.dead_letter_topic"] = config.errors.dead_letter_topic if letters else ""
     return dict(sorted(found.items()))

@@ -50,6 +50,17 @@ def test_what_is_kept_is_readable_and_holds_no_secret(spark: Any, tmp_path: Path
     assert Checkpoint(spark, str(tmp_path)).first == FIRST
 
 
+def test_paths_are_kept_without_passwords() -> None:
+    backfill = {
+        "output": "ftp://me:SECRET@host:21/x/",
+        "schema_input": "s3a://KEY:SE+CRET=@b/?.jsonl, a:b@c/d,abfss://box@account/e/",
+    }
+    found = described(config(backfill=backfill), "1", "1")
+    assert found["backfill.output"] == "ftp://host:21/x/"
+    # What holds none is as it was: a checkpoint that knows it still fits.
+    assert found["backfill.schema_input"] == "s3a://b/?.jsonl, a:b@c/d,abfss://box@account/e/"
+
+
 @pytest.mark.parametrize(
     ("change", "keys"),
     [
