@@ -73,14 +73,18 @@ def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
 
 
 def in_order(paths: Iterable[str]) -> dict[str, Place]:
-    """The data and schema files in their order. Raises ConfigError; RecordsGone where a data file between others is missing."""
+    """The data and schema files in their order. Raises ConfigError; RecordsGone where a data file before another one is missing.
+
+    A last one may be missing: an index that names it proves nothing, because older TiCDC writes the index first.
+    """
     found = {path: place for path in paths if (place := place_of(path)) is not None}
     ordered = dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
-    before: tuple[str, Place] | None = None
+    numbers: dict[tuple[Any, ...], int] = {}
     for path, place in ordered.items():
-        if before and before[1][:-1] == place[:-1] and place.is_data and place.number != before[1].number + 1:
-            raise RecordsGone(f"data files are missing between {before[0]} and {path}")
-        before = path, place
+        # Numbers begin at 1 in each folder.
+        if place.is_data and place.number != numbers.get(place[:-1], 0) + 1:
+            raise RecordsGone(f"data files are missing before {path}: numbers of a folder begin at 1 and have no gaps")
+        numbers[place[:-1]] = place.number
     return ordered
 
 

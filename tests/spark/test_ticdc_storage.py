@@ -193,8 +193,8 @@ def test_files_come_by_version_and_their_ddl_first() -> None:
     paths = [
         "d/t/9/CDC000001.json",
         "d/t/10/2026-01-02/CDC000001.json",
-        "d/t/10/2026-01-01/CDC1000000.json",
-        "d/t/10/2026-01-01/CDC999999.json",
+        "d/t/10/2026-01-01/CDC02.json",
+        "d/t/10/2026-01-01/CDC1.json",
         "d/t/meta/schema_10_0000000001.json",
         "d/meta/schema_1_0000000001.json",
         "d/old/9/schema.json",
@@ -243,8 +243,10 @@ def ddl(old: str, new: str) -> ConsumerRecord:
 
 
 def test_what_is_missing_or_not_known_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordsGone, match=r"between d/t/9/CDC000002\.json and d/t/9/CDC000004\.json"):
-        in_order([f"d/t/9/CDC00000{number}.json" for number in (2, 4)])
+    for folder in ("d/t/9", "d/t/9/2026-01-02", "d/t/9/55/2026"):
+        for numbers, missing in (((1, 2, 4), 4), ((3, 4), 3)):
+            with pytest.raises(RecordsGone, match=rf"missing before {folder}/CDC00000{missing}\.json"):
+                in_order(["d/t/8/CDC000001.json", *(f"{folder}/CDC00000{number}.json" for number in numbers)])
     for path in ("d/t/9/CDC000001.csv", "12/449000000000000000/CDC000001.json", "notes.txt"):
         with pytest.raises(ConfigError, match="is no file of TiCDC's storage sink"):
             place_of(path)
