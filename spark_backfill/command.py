@@ -50,7 +50,7 @@ _DAMAGED: Final = re.compile(
 )
 #: A value of a column that does not fit; the text before the types quotes it.
 _NO_CAST: Final = re.compile(r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL)
-#: Words of Spark about the surroundings, and what they mean.
+#: Words about the surroundings, and what they mean; `{0}` is what the words name.
 _MEANINGS: Final = {
     "Python worker exited unexpectedly": (
         "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more, or lower "
@@ -58,6 +58,17 @@ _MEANINGS: Final = {
     ),
     "Multiple streaming queries are concurrently using": (
         "another run is at work with this checkpoint: wait for its end, or stop it"
+    ),
+    "JAVA_GATEWAY_EXITED": (
+        "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME; and the packages of "
+        "spark.jars.packages within reach"
+    ),
+    r"No such file or directory: '(\S*?)/\./bin/spark-submit'": "there is no Spark in {0}, which SPARK_HOME names: unset it",
+    r"ModuleNotFoundError: No module named '([\w.]+)'": (
+        "the workers' Python lacks {0}: set PYSPARK_PYTHON to one that has relay, pyarrow and pandas"
+    ),
+    r"Python in worker has different version: (\S+) than that in driver: ([\d.]+)": (
+        "the workers' Python is {0}, and the driver's {1}: set PYSPARK_PYTHON to one of the same version"
     ),
 }
 _TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
@@ -251,8 +262,8 @@ def told(error: BaseException) -> BaseException:
             f"the records that come next were deleted by retention, or with their topic: {_line_with(text, lost[0])}"
         )
     for words, meaning in _MEANINGS.items():
-        if words in text:
-            return ServiceError(meaning)
+        if found := re.search(words, text):
+            return ServiceError(meaning.format(*found.groups()))
     if _SPARK_ENDED.search(text) or isinstance(error, Py4JNetworkError | ConnectionError):
         return ServiceError("Spark has ended under the job: it was stopped, or killed; start the job again")
     if OVERFLOW in text:

@@ -26,6 +26,8 @@ from spark_backfill.translation import STOP_MARK, Stopped
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
+#: A worker's first look at what the driver sends: its version, behind the length of the text.
+OTHER_VERSION = "import io, pyspark.worker_util as w; w.check_python_version(io.BytesIO(bytes([0, 0, 0, 3]) + b'2.7'))"
 
 
 @pytest.fixture(autouse=True)
@@ -258,6 +260,48 @@ def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
         spark.range(1).mapInArrow(killed, "id bigint").collect()
     error = told(raised.value)
     assert str(error).startswith("a Python worker of Spark has ended unexpectedly")
+    assert isinstance(error, ServiceError)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"JAVA_HOME": "/nope"}, "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME"),
+        ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
+    ],
+)
+def test_a_spark_that_does_not_start_is_the_surroundings(
+    changed: dict[str, str], said: str, spark_settings: dict[str, str], tmp_path: Path
+) -> None:
+    config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
+    ran = subprocess.run(
+        [sys.executable, "-m", "spark_backfill", "--config", str(config)],
+        env=os.environ | changed,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 3, ran.stderr
+    assert f"error: {said}" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        ("import pyarrow_of_nobody", "the workers' Python lacks pyarrow_of_nobody: set PYSPARK_PYTHON to one that has relay, "),
+        (OTHER_VERSION, "the workers' Python is 3."),
+    ],
+)
+def test_workers_with_another_python_are_the_surroundings(raised: str, said: str, spark: Any) -> None:
+    def failing(batches: Any) -> Any:
+        exec(raised)  # noqa: S102 - what a worker raises at its start
+        yield from batches
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whose text is looked at
+        spark.range(1).mapInArrow(failing, "id bigint").collect()
+    error = told(caught.value)
+    assert str(error).startswith(said)
     assert isinstance(error, ServiceError)
 
 
