@@ -20,6 +20,7 @@ from spark_backfill.checkpoint import Checkpoint, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, read_files
 from spark_backfill.history import BEFORE, Kept, ddl_of
+from spark_backfill.offsets import check_offsets
 from spark_backfill.places import check_apart, check_folder, check_places
 from spark_backfill.ticdc_storage import read_storage
 from spark_backfill.topics import OVERFLOW, Source, TargetTopics, captured, target_cluster
@@ -84,6 +85,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     else:
         records = _read_files(spark, "input", backfill.input, backfill.input_format)
         ddl = ddl_of(records, config)
+    check_offsets(config, records)
     catalog = learnt(config, ddl, known_before(spark, config))
     source = config.source
     bounds = Bounds(source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms)

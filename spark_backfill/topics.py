@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
@@ -144,14 +144,11 @@ def _by_topic(offsets: Mapping[str, int]) -> dict[str, dict[str, int]]:
 def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
     """Refuse bounds of partitions that there are not: all would be read. Raises ConfigError."""
     problems = []
-    bounds = {"source.start_offsets": config.source.start_offsets, "backfill.end_offsets": config.backfill.end_offsets}
-    for key, given in bounds.items():
-        for place in given:
-            topic, _, number = place.rpartition("/")
-            count = partitions.get(topic, 0)
-            if int(number) >= count:
-                message = f"there is no such partition: topic {topic} has {count}, counted from 0"
-                problems.append(Problem(f'{key}."{place}"', message))
+    for key, place in named_bounds(config):
+        topic, _, number = place.rpartition("/")
+        count = partitions.get(topic, 0)
+        if int(number) >= count:
+            problems.append(Problem(key, f"there is no such partition: topic {topic} has {count}, counted from 0"))
     if problems:
         raise ConfigError(problems)
 
@@ -175,15 +172,25 @@ def _first(
     return {place: otherwise[place] if offset < 0 else offset for place, offset in found.items()}
 
 
+def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Problem]:
+    """What is wrong with partitions that are to begin behind their end."""
+    return [
+        Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {ends[place]}")
+        for place, offset in first.items()
+        if offset > ends[place]
+    ]
+
+
+def named_bounds(config: Config) -> Iterator[tuple[str, str]]:
+    """The places that `start_offsets` and `end_offsets` name, each with its whole key."""
+    bounds = {"source.start_offsets": config.source.start_offsets, "backfill.end_offsets": config.backfill.end_offsets}
+    return ((f'{key}."{place}"', place) for key, given in bounds.items() for place in given)
+
+
 def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
     """The offsets that the configuration names; the oldest record for partitions that it does not name."""
     first = {**oldest, **given}
-    beyond = [
-        Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {newest[place]}")
-        for place, offset in first.items()
-        if offset > newest[place]
-    ]
-    if beyond:
+    if beyond := behind_ends(first, newest):
         raise ConfigError(beyond)
     gone = [f"{place} begins at {oldest[place]}, not {offset}" for place, offset in first.items() if offset < oldest[place]]
     if gone:

@@ -94,7 +94,7 @@ class OnlyDdl:
         translator = self.config.translator()
         marks = translator.source.row_marks
         for batch in batches:
-            records = _read(self.reader, batch, self.name)
+            records = read_records(self.reader, batch, self.name)
             found = [r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)]
             if found:
                 yield record_batch(found)
@@ -108,7 +108,8 @@ def _is_ddl(translator: Translator, record: ConsumerRecord) -> bool:
         return False
 
 
-def _read(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
+def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
+    """The records of a batch. Raises Stopped for what is no record. `name`: of what is read, for errors."""
     try:
         yield from reader.read(batch)
     except RelayError as error:
@@ -183,7 +184,7 @@ class _Task:
 
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
-        records = list(_read(self._job.reader, batch))
+        records = list(read_records(self._job.reader, batch))
         if self._job.bounds != Bounds():
             self._counts.left_out += len(records)
             records = [record for record in records if self._job.bounds.hold(record)]
@@ -314,4 +315,4 @@ def _time(translator: Translator, record: ConsumerRecord) -> int:
     return max([source.tso for source in sources], default=0)
 
 
-__all__ = ["Bounds", "OnlyDdl", "Stopped", "Terms", "Translate", "learnt"]
+__all__ = ["Bounds", "OnlyDdl", "Stopped", "Terms", "Translate", "learnt", "read_records"]

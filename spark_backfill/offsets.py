@@ -1,0 +1,60 @@
+"""Where the partitions of files end, for bounds that name offsets: files have no index that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from relay.config import Config
+from relay.errors import ConfigError, Problem
+from spark_backfill.files import Captured
+from spark_backfill.frames import Columns, Reader
+from spark_backfill.topics import behind_ends, named_bounds
+from spark_backfill.translation import read_records
+
+_REACHED = "place string, offset bigint"
+
+
+def check_offsets(config: Config, records: Captured) -> None:
+    """Refuse bounds of partitions of which there is no record, and a start behind its end. Reads the files if there are bounds.
+
+    Raises ConfigError.
+    """
+    bounds = list(named_bounds(config))
+    if not bounds:
+        return
+    ends = _ends(records)
+    message = "there is no such partition: the files have no record of it"
+    problems = [Problem(key, message) for key, place in bounds if place not in ends]
+    known = {place: offset for place, offset in config.source.start_offsets.items() if place in ends}
+    if problems := [*problems, *behind_ends(known, ends)]:
+        raise ConfigError(problems)
+
+
+def _ends(records: Captured) -> dict[str, int]:
+    """Behind the last offset of each `topic/partition`."""
+    if isinstance(records.reader, Columns):  # without the values
+        place = F.concat_ws("/", "topic", F.col("partition").cast("string")).alias("place")
+        reached = records.frame.select(place, "offset").where("offset IS NOT NULL")
+    else:
+        reached = records.frame.mapInArrow(_Reached(records.reader), _REACHED)
+    return {row.place: row.last + 1 for row in reached.groupBy("place").agg(F.max("offset").alias("last")).collect()}
+
+
+class _Reached:
+    """Finds the last offset of each partition among the rows of a task."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The places and their last offsets."""
+        last: dict[str, int] = {}
+        for batch in batches:
+            for record in read_records(self.reader, batch):
+                place = f"{record.topic}/{record.partition}"
+                last[place] = max(last.get(place, record.offset), record.offset)
+        columns = [pa.array(list(last), pa.string()), pa.array(list(last.values()), pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, names=["place", "offset"])
