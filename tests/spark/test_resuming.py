@@ -181,6 +181,8 @@ async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tm
         await kafka.produce(source, records[20:])
         expected = relayed(config, records)[0]
         await kafka.until(lambda: _has(kafka, target, len(expected)), 120)
+        # A step is counted when all that it has written is there.
+        await kafka.until(lambda: asyncio.sleep(0, run.counts.read == len(records)), 60)
     finally:
         run.stop()
         await asyncio.to_thread(thread.join, 60)
