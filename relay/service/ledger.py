@@ -219,9 +219,15 @@ class Ledger:
         self._leave()
         return unknown
 
-    def behind(self) -> list[Partition]:
-        """Partitions whose records have been taken, were not delivered, and have not been delivered since."""
+    async def behind(self, unknown: Sequence[Partition]) -> list[Partition]:
+        """Partitions whose records have been taken, were not delivered, and have not been delivered since.
+
+        The brokers are asked about those whose positions are `unknown`. Raises PollFailed, BrokerUnavailable.
+        """
         reached = {partition: owned.acknowledged for partition, owned in self.owned.items()}
+        if self._lost_ground and unknown:
+            found = await self.source.look(unknown, self.promised)
+            reached |= {partition: position.offset for partition, position in found.items()}
         return [partition for partition, offset in self._lost_ground.items() if reached.get(partition, -1) < offset]
 
     def tell_positions(self) -> None:

@@ -389,12 +389,12 @@ class Relay:
             left = max(0.0, self._drain_until - time.monotonic()) if self._drain_until else self._timing.drain
             async with asyncio.timeout(left), self._busy:
                 await self._ledger.settle()
-                committed = await self._commit()
-        except (TimeoutError, Undelivered) as error:
+                committed, behind = await self._commit(), await self._ledger.behind(self._opening)
+        except (TimeoutError, Undelivered, PollFailed, BrokerUnavailable) as error:
             why = str(error) or f"no answer within {self._timing.drain:g} s"
             raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
         if not committed:
             raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")
-        if behind := self._ledger.behind():
+        if behind:
             raise DeliveryFailed(f"stopped when records of {behind[0]} could not be written; the next start repeats them")
         self._is_drained = True

@@ -62,6 +62,29 @@ async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is
     check_exactly_once(bench)
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_stop_asks_the_brokers_what_a_commit_has_come_to(list_log: Any, is_committed: bool) -> None:
+    """Only they know it after a commit without an answer, and status 0 must be true."""
+    bench = Bench(list_log, A, B, transactional=True)
+
+    def refuse_commit() -> Exception | None:
+        bench.relay.request_stop()
+        if is_committed:
+            bench.target.records += bench.target.sinks[-1].open
+            owned = bench.relay._ledger.owned
+            bench.source.committed |= {partition: each.acknowledged for partition, each in owned.items()}
+        return Undelivered("no answer", retriable=True)
+
+    bench.target.refuse_commit = refuse_commit
+    if is_committed:
+        await bench.relay.run()
+    else:
+        with pytest.raises(DeliveryFailed, match="could not be written; the next start repeats them"):
+            await bench.relay.run()
+    assert bench.log.named("delivery.failed")
+    bench.check()
+
+
 @pytest.mark.parametrize("moment", range(6))
 async def test_a_poll_that_raises_after_moving_on(bench: Bench, moment: int) -> None:
     bench.source.failures = [*[None] * moment, PollFailed("corrupt"), None, PollFailed("corrupt")]
