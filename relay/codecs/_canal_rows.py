@@ -282,7 +282,7 @@ class _Table(Table[RowReader]):
         super().__init__(id)
         self._types: dict[bytes, Types] = {}
         #: Readers of the newest definition, by `mysqlType` and columns of the message, and for each `mysqlType` the one that was
-        #: found last: it needs no hash of the columns, and producers that leave columns out mostly leave out their types, too.
+        #: kept last: it needs no hash of the columns, and producers that leave columns out mostly leave out their types, too.
         self.shapes: dict[tuple[bytes, tuple[str, ...]], RowReader] = {}
         self.lately: dict[bytes, RowReader] = {}
 
@@ -313,6 +313,7 @@ class _Table(Table[RowReader]):
 
 
 def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
+    # Apart, because a closure over `cells` where rows are read would cost every row.
     return tuple(name for name in old if name not in cells)
 
 

@@ -82,6 +82,7 @@ class RowWriter:
         return self._varying(cells) if self._sql_type is None else self._sql_type
 
     def _varying(self, cells: dict[str, Any]) -> msgspec.Raw:
+        # Apart, because the closure over `cells` would cost every row.
         variant = tuple([code_of(cells.get(name)) for name, code_of in self._variable])
         found = self._sql_types.get(variant)
         if found is None:
