@@ -48,7 +48,7 @@ def kafka_table(result: Result) -> Table:
     table.add_column("program")
     for heading in ("messages/s", "CPU s / 100 000", "peak MB"):
         table.add_column(heading, justify="right")
-    for run in result.medians:
+    for run in result.overall:
         table.add_row(run.program, f"{run.messages_per_second:.0f}", f"{run.cpu_seconds:.2f}", f"{run.peak_mb:.0f}")
     table.add_section()
     table.add_row("relay to loop", f"{result.ratio:.2f}", f"{result.cpu_ratio:.2f}", "", style="bold")
