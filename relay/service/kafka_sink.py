@@ -30,6 +30,7 @@ from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, pace_metadata, retrieve, started, text_of, within
 from relay.service.clients import Settings, target_settings
 from relay.service.kafka_batch import KafkaBatch
+from relay.service.leftovers import open_partitions
 from relay.service.progress import progress_records
 from relay.service.sizes import Limits
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
@@ -201,11 +202,38 @@ class TransactionalSink(KafkaSink):
 
     def __init__(self, config: Config, limits: Mapping[str, int], security: Settings | None = None) -> None:
         self._id, self._group = config.transactional_id, config.source.group_id
+        self._any_source = TopicPartition(config.source.topics[0], 0)
         self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
         self._seconds, self._began = config.delivery.transaction_timeout_seconds, 0.0
         timeout_ms = int(1000 * self._seconds)
         super().__init__(config, limits, security, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
         self._is_open = False
+
+    async def start(self) -> None:
+        """Connect, and end what an earlier instance has left open: first the brokers, by themselves, then whatever they forgot."""
+        await super().start()
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self._abort_leftovers()
+        except (*_CLIENT_ERRORS, TimeoutError) as error:
+            raise self._failed(None, error, f"transactions left open by {self._id}: ") from error
+
+    async def _abort_leftovers(self) -> None:
+        """Abort in one transaction of our own what is still open, with its offsets; see `relay.service.leftovers`.
+
+        What others have open in the same partitions stays as it is: a marker concerns its producer id alone.
+        """
+        left = await open_partitions(self._producer.client, self._limits.by_topic)
+        if not left:
+            return
+        await self._producer.begin_transaction()
+        for pair in left:
+            # The public interface adds a partition only with a record for it.
+            self._producer._txn_manager.maybe_add_partition_to_txn(pair)
+        if self._progress_topic is None:
+            # Any offset brings the group into the transaction; none is kept.
+            await self._producer.send_offsets_to_transaction({self._any_source: 0}, self._group)
+        await self._producer.abort_transaction()
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""

@@ -25,7 +25,7 @@ from relay.service.history import Schemas
 from relay.service.intake import YIELD_SECONDS, Intake
 from relay.service.ledger import Ledger
 from relay.service.logs import Log
-from relay.service.silence import Silence
+from relay.service.silence import SILENT_SECONDS, Silence
 from relay.service.state import Round, Timing
 from relay.service.status import Board
 from relay.service.stopping import Stop
@@ -36,8 +36,6 @@ BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 GIVE_UP_DELIVERIES = 3
 #: Failed polls in a row, after which the brokers are asked whether they are there at all.
 GIVE_UP_POLLS = 20
-#: After so long without records the brokers are asked whether there are some; twice in a row means that the source is deaf.
-SILENT_SECONDS = 10.0
 #: After so long a round ends before the poll does: a transaction must not outlive its time, however slow a storage is.
 ROUND_SECONDS = 10.0
 
@@ -114,9 +112,11 @@ class Relay:
             self._board.entered("draining")
             # The turn under way may wait for acknowledgements much longer than a stop may take.
             self._drain_until = time.monotonic() + self._timing.drain
-            await asyncio.wait({turns}, timeout=self._timing.drain)
-            if turns.done():
-                turns.result()
+            _, late = await asyncio.wait({turns}, timeout=self._timing.drain)
+            if late:
+                why = f"did not end within {self._timing.drain:g} s"
+                raise DeliveryFailed(f"stopped in a round that {why}; the next start repeats it")
+            turns.result()
         finally:
             stop.cancel()
             turns.cancel()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+#: After so long without records the brokers are asked whether there are some; twice in a row means that the source is deaf.
+SILENT_SECONDS = 10.0
+
 
 class Silence:
     """After `seconds` without records the brokers should be asked whether there are some; twice in a row means deaf."""

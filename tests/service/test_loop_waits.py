@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, Copy, until
 
-from relay.errors import BrokerUnavailable, ClaimCheckMissing, TopicUnusable
+from relay.errors import BrokerUnavailable, ClaimCheckMissing, DeliveryFailed, TopicUnusable
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service import objects, report
 from relay.service.objects import Objects
-from relay.service.state import RecordRefused
+from relay.service.state import RecordRefused, Timing
 from relay.service.transport import Owner, Partition, Undelivered
 
 
@@ -72,6 +72,25 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
     assert bench.board.state == "draining"
     assert not is_ready(bench)
     await running
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_a_stop_that_cuts_a_round_off_is_no_success(list_log: Any, transactional: bool) -> None:
+    bench = Bench(list_log, A, transactional=transactional)
+    bench.relay._timing = Timing(drain=0.05)
+    is_stuck = asyncio.Event()
+
+    async def send(*_: object) -> Any:
+        is_stuck.set()
+        await asyncio.Event().wait()
+
+    bench.relay._ledger.sink.send = send  # type: ignore[method-assign, assignment]
+    running = asyncio.create_task(bench.relay.run())
+    await is_stuck.wait()
+    bench.relay.request_stop()
+    with pytest.raises(DeliveryFailed, match="in a round that did not end within"):
+        await running
+    assert set(bench.source.committed.values()) <= {0}
 
 
 async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_for(bench: Bench) -> None:
