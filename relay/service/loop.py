@@ -26,7 +26,7 @@ from relay.service.intake import YIELD_SECONDS, Intake
 from relay.service.ledger import Ledger
 from relay.service.logs import Log
 from relay.service.silence import SILENT_SECONDS, Silence
-from relay.service.state import Round, Timing
+from relay.service.state import Round, Timing, unacknowledged
 from relay.service.status import Board
 from relay.service.stopping import Stop
 from relay.service.transport import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered, start_sink
@@ -114,8 +114,7 @@ class Relay:
             self._drain_until = time.monotonic() + self._timing.drain
             _, late = await asyncio.wait({turns}, timeout=self._timing.drain)
             if late:
-                why = f"did not end within {self._timing.drain:g} s"
-                raise DeliveryFailed(f"stopped in a round that {why}; the next start repeats it")
+                raise unacknowledged(f"no answer within {self._timing.drain:g} s")
             turns.result()
         finally:
             stop.cancel()
@@ -392,7 +391,7 @@ class Relay:
                 committed, behind = await self._commit(), await self._ledger.behind(self._opening)
         except (TimeoutError, Undelivered, PollFailed, BrokerUnavailable) as error:
             why = str(error) or f"no answer within {self._timing.drain:g} s"
-            raise DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them") from error
+            raise unacknowledged(why) from error
         if not committed:
             raise DeliveryFailed("stopped with offsets that could not be committed; the next start repeats some records")
         if behind:

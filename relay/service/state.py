@@ -8,7 +8,7 @@ from asyncio import Future
 from collections import Counter
 from dataclasses import dataclass, field
 
-from relay.errors import RecordTooLarge
+from relay.errors import DeliveryFailed, RecordTooLarge
 from relay.records import ConsumerRecord
 from relay.service.transport import Batch, Oversize, Partition
 from relay.translator import State
@@ -28,6 +28,11 @@ def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLar
         f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
         f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
     )
+
+
+def unacknowledged(why: str) -> DeliveryFailed:
+    """Say that a stop leaves something undone."""
+    return DeliveryFailed(f"stopped with records that were not acknowledged ({why}); the next start repeats them")
 
 
 @dataclass(frozen=True)
