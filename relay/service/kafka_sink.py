@@ -14,6 +14,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     IllegalOperation,
     InvalidTimestampError,
     InvalidTransactionTimeout,
@@ -30,7 +31,7 @@ from relay.records import ProducerRecord
 from relay.service.aiokafka_ends import REQUEST_SECONDS, STOP_SECONDS, pace_metadata, retrieve, started, text_of, within
 from relay.service.clients import Settings, target_settings
 from relay.service.kafka_batch import KafkaBatch
-from relay.service.leftovers import open_partitions
+from relay.service.leftovers import open_partitions, pending_offsets
 from relay.service.progress import progress_records
 from relay.service.sizes import Limits
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
@@ -51,6 +52,7 @@ class KafkaSink:
     """
 
     is_transactional = False
+    aborted_leftovers = False
 
     def __init__(
         self,
@@ -202,7 +204,7 @@ class TransactionalSink(KafkaSink):
 
     def __init__(self, config: Config, limits: Mapping[str, int], security: Settings | None = None) -> None:
         self._id, self._group = config.transactional_id, config.source.group_id
-        self._any_source = TopicPartition(config.source.topics[0], 0)
+        self._sources, self._shard, self._shards = config.source.topics, config.delivery.shard, config.delivery.shards
         self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
         self._seconds, self._began = config.delivery.transaction_timeout_seconds, 0.0
         timeout_ms = int(1000 * self._seconds)
@@ -215,25 +217,31 @@ class TransactionalSink(KafkaSink):
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self._abort_leftovers()
+        except GroupAuthorizationFailedError as error:
+            raise TopicUnusable(f"not allowed to use group {self._group!r}; grant READ on it") from error
         except (*_CLIENT_ERRORS, TimeoutError) as error:
-            raise self._failed(None, error, f"transactions left open by {self._id}: ") from error
+            raise self._failed(None, error, f"looking for what {self._id} has left open: ") from error
 
     async def _abort_leftovers(self) -> None:
-        """Abort in one transaction of our own what is still open, with its offsets; see `relay.service.leftovers`.
+        """Abort in one transaction of our own what is left of an earlier one; see `relay.service.leftovers`.
 
-        What others have open in the same partitions stays as it is: a marker concerns its producer id alone.
+        Its offsets must be pending, or they count already, and its records with them. Markers concern our producer id alone: what
+        others have open in the same partitions stays as it is.
         """
-        left = await open_partitions(self._producer.client, self._limits.by_topic)
-        if not left:
+        if self._progress_topic is not None:
+            return
+        client = self._producer.client
+        pending = await pending_offsets(client, self._group, self._sources, lambda number: number % self._shards == self._shard)
+        if not pending:
             return
         await self._producer.begin_transaction()
-        for pair in left:
+        for pair in await open_partitions(client, self._limits.by_topic):
             # The public interface adds a partition only with a record for it.
             self._producer._txn_manager.maybe_add_partition_to_txn(pair)
-        if self._progress_topic is None:
-            # Any offset brings the group into the transaction; none is kept.
-            await self._producer.send_offsets_to_transaction({self._any_source: 0}, self._group)
+        # Any offset brings the group into the transaction; none is kept.
+        await self._producer.send_offsets_to_transaction({pending[0]: 0}, self._group)
         await self._producer.abort_transaction()
+        self.aborted_leftovers = True
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""

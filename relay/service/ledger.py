@@ -69,6 +69,11 @@ class Ledger:
         self.owned.clear()
         self._passed_over.clear()
 
+    def replaced(self) -> None:
+        """Take note of a new sink that has started."""
+        if self.sink.aborted_leftovers:
+            self.promised.clear()
+
     def begin(self) -> Round:
         """Begin a round."""
         current = Round(self.generation, self._translator.state)

@@ -369,6 +369,7 @@ class Relay:
             self._board.check("target", ok=False, detail=str(error))
             await self._ledger.sink.abandon()
             return False
+        self._ledger.replaced()
         self.counts.sinks += 1
         self._board.check("target", ok=True)
         self._log.info("sink.replaced")

@@ -151,6 +151,11 @@ class Sink(Protocol):
         """Whether `commit` is to be called."""
         ...
 
+    @property
+    def aborted_leftovers(self) -> bool:
+        """Whether its start has aborted a transaction that the brokers had called complete: even an acknowledged commit."""
+        ...
+
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commit what was sent, all of it acknowledged, together with these offsets. Raises Undelivered, InstanceFenced."""
         ...

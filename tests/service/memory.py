@@ -152,7 +152,7 @@ class Target:
 class MemorySink:
     """As aiokafka's idempotent producer: after one refused batch, all later ones are refused."""
 
-    worn = False
+    worn = aborted_leftovers = False
 
     def __init__(self, target: Target) -> None:
         self.target, self.state = target, "new"

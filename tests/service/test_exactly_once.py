@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.producer.sender import Sender
 from service.test_process import finished, id_of, inserts, mark_of, relay_process
 
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.records import ConsumerRecord
 from relay.service.kafka_sink import TransactionalSink
-from relay.service.leftovers import open_partitions
-from relay.service.transport import Partition, Undelivered
+from relay.service.transport import Undelivered
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -139,37 +137,6 @@ async def test_a_restart_right_after_a_commit_repeats_nothing(
     await kafka.until(lambda: all_committed(kafka, config.source.group_id, 600))
     assert await relay.stop() == 0
     check_once(await kafka.read(target, committed=True), 600)
-
-
-async def test_what_the_brokers_have_not_ended_is_aborted_at_the_start(
-    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a crash of all brokers: the new producer gets its id, and the old transaction is still open."""
-    source, target = await kafka.topic(2), await kafka.topic(3)
-    config = make_config(source, target, **EXACTLY_ONCE)
-    old, new = TransactionalSink(config, {target: 1_000_000}), TransactionalSink(config, {target: 1_000_000})
-
-    async def same_id(sender: Sender, _: int) -> bool:
-        sender._txn_manager.set_pid_and_epoch(*old._producer._txn_manager._pid_and_epoch)
-        return True
-
-    async def is_ended() -> bool:
-        return not await open_partitions(old._producer.client, [target])
-
-    try:
-        await old.start()
-        await old.write(ProducerRecord(target, number, NOW, None, b"left", ()) for number in (0, 1))
-        await old._add_offsets({Partition(source, 1): 7})
-        assert sorted(await open_partitions(old._producer.client, [target, "gone"])) == [(target, 0), (target, 1)]
-        with monkeypatch.context() as patched:
-            patched.setattr(Sender, "_do_init_pid", same_id)
-            await new.start()
-        await kafka.until(is_ended)
-    finally:
-        for sink in (old, new):
-            await sink.abandon()
-    assert await kafka.read(target, committed=True) == []
-    assert await kafka.committed(config.source.group_id) == {}
 
 
 async def _has_written(relay: Any) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from service.memory import A, B, Bench, MemoryBatch, until
+from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
 from relay.errors import DeliveryFailed, InstanceFenced
 from relay.service.state import RecordRefused
@@ -58,6 +58,24 @@ async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is
         return Undelivered("no answer", retriable=True)
 
     bench.target.refuse_commit = refuse_commit
+    await bench.run_to_the_end()
+    check_exactly_once(bench)
+
+
+async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They had acknowledged it; the new sink has found it open, and aborted it."""
+    forgotten = [Undelivered("all brokers died", retriable=True)]
+
+    def refuse(batch: MemoryBatch) -> Undelivered | None:
+        if not forgotten or int(batch[0].value or b"") < 10:
+            return None
+        assert any(bench.relay._ledger.promised.values())
+        monkeypatch.setattr(MemorySink, "aborted_leftovers", True)
+        bench.target.records.clear()
+        bench.source.committed = dict.fromkeys((A, B), 0)
+        return forgotten.pop()
+
+    bench.target.refuse = refuse
     await bench.run_to_the_end()
     check_exactly_once(bench)
 

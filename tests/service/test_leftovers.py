@@ -1,0 +1,95 @@
+"""Transactions that the brokers have forgotten: complete in the coordinator's eyes, and still open where their records are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from relay.demo.kafka import Cluster
+from relay.records import ProducerRecord
+from relay.service.kafka_sink import TransactionalSink
+from relay.service.leftovers import open_partitions
+from relay.service.transport import Partition
+
+pytestmark = pytest.mark.kafka
+
+NOW = 1_700_000_000_000
+
+
+class Shard:
+    """A route of one shard, and a transaction of it that its coordinator knows nothing of."""
+
+    def __init__(self, kafka: Any, config: Any, target: str) -> None:
+        self.kafka, self.config, self.target = kafka, config, target
+        self.source = config.source.topics[0]
+        self.sinks: list[TransactionalSink] = []
+
+    async def started(self) -> TransactionalSink:
+        self.sinks.append(TransactionalSink(self.config, {self.target: 1_000_000, "gone": 1_000_000}))
+        await self.sinks[-1].start()
+        return self.sinks[-1]
+
+    async def forget(self, *, offsets: dict[Partition, int]) -> None:
+        """Write to partitions 0 and 1 of the target, and these offsets, in a transaction that nobody will end."""
+        sink = await self.started()
+        await sink._begin()
+        manager = sink._producer._txn_manager
+        manager._txn_partitions.update(TopicPartition(self.target, number) for number in (0, 1))
+        manager._txn_consumer_group = self.config.source.group_id
+        await self.write(sink, b"left")
+        if offsets:
+            await sink._add_offsets(offsets)
+        assert sorted(await open_partitions(sink._producer.client, [self.target])) == [(self.target, 0), (self.target, 1)]
+
+    async def write(self, sink: TransactionalSink, value: bytes) -> None:
+        await sink.write(ProducerRecord(self.target, number, NOW, None, value, ()) for number in (0, 1))
+
+    async def seen(self) -> tuple[list[bytes | None], dict[int, int]]:
+        """The values that readers see, and the group's offsets, once nothing is open any more."""
+
+        async def is_ended() -> bool:
+            return not await open_partitions(self.sinks[-1]._producer.client, [self.target])
+
+        await self.kafka.until(is_ended)
+        offsets = await self.kafka.committed(self.config.source.group_id)
+        found = await self.kafka.read(self.target, committed=True)
+        return [each.value for each in found], {number: offset for (_, number), offset in offsets.items()}
+
+
+@pytest.fixture
+async def shard(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> AsyncIterator[Shard]:
+    """On a broker that takes a producer's word for what belongs to its transaction."""
+    servers = own_cluster.bootstrap_servers
+    async with kafka_at(servers) as kafka:
+        broker = ConfigResource(ConfigResourceType.BROKER, "1", configs={"transaction.partition.verification.enable": "false"})
+        assert {each[0] for answer in await kafka._admin.alter_configs([broker]) for each in answer.resources} == {0}
+        source, target = await kafka.topic(2), await kafka.topic(3)
+        config = make_config(source, target, delivery_mode="exactly-once", source_bootstrap_servers=servers)
+        found = Shard(kafka, config, target)
+        yield found
+        for sink in found.sinks:
+            await sink.abandon()
+
+
+async def test_what_the_brokers_have_forgotten_is_aborted_at_the_start(shard: Shard) -> None:
+    """With its offsets: else the next commit would move the group over records that nobody sees."""
+    await shard.forget(offsets={Partition(shard.source, 1): 7})
+    sink = await shard.started()
+    assert sink.aborted_leftovers
+    await shard.write(sink, b"again")
+    await sink.commit({Partition(shard.source, 0): 3})
+    assert await shard.seen() == ([b"again", b"again"], {0: 3})
+
+
+async def test_records_whose_offsets_count_are_not_aborted(shard: Shard) -> None:
+    """They would be lost: nobody would write them again. The next commit shows them."""
+    await shard.forget(offsets={})
+    sink = await shard.started()
+    assert not sink.aborted_leftovers
+    await shard.write(sink, b"next")
+    await sink.commit({Partition(shard.source, 0): 3})
+    assert await shard.seen() == ([b"left", b"next"] * 2, {0: 3})
