@@ -217,8 +217,9 @@ class TransactionalSink(KafkaSink):
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self._abort_leftovers()
-        except GroupAuthorizationFailedError as error:
-            raise TopicUnusable(f"not allowed to use group {self._group!r}; grant READ on it") from error
+        except (GroupAuthorizationFailedError, TopicAuthorizationFailedError) as error:
+            grant = f"READ on the source topics and on group {self._group!r}, to whoever writes"
+            raise TopicUnusable(f"not allowed to commit offsets: {text_of(error)}; grant {grant}") from error
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"looking for what {self._id} has left open: ") from error
 
