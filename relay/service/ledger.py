@@ -54,8 +54,9 @@ class Ledger:
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a crash.
             self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
         self._board.assigned(self.owned)
-        for partition, (offset, _) in positions.items():
-            self._board.progress(partition, position=offset, end=self.source.end(partition), timestamp_ms=None)
+        for partition, (offset, is_committed) in positions.items():
+            end, committed = self.source.end(partition), offset if is_committed else None
+            self._board.progress(partition, position=offset, end=end, timestamp_ms=None, committed=committed)
 
     def disown(self) -> None:
         """Give all partitions up."""

@@ -237,8 +237,11 @@ class Board:
         self.partitions = {partition: self.partitions.get(partition) or Progress() for partition in partitions}
         self.assigned_at = self.steady()
 
-    def progress(self, partition: Partition, *, position: int, end: int | None, timestamp_ms: int | None) -> None:
-        """Note the next offset, the partition's end, and the Kafka timestamp of the newest record that was read.
+    def progress(
+        self, partition: Partition, *, position: int, end: int | None, timestamp_ms: int | None, committed: int | None = None
+    ) -> None:
+        """Note the next offset, the partition's end, the Kafka timestamp of the newest record that was read, and an offset that was
+        found committed.
 
         None leaves what was known. A partition that is not assigned is passed over: it is somebody else's by now.
         """
@@ -246,6 +249,8 @@ class Board:
         if progress is None:
             return
         progress.position = position
+        if committed is not None:
+            progress.committed = committed
         if end is not None:
             progress.end = end
         if timestamp_ms is not None and timestamp_ms >= 0:

@@ -50,6 +50,16 @@ async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) ->
     assert set(bench.source.committed.values()) <= {0}
 
 
+async def test_what_was_committed_before_the_start_is_told(bench: Bench) -> None:
+    """Also when there is nothing more to commit."""
+    bench.source.committed = {A: 20, B: 20}
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: is_ready(bench))
+    assert [bench.board.partitions[each].committed for each in (A, B)] == [20, 20]
+    bench.relay.request_stop()
+    await running
+
+
 async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop(bench: Bench) -> None:
     is_loaded, refused = asyncio.Event(), asyncio.Event()
     bench.relay._schemas.load = is_loaded.wait  # type: ignore[method-assign, assignment]
