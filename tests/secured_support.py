@@ -103,7 +103,9 @@ class Secured:
         self._ports = dict(zip([*LISTENERS, "CONTROLLER"], free_ports(len(LISTENERS) + 1), strict=True))
         self._certificates()
         sasl = "".join(f"listener.name.{name}.sasl.jaas.config={text}\n" for name, text in JAAS.items())
-        options = NodeOptions(properties=self._properties() + sasl, format_args=tuple(self._scram_users()))
+        # Nobody kills this one, and on a busy machine it may be late with its heartbeats: then it would be fenced, with its topics.
+        patient = "broker.session.timeout.ms=30000\n"
+        options = NodeOptions(properties=self._properties() + sasl + patient, format_args=tuple(self._scram_users()))
         ports = Ports(self._ports["PLAINTEXT"], self._ports["CONTROLLER"])
         self.node = Node(folder / "node", kafka_jars(), 1, {1: ports}, options)
 
