@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, cast
 
 from aiokafka import ConsumerRecord as KafkaRecord
+from aiokafka.errors import NoError, for_code
 
 from relay.errors import BrokerUnavailable
 from relay.records import ConsumerRecord
@@ -26,6 +27,13 @@ def retrieve(future: asyncio.Future[Any]) -> None:
 def text_of(error: BaseException) -> str:
     """Give the error's kind and what it says."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def check(code: int, *what: str) -> None:
+    """Raise the KafkaError of a code in an answer, if it is one; `what` it is about."""
+    error = for_code(code)
+    if error is not NoError:
+        raise error(*what)
 
 
 async def within(seconds: float, work: Coroutine[object, object, object]) -> bool:

@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from aiokafka.errors import KafkaError, NoError, NotCoordinatorForGroupError, for_code
+from aiokafka.errors import KafkaError, NotCoordinatorForGroupError
 from aiokafka.protocol.commit import OffsetFetchRequest
 
+from relay.service.aiokafka_ends import check
 from relay.service.transport import Partition
 
 PAUSE_SECONDS = 0.1
@@ -45,16 +46,10 @@ async def committed_offsets(consumer: Any, group: str, partitions: Iterable[Part
 
 def _offsets_in(answer: Any) -> dict[Partition, int]:
     found: dict[Partition, int] = {}
-    _check(getattr(answer, "error_code", 0))
+    check(getattr(answer, "error_code", 0))
     for topic, partitions in answer.topics:
         for number, offset, _, code in partitions:
-            _check(code)
+            check(code)
             if offset >= 0:
                 found[Partition(topic, number)] = offset
     return found
-
-
-def _check(code: int) -> None:
-    error = for_code(code)
-    if error is not NoError:
-        raise error

@@ -18,7 +18,6 @@ from aiokafka.errors import (
     IncompatibleBrokerVersion,
     KafkaError,
     LeaderNotAvailableError,
-    NoError,
     UnknownTopicOrPartitionError,
     for_code,
 )
@@ -26,6 +25,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
+from relay.service.aiokafka_ends import check
 from relay.service.permissions import TopicsRequest
 
 PAUSE_SECONDS = 0.1
@@ -132,7 +132,7 @@ async def _pending_now(client: Any, group: str, topics: Collection[str], is_ours
     ours = [pair for pair in await _leaders(client, topics) if is_ours(pair.partition)]
     coordinator = await client.coordinator_lookup(CoordinationType.GROUP, group)
     answer = await client.send(coordinator, _StableOffsetsRequest(group, _by_topic(ours)))
-    _check(answer.error_code, group)
+    check(answer.error_code, group)
     return [
         TopicPartition(topic, number)
         for topic, partitions, _ in answer.topics
@@ -163,7 +163,7 @@ async def _leaders(client: Any, topics: Collection[str]) -> dict[TopicPartition,
     for code, topic, _, partitions, *_ in answer.topics:
         if for_code(code) is UnknownTopicOrPartitionError:
             continue
-        _check(code, topic)
+        check(code, topic)
         found |= {TopicPartition(topic, number): leader for _, number, leader, *_ in partitions}
     return found
 
@@ -174,7 +174,7 @@ async def _ends(client: Any, leader: int, asked: Iterable[TopicPartition], isola
     found = {}
     for topic, partitions in answer.topics:
         for number, code, _, offset in partitions:
-            _check(code, f"{topic}/{number}")
+            check(code, f"{topic}/{number}")
             found[TopicPartition(topic, number)] = offset
     return found
 
@@ -184,9 +184,3 @@ def _by_topic(pairs: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for pair in pairs:
         found[pair.topic].append(pair.partition)
     return found
-
-
-def _check(code: int, what: str) -> None:
-    error = for_code(code)
-    if error is not NoError:
-        raise error(what)
