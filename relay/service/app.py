@@ -7,6 +7,7 @@ import contextlib
 import signal
 import traceback
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
 from relay.config import Config, Mode
 from relay.dead_letters import route_name
@@ -24,6 +25,7 @@ from relay.service.progress import ProgressTopic
 from relay.service.reasons import with_reasons
 from relay.service.state import Counts, RecordRefused, Timing
 from relay.service.status import About, Board
+from relay.service.takeover import Claim
 from relay.service.topics import Topics, check_topics
 from relay.service.tuning import tune
 from relay.service.watchdog import Watchdog
@@ -148,7 +150,8 @@ async def _assembled(
         route=route_name(config),
         ahead=schemas.ahead,
     )
-    source, sink = (ShardSource, TransactionalSink) if is_exact else (KafkaSource, KafkaSink)
+    source = ShardSource if is_exact else KafkaSource
+    sink = partial(TransactionalSink, claim=Claim()) if is_exact else KafkaSink
     try:
         yield Relay(
             lambda: source(config, progress.read if progress else None, log, settings.source),

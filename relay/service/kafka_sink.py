@@ -7,8 +7,8 @@ outlive them. So the loop awaits every acknowledgement, every wait has a deadlin
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -34,6 +34,7 @@ from relay.service.kafka_batch import KafkaBatch
 from relay.service.leftovers import open_partitions, pending_offsets
 from relay.service.progress import progress_records
 from relay.service.sizes import Limits
+from relay.service.takeover import Claim, Producer, is_taken_over
 from relay.service.transport import Batch, Oversize, Partition, Undelivered
 
 ABANDON_SECONDS = 2.0
@@ -202,17 +203,25 @@ class TransactionalSink(KafkaSink):
 
     is_transactional = True
 
-    def __init__(self, config: Config, limits: Mapping[str, int], security: Settings | None = None) -> None:
+    def __init__(
+        self, config: Config, limits: Mapping[str, int], security: Settings | None = None, claim: Claim | None = None
+    ) -> None:
         self._id, self._group = config.transactional_id, config.source.group_id
         self._sources, self._shard, self._shards = config.source.topics, config.delivery.shard, config.delivery.shards
         self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
-        self._seconds, self._began = config.delivery.transaction_timeout_seconds, 0.0
+        self._seconds = config.delivery.transaction_timeout_seconds
+        self._claim = claim or Claim()
         timeout_ms = int(1000 * self._seconds)
         super().__init__(config, limits, security, transactional_id=self._id, transaction_timeout_ms=timeout_ms)
-        self._is_open = False
 
     async def start(self) -> None:
-        """Connect, and end what an earlier instance has left open: first the brokers, by themselves, then whatever they forgot."""
+        """Connect, and end what an earlier instance has left open: first the brokers, by themselves, then whatever they forgot.
+
+        Raises InstanceFenced, too, if a newer instance has taken over from the sink that this one replaces.
+        """
+        sender = self._producer._sender
+        # The client has no place where one could look in between.
+        sender._do_init_pid = partial(self._look_and_ask_for_producer, sender._do_init_pid)
         await super().start()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -222,6 +231,19 @@ class TransactionalSink(KafkaSink):
             raise TopicUnusable(f"not allowed to commit offsets: {text_of(error)}; grant {grant}") from error
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"looking for what {self._id} has left open: ") from error
+
+    async def _look_and_ask_for_producer(self, ask: Callable[[int], Awaitable[bool]], coordinator: int) -> bool:
+        """Ask for a producer id, which fences whoever has one: so not if that is a newer instance. False if it is not given yet."""
+        claim = self._claim
+        if claim.producer is not None and await is_taken_over(self._producer.client, coordinator, self._id, claim):
+            raise _fenced(f"{self._id}: ")
+        # From here on we may have been given one without knowing it.
+        claim.renew(None)
+        is_given = await ask(coordinator)
+        if is_given:
+            manager = self._producer._txn_manager
+            claim.renew(Producer(manager.producer_id, manager.producer_epoch))
+        return is_given
 
     async def _abort_leftovers(self) -> None:
         """Abort in one transaction of our own what is left of an earlier one; see `relay.service.leftovers`.
@@ -235,13 +257,14 @@ class TransactionalSink(KafkaSink):
         pending = await pending_offsets(client, self._group, self._sources, lambda number: number % self._shards == self._shard)
         if not pending:
             return
-        await self._producer.begin_transaction()
+        await self._begin()
         for pair in await open_partitions(client, self._limits.by_topic):
             # The public interface adds a partition only with a record for it.
             self._producer._txn_manager.maybe_add_partition_to_txn(pair)
         # Any offset brings the group into the transaction; none is kept.
         await self._producer.send_offsets_to_transaction({pending[0]: 0}, self._group)
         await self._producer.abort_transaction()
+        self._claim.end()
         self.aborted_leftovers = True
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
@@ -258,11 +281,11 @@ class TransactionalSink(KafkaSink):
                 await self._producer.commit_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"transaction of {self._id}: ") from error
-        self._is_open = False
+        self._claim.end()
 
     async def stop(self) -> None:
         """Disconnect. A transaction that nobody will commit is aborted: until then it hides later records from readers."""
-        if self._is_open:
+        if self._claim.is_open:
             self._look_at_outcome()
             await within(STOP_SECONDS, self._producer.abort_transaction())
         await super().stop()
@@ -286,14 +309,14 @@ class TransactionalSink(KafkaSink):
         return outcome
 
     async def _begin(self) -> None:
-        if self._is_open:
+        if self._claim.is_open:
             return
         try:
             async with asyncio.timeout(self._deadline):
                 await self._producer.begin_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"transaction of {self._id}: ") from error
-        self._is_open, self._began = True, time.monotonic()
+        self._claim.begin(self._seconds)
 
     def _failed(self, partition: Partition | None, error: BaseException, where: str = "") -> Undelivered | ServiceError:
         # What ended the transaction is told once; after that the client says that there is none.
@@ -301,7 +324,7 @@ class TransactionalSink(KafkaSink):
         if isinstance(error, IllegalOperation) and outcome is not None and outcome.done() and not outcome.cancelled():
             error = outcome.exception() or error
         failure = super()._failed(partition, error, where)
-        if isinstance(failure, InstanceFenced) and self._is_open and time.monotonic() - self._began >= self._seconds:
+        if isinstance(failure, InstanceFenced) and self._claim.may_have_expired:
             # The broker gives a transaction up in the same way as one that another instance has taken over.
             return Undelivered(
                 f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted", retriable=False
@@ -324,9 +347,13 @@ def _undelivered(partition: Partition | None, error: BaseException, where: str =
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)
     if any(isinstance(each, ProducerFenced) for each in chain):
-        return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")
+        return _fenced(where)
     if any(isinstance(each, InvalidTimestampError) for each in chain):
         cure = "raise the topic's message.timestamp.after.max.ms and message.timestamp.before.max.ms"
         return TopicUnusable(f"{where}the topic refuses a record's timestamp, which relay keeps; {cure}")
     retriable = any(isinstance(each, TimeoutError) or getattr(each, "retriable", False) for each in chain)
     return Undelivered(where + text_of(error), retriable=retriable)
+
+
+def _fenced(where: str) -> InstanceFenced:
+    return InstanceFenced(f"{where}another instance with the same shard has started; this one ends")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from service.test_process import finished, id_of, inserts, mark_of, relay_process
 
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.kafka_sink import TransactionalSink
-from relay.service.transport import Undelivered
+from relay.service.transport import Partition, Undelivered
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -103,6 +103,33 @@ async def test_a_second_instance_of_a_shard_ends_the_first(kafka: Any, make_conf
     await kafka.until(lambda: all_committed(kafka, config.source.group_id, 2_000))
     assert await second.stop() == 0
     check_once(await kafka.read(target, committed=True), 2_000)
+
+
+async def test_a_commit_that_fails_because_of_another_instance_ends_the_first(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit in the moment in which another instance takes over."""
+    source, target = await kafka.topic(2), await kafka.topic(2)
+    config = make_config(source, target, **EXACTLY_ONCE)
+    newer = TransactionalSink(config, {target: 1_000_000})
+
+    class Failing(TransactionalSink):
+        async def commit(self, offsets: Mapping[Partition, int]) -> None:
+            if sum(offsets.values()):
+                await newer.start()
+                raise Undelivered("UnknownError", retriable=False)
+            await super().commit(offsets)
+
+    monkeypatch.setattr("relay.service.app.TransactionalSink", Failing)
+    older = run_relay(config, echo(target))
+    await kafka.produce(source, numbered(100))
+    assert await older.ended() == 3
+    assert older.log.named("relay.failed")[0]["code"] == "service.fenced"
+    assert not older.log.named("sink.replaced")
+    await newer.write([ProducerRecord(target, 0, NOW, None, b"newer", ())])
+    await newer.commit({Partition(source, 0): 1})
+    await newer.stop()
+    assert [each.value for each in await kafka.read(target, committed=True)] == [b"newer"]
 
 
 async def _opened(relay: Any) -> bool:

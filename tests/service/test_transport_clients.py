@@ -137,7 +137,7 @@ async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
     """The broker answers alike; only the time since the transaction began tells."""
     now = time.monotonic()
     sink = TransactionalSink(plain_config(mode="exactly-once"), {"out": LIMIT})
-    monkeypatch.setattr("relay.service.kafka_sink.time.monotonic", lambda: now)
+    monkeypatch.setattr("relay.service.takeover.time.monotonic", lambda: now)
 
     async def begun() -> None:
         pass
