@@ -36,7 +36,7 @@ from spark_backfill.job import from_files
 
 PARTS: Final = ("speed", "cores", "memory", "same")
 PARTITIONS: Final = 4
-_MESSAGES: Final = {"speed": 100_000, "cores": 400_000, "memory": 100_000, "same": 1_000_000}
+_MESSAGES: Final = {"speed": 100_000, "cores": 1_000_000, "memory": 100_000, "same": 1_000_000}
 _MEMORY_FACTOR: Final = 20
 _ROUNDS: Final = 5
 Found = dict[str, Any]
