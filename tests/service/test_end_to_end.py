@@ -115,7 +115,8 @@ async def test_killed_in_the_middle_and_started_again_nothing_is_lost(kafka: Any
     records = spread(once * 20, source)
     await kafka.produce(source, records)
     wanted = translated_by_cli(records, target, tmp_path)
-    config = make_config(source, target)
+    # Small answers, so that it is not through before somebody has looked.
+    config = make_config(source, target, source_max_partition_fetch_bytes=20_000)
     first = await relay_process(tmp_path, config)
     await kafka.until(lambda: _has_begun(kafka, target))
     first.kill()
