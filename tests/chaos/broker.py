@@ -145,7 +145,7 @@ def _seen(record: Any) -> Seen:
 
 
 class Feeder:
-    """Writes a plan into the source topic, each partition in order and once, through all faults of the brokers."""
+    """Writes a plan into the source topic, each partition in order, through all faults; brokers may repeat a request."""
 
     def __init__(self, broker: Broker, topic: str, plan: Plan) -> None:
         self._broker, self._topic, self._plan = broker, topic, plan
@@ -164,7 +164,7 @@ class Feeder:
                 await self._send(producer, goals)
 
     async def _send(self, producer: Any, goals: Sequence[int]) -> None:
-        """Send up to these offsets. An idempotent producer repeats by itself, as often as it takes, and writes nothing twice."""
+        """Send up to these offsets. An idempotent producer repeats by itself, as often as it takes."""
         waiting = []
         for partition, goal in enumerate(goals):
             values = self._plan.values[partition]

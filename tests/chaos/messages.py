@@ -19,6 +19,7 @@ from relay import ConsumerRecord, Translator
 SOURCE, TARGET = "ticdc-canal-json", "canal-json"
 PARTITIONS = 4
 MARK = "relay.source"
+# Fixed, so the records are old, as those of a relay that catches up: Kafka may then write a request twice (docs/operations.md).
 _TIME_MS = 1_795_254_665_000
 _DDL = "CREATE TABLE `accounts` (`id` INT NOT NULL PRIMARY KEY,`n` BIGINT NOT NULL,`note` VARCHAR(200) NULL)"
 _WATERMARK_EVERY = 500
@@ -51,6 +52,15 @@ def timestamp_of(offset: int) -> int:
 def planned(rng: random.Random, count: int, ids: int = 400) -> Plan:
     """Messages that are drawn by `rng`; about `count` in all."""
     return Plan([partition_values(rng, partition, count // PARTITIONS, ids) for partition in range(PARTITIONS)])
+
+
+def repeats(plan: Plan, values: Sequence[Sequence[bytes]]) -> int:
+    """How many messages a source topic holds once more. Raises ValueError if it does not hold all, or not in order."""
+    for planned_values, found in zip(plan.values, values, strict=True):
+        # No message of a partition equals another one: each has its offset's time.
+        if list(dict.fromkeys(found)) != list(planned_values):
+            raise ValueError("the source does not hold what was planned")
+    return sum(map(len, values)) - plan.count
 
 
 def partition_values(rng: random.Random, partition: int, count: int, ids: int) -> list[bytes]:

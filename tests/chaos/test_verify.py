@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chaos.messages import PARTITIONS, Content, content_of, planned, translations
+from chaos.messages import PARTITIONS, Content, Plan, content_of, planned, repeats, translations
 from chaos.verify import Defect, Fate, Seen, Topics, verify
 
 DDL = Content(-1, 0)
@@ -130,6 +130,33 @@ def test_the_messages_count_up_per_id_and_are_told_apart_in_both_protocols() -> 
                 numbers[content.key] = content.number
         assert max(numbers.values()) > 1
     assert len(found) == sum(content_of(value) is not None for values in plan.values for value in values)
+
+
+def test_a_request_that_the_source_holds_twice_is_no_defect_of_relay() -> None:
+    # Brokers forget a producer whose records are old, and then write a repeated request again: the source is what it is.
+    source = [[*SOURCE[0][:3], *SOURCE[0]], SOURCE[1]]
+    topics = dataclasses.replace(sound(), source=source, ends={0: 9, 1: 3}, committed={0: 9, 1: 3}, expected=None)
+    contents = [(p, o, content) for p, contents in enumerate(source) for o, content in enumerate(contents) if content is not None]
+    target = [Seen(p, place, f"s/{p}/{o}/0", content) for place, (p, o, content) in enumerate(contents)]
+    for exactly_once in (True, False):
+        assert not verify(dataclasses.replace(topics, target=target), exactly_once=exactly_once).counts
+        late = [*target[1:2], *target]
+        assert Defect.DISORDER in verify(dataclasses.replace(topics, target=late), exactly_once=exactly_once).counts
+        once = [seen for seen in target if seen.mark != "s/0/4/0"]
+        assert verify(dataclasses.replace(topics, target=once), exactly_once=exactly_once).counts == {Defect.LOST: 1}
+
+
+def test_repeats_in_the_source_are_counted_and_everything_else_is_refused() -> None:
+    plan = planned(random.Random(1), 40)
+    first, *others = (list(values) for values in plan.values)
+    assert repeats(plan, [first, *others]) == 0
+    again = Plan([[*first[:3], *first], *others])
+    assert repeats(plan, again.values) == 3
+    rows = sum(content_of(value) is not None for values in again.values for value in values)
+    assert len(translations("s", again)) == rows, "relay writes a row, and the DDL, as often as the source holds it"
+    for wrong in ([first[1], first[0], *first[2:]], first[:-1], [*first, b"{}"], first[1:]):
+        with pytest.raises(ValueError, match="planned"):
+            repeats(plan, [wrong, *others])
 
 
 @pytest.mark.parametrize(

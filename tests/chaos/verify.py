@@ -35,6 +35,12 @@ class Seen(NamedTuple):
     content: Content | None
     value: bytes = b""
 
+    @property
+    def source(self) -> tuple[int, int]:
+        """Partition and offset of the source, by its mark."""
+        _, partition, offset, _ = self.mark.rsplit("/", 3)
+        return int(partition), int(offset)
+
 
 class Defect(StrEnum):
     """What can be wrong with a run."""
@@ -116,7 +122,7 @@ def _is_known(seen: Seen, marks: Mapping[str, Content], findings: Findings) -> b
     if expected is None or expected != seen.content:
         findings.add(Defect.FOREIGN, f"{_place(seen)} has mark {seen.mark!r} and {_words(seen.content)}, not {_words(expected)}")
         return False
-    if seen.mark.split("/")[1] != str(seen.partition):
+    if seen.source[0] != seen.partition:
         findings.add(Defect.DISORDER, f"{_place(seen)} comes from {seen.mark}")
     return True
 
@@ -154,35 +160,32 @@ def _check_fates(topics: Topics, findings: Findings) -> None:
 
 
 def _check_order(known: Sequence[Seen], findings: Findings) -> None:
-    """The first appearances of an id count up, and those of a partition follow its offsets."""
+    """The first appearances of a source partition's records follow their offsets, and so do those of an id."""
     met: set[str] = set()
-    numbers: dict[int, int] = {}
-    offsets: dict[str, int] = {}
+    newest: dict[int, int] = {}
     for seen in known:
-        if seen.mark in met or seen.content is None:
+        if seen.mark in met:
             continue
         met.add(seen.mark)
-        topic, partition, offset, _ = seen.mark.rsplit("/", 3)
-        source = f"{topic}/{partition}"
-        if seen.content.key >= 0 and seen.content.number <= numbers.get(seen.content.key, -1):
-            findings.add(Defect.DISORDER, f"{_words(seen.content)} at {_place(seen)} is behind {numbers[seen.content.key]}")
-        elif int(offset) <= offsets.get(source, -1):
-            findings.add(Defect.DISORDER, f"{seen.mark} at {_place(seen)} is behind offset {offsets[source]}")
-        numbers[seen.content.key] = max(seen.content.number, numbers.get(seen.content.key, -1))
-        offsets[source] = max(int(offset), offsets.get(source, -1))
+        partition, offset = seen.source
+        if offset <= newest.get(partition, -1):
+            findings.add(Defect.DISORDER, f"{seen.mark} at {_place(seen)} is behind offset {newest[partition]}")
+        newest[partition] = max(offset, newest.get(partition, -1))
 
 
 def _check_last(known: Sequence[Seen], findings: Findings) -> None:
     """Whoever keeps the last record of every id must end with the newest: a late write of a former owner would undo it."""
-    last: dict[int, Seen] = {}
-    newest: dict[int, int] = {}
+    last: dict[tuple[int, int], Seen] = {}
+    newest: dict[tuple[int, int], int] = {}
     for seen in known:
         if seen.content is not None:
-            last[seen.content.key] = seen
-            newest[seen.content.key] = max(seen.content.number, newest.get(seen.content.key, -1))
+            partition, offset = seen.source
+            key = partition, seen.content.key
+            last[key] = seen
+            newest[key] = max(offset, newest.get(key, -1))
     for key, seen in last.items():
-        if seen.content is not None and seen.content.number < newest[key]:
-            findings.add(Defect.STALE, f"id {key} ends with {seen.content.number} at {_place(seen)}, and had {newest[key]}")
+        if seen.source[1] < newest[key]:
+            findings.add(Defect.STALE, f"id {key[1]} ends with {seen.mark} at {_place(seen)}, and had offset {newest[key]}")
 
 
 def _check_offsets(topics: Topics, findings: Findings) -> None:

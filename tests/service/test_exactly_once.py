@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 from service.test_process import finished, id_of, inserts, mark_of, relay_process
 
+from relay.demo.kafka import Cluster
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.kafka_sink import TransactionalSink
 from relay.service.transport import Partition, Undelivered
@@ -193,6 +195,28 @@ async def test_killed_in_the_middle_nothing_is_lost_or_repeated(kafka: Any, make
 
 async def _has_grown(kafka: Any, topic: str, before: int) -> bool:
     return bool(await kafka.length(topic) > before)
+
+
+async def test_a_request_that_is_repeated_after_a_crash_counts_once_however_old_its_records_are(
+    kafka_at: Any, own_cluster: Cluster, make_config: Any
+) -> None:
+    """Kafka forgets producers a day after the times of their records (`producer.id.expiration.ms`), but not in a transaction."""
+    async with kafka_at(own_cluster.bootstrap_servers) as kafka:
+        source, target = await kafka.topic(1), await kafka.topic(1)
+        config = make_config(source, target, source_bootstrap_servers=own_cluster.bootstrap_servers, **EXACTLY_ONCE)
+        sink = TransactionalSink(config, {target: 1_000_000})
+        await sink.start()
+        for value in (b"0", b"1"):
+            await sink.write([ProducerRecord(target, 0, NOW, None, value, ())])
+        (node,) = own_cluster.nodes
+        node.kill()
+        await asyncio.to_thread(node.restart)
+        # As if the answer to the last request had been lost.
+        sink._producer._txn_manager._sequence_numbers[TopicPartition(target, 0)] -= 1
+        await sink.write([ProducerRecord(target, 0, NOW, None, b"1", ())])
+        await sink.commit({Partition(source, 0): 1})
+        await sink.stop()
+        assert [record.value for record in await kafka.read(target, committed=True)] == [b"0", b"1"]
 
 
 async def test_between_two_clusters_progress_is_kept_in_the_target(
