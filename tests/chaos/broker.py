@@ -145,7 +145,7 @@ def _seen(record: Any) -> Seen:
 
 
 class Feeder:
-    """Writes a plan into the source topic, each partition in order, through all faults; brokers may repeat a request."""
+    """Writes a plan into the source topic, each partition in order, through all faults; brokers may write a request twice."""
 
     def __init__(self, broker: Broker, topic: str, plan: Plan) -> None:
         self._broker, self._topic, self._plan = broker, topic, plan

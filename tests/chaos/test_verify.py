@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chaos.messages import PARTITIONS, Content, Plan, content_of, planned, repeats, translations
+from chaos.messages import PARTITIONS, Content, Plan, content_of, planned, translations, written_twice
 from chaos.verify import Defect, Fate, Seen, Topics, verify
 
 DDL = Content(-1, 0)
@@ -92,6 +92,10 @@ DEFECTS: dict[str, tuple[Topics, dict[Defect, int]]] = {
     ),
     "a transaction stays open": (dataclasses.replace(sound(), hidden={0: 0, 1: 7}), {Defect.HIDDEN: 7}),
     "two rows of an id are exchanged": (moved_behind(sound(), at(0, 1), at(0, 4)), {Defect.DISORDER: 1, Defect.STALE: 1}),
+    "two rows come late": (
+        moved_behind(moved_behind(sound(), at(0, 1), at(0, 5)), at(0, 2), at(0, 1)),
+        {Defect.DISORDER: 2, Defect.STALE: 2},
+    ),
     "two rows of different ids are exchanged": (moved_behind(sound(), at(0, 1), at(0, 2)), {Defect.DISORDER: 1}),
     "a row is in another partition": (changed(sound(), at(0, 5), partition=1), {Defect.DISORDER: 1}),
     "an old row comes late and stays the last of its id": (with_again(sound(), at(1, 1)), {Defect.STALE: 1}),
@@ -132,31 +136,62 @@ def test_the_messages_count_up_per_id_and_are_told_apart_in_both_protocols() -> 
     assert len(found) == sum(content_of(value) is not None for values in plan.values for value in values)
 
 
-def test_a_request_that_the_source_holds_twice_is_no_defect_of_relay() -> None:
-    # Brokers forget a producer whose records are old, and then write a repeated request again: the source is what it is.
-    source = [[*SOURCE[0][:3], *SOURCE[0]], SOURCE[1]]
-    topics = dataclasses.replace(sound(), source=source, ends={0: 9, 1: 3}, committed={0: 9, 1: 3}, expected=None)
-    contents = [(p, o, content) for p, contents in enumerate(source) for o, content in enumerate(contents) if content is not None]
+# Brokers forget a producer whose records are old, and then write a repeated request again: the source is what it is.
+DOUBLED = [[*SOURCE[0][:3], *SOURCE[0]], SOURCE[1]]
+
+
+def doubled() -> Topics:
+    contents = [(p, o, content) for p, contents in enumerate(DOUBLED) for o, content in enumerate(contents) if content is not None]
     target = [Seen(p, place, f"s/{p}/{o}/0", content) for place, (p, o, content) in enumerate(contents)]
-    for exactly_once in (True, False):
-        assert not verify(dataclasses.replace(topics, target=target), exactly_once=exactly_once).counts
-        late = [*target[1:2], *target]
-        assert Defect.DISORDER in verify(dataclasses.replace(topics, target=late), exactly_once=exactly_once).counts
-        once = [seen for seen in target if seen.mark != "s/0/4/0"]
-        assert verify(dataclasses.replace(topics, target=once), exactly_once=exactly_once).counts == {Defect.LOST: 1}
+    ends = {0: 9, 1: 3}
+    return Topics("s", DOUBLED, target, committed=ends, ends=ends)
 
 
-def test_repeats_in_the_source_are_counted_and_everything_else_is_refused() -> None:
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_request_that_the_source_holds_twice_is_no_defect_of_relay(exactly_once: bool) -> None:
+    assert not verify(doubled(), exactly_once=exactly_once).counts
+    assert verify(without(doubled(), at(0, 4)), exactly_once=exactly_once).counts == {Defect.LOST: 1}
+    late = moved_behind(doubled(), at(0, 1), at(0, 5))
+    assert verify(late, exactly_once=exactly_once).counts == {Defect.DISORDER: 1}
+
+
+def test_a_late_row_equal_to_the_newest_is_told_by_its_offset() -> None:
+    # Ids 0 and 4 are written at offsets 1 and 2, once more at 4 and 5, and then updated: what came first must not come last.
+    topics = dataclasses.replace(doubled(), source=[DOUBLED[0][:6], DOUBLED[1]], ends={0: 6, 1: 3}, committed={0: 6, 1: 3})
+    topics = without(topics, lambda seen: seen.origin in {(0, 7), (0, 8)})
+    assert not verify(topics, exactly_once=False).counts
+    assert verify(with_again(topics, at(0, 2)), exactly_once=False).counts == {Defect.STALE: 1}
+
+
+def test_requests_that_the_source_holds_twice_are_counted() -> None:
     plan = planned(random.Random(1), 40)
     first, *others = (list(values) for values in plan.values)
-    assert repeats(plan, [first, *others]) == 0
-    again = Plan([[*first[:3], *first], *others])
-    assert repeats(plan, again.values) == 3
-    rows = sum(content_of(value) is not None for values in again.values for value in values)
-    assert len(translations("s", again)) == rows, "relay writes a row, and the DDL, as often as the source holds it"
-    for wrong in ([first[1], first[0], *first[2:]], first[:-1], [*first, b"{}"], first[1:]):
-        with pytest.raises(ValueError, match="planned"):
-            repeats(plan, [wrong, *others])
+    assert written_twice(plan, [first, *others]) == 0
+    assert written_twice(plan, [[*first[:3], *first], *others]) == 3
+    assert written_twice(plan, [[*first[:6], *first[4:6], *first[4:6], *first[6:], *first[-1:]], *others]) == 5
+    rows = sum(content_of(value) is not None for values in plan.values for value in values)
+    again = translations("s", Plan([[*first[:3], *first], *others]))
+    assert len(again) == rows + 3, "relay writes a row, and the DDL, as often as the source holds it"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda values: [values[1], values[0], *values[2:]],
+        lambda values: values[:-1],
+        lambda values: values[1:],
+        lambda values: [*values[:4], *values[5:]],
+        lambda values: [*values, b"{}"],
+        lambda values: [*values, values[3]],
+        lambda values: [*values[:6], values[2], *values[6:]],
+        lambda values: [*values, *reversed(values)],
+    ],
+)
+def test_a_source_that_is_not_as_planned_is_refused(damage: Callable[[list[bytes]], list[bytes]]) -> None:
+    plan = planned(random.Random(1), 40)
+    first, *others = (list(values) for values in plan.values)
+    with pytest.raises(ValueError, match="partition 0"):
+        written_twice(plan, [damage(first), *others])
 
 
 @pytest.mark.parametrize(

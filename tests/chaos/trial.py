@@ -15,7 +15,7 @@ from chaos.broker import Feeder, RunFailed, until
 from chaos.crew import DRAIN_SECONDS, Crew, End
 from chaos.faults import EXACTLY_ONCE, SCENARIOS, Stage
 from chaos.lanes import Kind, Lane, Site
-from chaos.messages import PARTITIONS, Plan, content_of, planned, repeats, translations
+from chaos.messages import PARTITIONS, Plan, content_of, planned, translations, written_twice
 from chaos.segments import read_partition
 from chaos.toxiproxy import ToxiproxyMissing
 from chaos.verify import Fate, Findings, Topics, verify
@@ -187,28 +187,35 @@ class _Run:
 
     async def _judge(self, source: str, target: str, group: str) -> Findings:
         broker, exact = self._site.broker, self._job.mode == EXACTLY_ONCE
-        held = await self._held(source)
+        source_ends = await broker.ends(source)
+        held = await self._held(source, source_ends)
         visible, ends = await broker.ends(target, committed=True), await broker.ends(target)
         fates = await self._fates(target, ends) if exact else {}
         self._outcome.aborted = sum(fate is Fate.ABORTED for fate in fates.values())
         topics = Topics(
             name=source,
-            source=[list(map(content_of, values)) for values in held.values],
+            source=[list(map(content_of, values)) for values in held],
             target=await broker.read(target),
             committed=await broker.committed(group),
-            ends=await broker.ends(source),
+            ends=source_ends,
             fates=fates,
-            expected=await asyncio.to_thread(_translations, source, held),
+            expected=await asyncio.to_thread(_translations, source, Plan(held)),
             hidden={partition: ends[partition] - visible[partition] for partition in ends},
         )
         return await asyncio.to_thread(verify, topics, exactly_once=exact)
 
-    async def _held(self, source: str) -> Plan:
-        """What the source really holds: relay must deliver that, also what the brokers have written there twice."""
+    async def _held(self, source: str, ends: dict[int, int]) -> list[list[bytes]]:
+        """The values that the source really holds: relay must deliver these, also what brokers have written twice."""
         values = await self._site.broker.values(source)
-        if count := repeats(self._plan, values):
-            self._outcome.faults.append(f"the brokers have written {count} records of the source twice")
-        return Plan(values)
+        if dict(enumerate(map(len, values))) != ends:
+            raise RunFailed("the harness itself has not read the source from its beginning to its end")
+        try:
+            count = written_twice(self._plan, values)
+        except ValueError as error:
+            raise RunFailed(f"the source itself is wrong: {error}") from error
+        if count:
+            self._outcome.faults.append(f"{count} records of the source written twice")
+        return values
 
     async def _fates(self, target: str, ends: dict[int, int]) -> dict[tuple[int, int], Fate]:
         """What the broker's log says of every transaction; a follower's copy may be some moments behind."""

@@ -36,8 +36,8 @@ class Seen(NamedTuple):
     value: bytes = b""
 
     @property
-    def source(self) -> tuple[int, int]:
-        """Partition and offset of the source, by its mark."""
+    def origin(self) -> tuple[int, int]:
+        """Partition and offset of the source, by its mark. Raises ValueError if that is no mark."""
         _, partition, offset, _ = self.mark.rsplit("/", 3)
         return int(partition), int(offset)
 
@@ -122,7 +122,7 @@ def _is_known(seen: Seen, marks: Mapping[str, Content], findings: Findings) -> b
     if expected is None or expected != seen.content:
         findings.add(Defect.FOREIGN, f"{_place(seen)} has mark {seen.mark!r} and {_words(seen.content)}, not {_words(expected)}")
         return False
-    if seen.source[0] != seen.partition:
+    if seen.origin[0] != seen.partition:
         findings.add(Defect.DISORDER, f"{_place(seen)} comes from {seen.mark}")
     return True
 
@@ -160,14 +160,14 @@ def _check_fates(topics: Topics, findings: Findings) -> None:
 
 
 def _check_order(known: Sequence[Seen], findings: Findings) -> None:
-    """The first appearances of a source partition's records follow their offsets, and so do those of an id."""
+    """The first appearances of a source partition's records follow their offsets, and so do those of an id, which lives in one."""
     met: set[str] = set()
     newest: dict[int, int] = {}
     for seen in known:
         if seen.mark in met:
             continue
         met.add(seen.mark)
-        partition, offset = seen.source
+        partition, offset = seen.origin
         if offset <= newest.get(partition, -1):
             findings.add(Defect.DISORDER, f"{seen.mark} at {_place(seen)} is behind offset {newest[partition]}")
         newest[partition] = max(offset, newest.get(partition, -1))
@@ -179,13 +179,13 @@ def _check_last(known: Sequence[Seen], findings: Findings) -> None:
     newest: dict[tuple[int, int], int] = {}
     for seen in known:
         if seen.content is not None:
-            partition, offset = seen.source
+            partition, offset = seen.origin
             key = partition, seen.content.key
             last[key] = seen
             newest[key] = max(offset, newest.get(key, -1))
     for key, seen in last.items():
-        if seen.source[1] < newest[key]:
-            findings.add(Defect.STALE, f"id {key[1]} ends with {seen.mark} at {_place(seen)}, and had offset {newest[key]}")
+        if seen.origin[1] < newest[key]:
+            findings.add(Defect.STALE, f"{_words(seen.content)} of {seen.mark} at {_place(seen)} is behind offset {newest[key]}")
 
 
 def _check_offsets(topics: Topics, findings: Findings) -> None:

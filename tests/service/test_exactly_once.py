@@ -14,7 +14,7 @@ from service.test_process import finished, id_of, inserts, mark_of, relay_proces
 
 from relay.demo.kafka import Cluster
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.kafka_sink import TransactionalSink
+from relay.service.kafka_sink import KafkaSink, TransactionalSink
 from relay.service.transport import Partition, Undelivered
 from relay.translator import SOURCE_HEADER
 
@@ -197,14 +197,15 @@ async def _has_grown(kafka: Any, topic: str, before: int) -> bool:
     return bool(await kafka.length(topic) > before)
 
 
-async def test_a_request_that_is_repeated_after_a_crash_counts_once_however_old_its_records_are(
-    kafka_at: Any, own_cluster: Cluster, make_config: Any
+@pytest.mark.parametrize(("kind", "values"), [(TransactionalSink, [b"0", b"1"]), (KafkaSink, [b"0", b"1", b"1"])])
+async def test_a_request_of_old_records_that_is_repeated_after_a_crash_counts_once_in_a_transaction(
+    kind: type[KafkaSink], values: list[bytes], kafka_at: Any, own_cluster: Cluster, make_config: Any
 ) -> None:
     """Kafka forgets producers a day after the times of their records (`producer.id.expiration.ms`), but not in a transaction."""
     async with kafka_at(own_cluster.bootstrap_servers) as kafka:
         source, target = await kafka.topic(1), await kafka.topic(1)
         config = make_config(source, target, source_bootstrap_servers=own_cluster.bootstrap_servers, **EXACTLY_ONCE)
-        sink = TransactionalSink(config, {target: 1_000_000})
+        sink = kind(config, {target: 1_000_000})
         await sink.start()
         for value in (b"0", b"1"):
             await sink.write([ProducerRecord(target, 0, NOW, None, value, ())])
@@ -216,7 +217,8 @@ async def test_a_request_that_is_repeated_after_a_crash_counts_once_however_old_
         await sink.write([ProducerRecord(target, 0, NOW, None, b"1", ())])
         await sink.commit({Partition(source, 0): 1})
         await sink.stop()
-        assert [record.value for record in await kafka.read(target, committed=True)] == [b"0", b"1"]
+        found = await kafka.read(target, at_least=len(values), committed=True)
+        assert [record.value for record in found] == values
 
 
 async def test_between_two_clusters_progress_is_kept_in_the_target(
