@@ -53,7 +53,11 @@ def main() -> int:
     # The measurements come first, while the machine is quiet.
     is_some = given.only or given.mode or given.seed is not None
     what = [given.what] if given.what else ["faults"] if is_some else ["throughput", "soak", "faults"]
-    return max([_PARTS[each](given, report) for each in what])
+    try:
+        return max([_PARTS[each](given, report) for each in what])
+    except KeyboardInterrupt:
+        sys.stderr.write("chaos: interrupted\n")
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

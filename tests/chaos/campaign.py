@@ -17,11 +17,16 @@ async def campaign(waiting: list[Job], lanes: int, evidence: Path, report: Repor
     total, outcomes = len(waiting), list[Outcome]()
     working: list[Lane] = []
 
+    def is_interrupted() -> bool:
+        """Whether the task was cancelled, even if something within a run has let that pass."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
     async def work() -> None:
         with tempfile.TemporaryDirectory(prefix="relay-chaos-", ignore_cleanup_errors=True) as folder:
             async with Lane(Path(folder)) as lane:
                 working.append(lane)
-                while job := _next(waiting, lane, [other for other in working if other is not lane]):
+                while not is_interrupted() and (job := _next(waiting, lane, [other for other in working if other is not lane])):
                     outcome = await trial(job, lane, evidence / job.name, keep=keep)
                     outcomes.append(outcome)
                     report.run(outcome, len(outcomes), total)

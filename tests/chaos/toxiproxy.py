@@ -74,7 +74,8 @@ async def running(binary: Path, port: int, upstream: int) -> AsyncIterator[Toxip
     """Start toxiproxy, with a proxy at `port` for the broker's `upstream`."""
     (api_port,) = free_ports(1)
     command = [str(binary), "-host", "127.0.0.1", "-port", str(api_port)]
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+    # A session of its own: after Ctrl-C the runs that are under way still need it for their end.
+    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
     try:
         async with aiohttp.ClientSession() as session:
             api = f"http://127.0.0.1:{api_port}"
