@@ -156,7 +156,7 @@ def test_a_request_that_the_source_holds_twice_is_no_defect_of_relay(exactly_onc
 
 
 def test_a_late_row_equal_to_the_newest_is_told_by_its_offset() -> None:
-    # Ids 0 and 4 are written at offsets 1 and 2, once more at 4 and 5, and then updated: what came first must not come last.
+    # Ids 0 and 4 are written at offsets 1 and 2, and once more at 4 and 5: what came first must not come last.
     topics = dataclasses.replace(doubled(), source=[DOUBLED[0][:6], DOUBLED[1]], ends={0: 6, 1: 3}, committed={0: 6, 1: 3})
     topics = without(topics, lambda seen: seen.origin in {(0, 7), (0, 8)})
     assert not verify(topics, exactly_once=False).counts
