@@ -1,0 +1,216 @@
+"""Digests of everything that relay writes for folders of captured records: every route, three sets of options.
+
+    python -m output_digests FOLDER [DIGESTS]            # compare with the file, or print where there is none
+    python -m output_digests FOLDER DIGESTS --write      # write the file anew
+
+A folder holds `<origin>/<variant>/<workload>.jsonl`, as tests/data does. Records are read by the protocol of their variant; those of
+other formats by every protocol, so that the errors they get are compared as well. What is digested of a produced record: topic,
+partition, timestamp, key, value, headers and blobs; of a refused one: the error's code and path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Storage, Translator
+
+FIVE = ("ticdc-canal-json", "canal-json", "ckafka-json", "ticdc-open-protocol", "ticdc-debezium")
+
+#: The targets' options by name of the set, and how many partitions the target has (None: the source's).
+OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
+    "default": (None, dict.fromkeys(FIVE, {})),
+    "full": (
+        None,
+        {
+            "ticdc-canal-json": {
+                "enable-tidb-extension": "true",
+                "content-compatible": "true",
+                "output-row-key": "true",
+                "output-raw-change-event": "true",
+                "timezone": "Asia/Shanghai",
+            },
+            "canal-json": {"max-batch-size": "16", "timezone": "Asia/Shanghai"},
+            "ckafka-json": {"ddl-time-unit": "ms", "event-time-offset": "+00:00", "timezone": "-05:00"},
+            "ticdc-open-protocol": {
+                "max-batch-size": "16",
+                "only-output-updated-columns": "true",
+                "timezone": "Asia/Shanghai",
+                "large-message-handle-compression": "lz4",
+                "output-raw-change-event": "true",
+            },
+            "ticdc-debezium": {
+                "debezium-disable-schema": "true",
+                "debezium-include-start-ts": "true",
+                "enable-tidb-extension": "true",
+                "output-raw-change-event": "true",
+            },
+        },
+    ),
+    "reduced": (
+        3,
+        {
+            "ticdc-canal-json": {
+                "enable-tidb-extension": "true",
+                "delete-only-output-handle-key-columns": "true",
+                "only-output-updated-columns": "true",
+                "output-raw-change-event": "false",
+                "max-message-bytes": "2000",
+                "large-message-handle-option": "handle-key-only",
+            },
+            "canal-json": {},
+            "ckafka-json": {"event-time-offset": "-03:30"},
+            "ticdc-open-protocol": {
+                "output-old-value": "false",
+                "delete-only-output-handle-key-columns": "true",
+                "output-raw-change-event": "false",
+                "max-message-bytes": "2000",
+                "large-message-handle-option": "claim-check",
+                "claim-check-storage-uri": "/claim-checks",
+            },
+            "ticdc-debezium": {
+                "output-old-value": "false",
+                "output-raw-change-event": "false",
+                "enable-tidb-extension": "true",
+                "cluster-id": "elsewhere",
+                "large-message-handle-compression": "snappy",
+            },
+        },
+    ),
+}
+
+
+class Job(NamedTuple):
+    """One file of records, read by one protocol."""
+
+    path: Path
+    name: str
+    source: str
+    #: Records of Canal that are put into this form first: nobody has captured it.
+    through: str | None = None
+
+
+def jobs(folder: Path) -> Iterator[Job]:
+    """What is to be translated below a folder."""
+    for path in sorted(folder.glob("*/*/*.jsonl")):
+        if path.name.endswith(".schemas.jsonl"):
+            continue
+        origin, variant = path.parts[-3:-1]
+        name = f"{origin}/{variant}/{path.stem}"
+        source = _protocol(origin, variant)
+        for each in [source] if source else FIVE:
+            yield Job(path, name, each)
+        if source == "canal-json":
+            yield Job(path, f"{name} as ckafka-json", "ckafka-json", "ckafka-json")
+
+
+def _protocol(origin: str, variant: str) -> str | None:
+    kind = variant.partition(".")[0]
+    known = {
+        ("ticdc", "canal-json"): "ticdc-canal-json",
+        ("ticdc", "open-protocol"): "ticdc-open-protocol",
+        ("ticdc", "debezium"): "ticdc-debezium",
+        ("mysql", "canal-json"): "canal-json",
+    }
+    return None if "protobuf" in variant else known.get((origin, kind))
+
+
+def _source_options(job: Job) -> dict[str, str]:
+    """What the producer was told, and where its claim checks lie."""
+    options = {}
+    if "shanghai" in job.path.parent.name and job.source != "ticdc-debezium":
+        options["timezone"] = "Asia/Shanghai"
+    storage = job.path.parent / "storage"
+    if storage.is_dir() and job.source in {"ticdc-canal-json", "ticdc-open-protocol"}:
+        options["claim-check-storage-uri"] = str(storage)
+    return options
+
+
+def _bytes(part: Any) -> bytes | None:
+    if part is None:
+        return None
+    return part.encode() if isinstance(part, str) else base64.b64decode(part["base64"])
+
+
+def _records(job: Job) -> Iterator[ConsumerRecord]:
+    given = []
+    for line in job.path.read_text(encoding="utf-8").split("\n"):
+        if line:
+            r = json.loads(line)
+            headers = tuple((name, _bytes(value)) for name, value in r.get("headers") or ())
+            key, value = _bytes(r["key"]), _bytes(r["value"])
+            given.append(ConsumerRecord(r["topic"], r["partition"], r["offset"], r["timestamp"], key, value, headers))
+    if job.through is None:
+        yield from given
+        return
+    translator = Translator("canal-json", job.through)
+    offset = 0
+    for record in given:
+        for out in translator.translate(record):
+            yield ConsumerRecord(out.topic, out.partition, offset, out.timestamp_ms, out.key, out.value)
+            offset += 1
+
+
+def _feed(digest: Any, produced: Iterable[ProducerRecord]) -> None:
+    for out in produced:
+        blobs = [(blob.name, blob.data) for blob in out.blobs]
+        digest.update(repr((out.topic, out.partition, out.timestamp_ms, out.key, out.value, out.headers, blobs)).encode())
+
+
+def digests_of(job: Job) -> dict[str, str]:
+    """The digests of one job by route and set of options."""
+    records, source_options, found = list(_records(job)), _source_options(job), {}
+    for set_name, (partitions, by_target) in OPTION_SETS.items():
+        for target, options in by_target.items():
+            translator = Translator(job.source, target, source_options, options, partitions=partitions)
+            digest, storage = hashlib.sha256(), Storage()
+            for record in records:
+                try:
+                    _feed(digest, storage.translate(translator, record))
+                except CodecError as error:
+                    digest.update(f"{error.code} {error.path}".encode())
+                except RelayError as error:
+                    digest.update(error.code.encode())
+            found[f"{job.name}: {job.source} -> {target}, {set_name}"] = digest.hexdigest()[:20]
+    return found
+
+
+def all_digests(folder: Path) -> dict[str, str]:
+    """The digests of everything below a folder."""
+    with ProcessPoolExecutor(2) as pool:
+        return {name: value for found in pool.map(digests_of, jobs(folder)) for name, value in found.items()}
+
+
+def main() -> int:
+    """Compare, print or write digests; 1 if they differ."""
+    parser = argparse.ArgumentParser(description="Digests of what relay writes for captured records.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("digests", type=Path, nargs="?")
+    parser.add_argument("--write", action="store_true", help="write the digests instead of comparing them")
+    given = parser.parse_args()
+    found = all_digests(given.folder)
+    text = json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False) + "\n"
+    if given.digests is None:
+        print(text, end="")
+        return 0
+    if given.write:
+        given.digests.write_text(text, encoding="utf-8")
+        print(f"{len(found)} digests written")
+        return 0
+    expected = json.loads(given.digests.read_text(encoding="utf-8"))
+    differing = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    for name in differing:
+        print(f"differs  {name}")
+    print(f"{len(found)} digests, {len(differing)} differ")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
