@@ -1,1 +1,3 @@
-"""What relay costs: `python -m benchmarks` measures the codecs, and the relay on a real Apache Kafka, next to a floor."""
+"""What relay costs: `python -m benchmarks` measures the codecs, and the relay on a real Apache Kafka, next to
+a floor.
+"""

@@ -41,7 +41,9 @@ def main() -> int:
         # The Kafka client and the broker's launcher are needed here alone.
         from benchmarks import kafka
 
-        rounds, messages = (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
+        rounds, messages = (
+            (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
+        )
         result = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
         found["kafka"] = msgspec.to_builtins(result)
         console.print(report.kafka_table(result))
@@ -51,11 +53,17 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what relay costs, next to a floor.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure what relay costs, next to a floor."
+    )
     parser.add_argument("--only", choices=["codecs", "kafka"], help="one of the two parts")
     parser.add_argument("--quick", action="store_true", help="a short run: figures are rough")
-    parser.add_argument("--output", type=Path, default=Path("bench-results.json"), metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--data", type=Path, default=DATA, metavar="FOLDER", help="record files, default: those of the tests")
+    parser.add_argument(
+        "--output", type=Path, default=Path("bench-results.json"), metavar="FILE", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--data", type=Path, default=DATA, metavar="FOLDER", help="record files, default: those of the tests"
+    )
     parser.add_argument("--messages", type=int, metavar="N", help=f"messages for Kafka, default: {_MESSAGES}")
     return parser.parse_args()
 

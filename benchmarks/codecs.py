@@ -1,11 +1,14 @@
-"""Microseconds a message, per route, next to a floor that no translator of JSON can beat: parse the one, write the other.
+"""Microseconds a message, per route, next to a floor that no translator of JSON can beat: parse the one,
+write the other.
 
 How it is measured, so that nobody is fooled:
-* The floor, `orjson.loads` of the source's message and `orjson.dumps` of the finished target's, keys included where they are JSON,
-  runs on the same messages, in the same process, right before the route, in every round. It decides nothing and converts nothing.
-  Figures are medians over the rounds; the ratio is the median of the rounds' own ratios.
-* Steady state: a translator that has seen the whole file once translates the row messages of that file again and again. A fresh
-  translator a round would time its empty caches, and repeating the DDL would time what happens once a year.
+* The floor, `orjson.loads` of the source's message and `orjson.dumps` of the finished target's, keys included
+  where they are JSON, runs on the same messages, in the same process, right before the route, in every round.
+  It decides nothing and converts nothing. Figures are medians over the rounds; the ratio is the median of the
+  rounds' own ratios.
+* Steady state: a translator that has seen the whole file once translates the row messages of that file again
+  and again. A fresh translator a round would time its empty caches, and repeating the DDL would time what
+  happens once a year.
 * The first pass over the file (DDL, watermarks, empty caches) is reported as well, as `cold`.
 """
 
@@ -76,7 +79,8 @@ class _Case:
         loads, dumps, texts, documents = orjson.loads, orjson.dumps, self.texts, self._documents
 
         def one_pass() -> None:
-            # What is made is let go at once: kept, the allocator's work for large messages would outweigh the floor itself.
+            # What is made is let go at once: kept, the allocator's work for large messages would outweigh the
+            # floor itself.
             for text in texts:
                 loads(text)
             for document in documents:
@@ -118,8 +122,12 @@ def _rows_in(reader: Translator, record: ConsumerRecord) -> int:
 
 
 def measure(data: Path, rounds: int, progress: Callable[[str], None]) -> list[Timing]:
-    """Measure every route on every workload; the rounds are interleaved, so that a busy moment hits all alike."""
-    cases = [_Case(route, name, records) for route in ROUTES for name, records in workloads(route, data).items()]
+    """Measure every route on every workload; the rounds are interleaved, so that a busy moment hits all
+    alike.
+    """
+    cases = [
+        _Case(route, name, records) for route in ROUTES for name, records in workloads(route, data).items()
+    ]
     for number in range(rounds):
         progress(f"codecs: round {number + 1} of {rounds}")
         for case in cases:

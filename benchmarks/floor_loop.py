@@ -1,8 +1,8 @@
 """The least that a JSON relay on aiokafka must do; run as a process of its own by `benchmarks.kafka`.
 
-`python -m benchmarks.floor_loop SERVERS SOURCE TARGET`: `getmany`, `orjson.dumps(orjson.loads(value))`, `send_batch`, until
-SIGTERM. No offsets, no groups, no error handling: relay is compared with what the client library costs, not with another relay.
-Fetch and produce settings are relay's defaults.
+`python -m benchmarks.floor_loop SERVERS SOURCE TARGET`: `getmany`, `orjson.dumps(orjson.loads(value))`,
+`send_batch`, until SIGTERM. No offsets, no groups, no error handling: relay is compared with what the client
+library costs, not with another relay. Fetch and produce settings are relay's defaults.
 """
 
 from __future__ import annotations
@@ -30,10 +30,16 @@ async def main(servers: str, source: str, target: str) -> None:
         fetch_max_wait_ms=50,
     )
     producer = AIOKafkaProducer(
-        bootstrap_servers=servers, acks="all", enable_idempotence=True, compression_type="zstd", max_batch_size=900_000
+        bootstrap_servers=servers,
+        acks="all",
+        enable_idempotence=True,
+        compression_type="zstd",
+        max_batch_size=900_000,
     )
     async with producer, consumer:
-        consumer.assign([TopicPartition(source, number) for number in sorted(await _partitions(producer, source))])
+        consumer.assign(
+            [TopicPartition(source, number) for number in sorted(await _partitions(producer, source))]
+        )
         while not stopping.is_set():
             polled = await consumer.getmany(timeout_ms=200)
             sent = []
@@ -46,7 +52,9 @@ async def _partitions(producer: AIOKafkaProducer, topic: str) -> set[int]:
     return set(await producer.partitions_for(topic))
 
 
-async def _send(producer: AIOKafkaProducer, target: str, partition: int, records: list[ConsumerRecord[Any, Any]]) -> list[Any]:
+async def _send(
+    producer: AIOKafkaProducer, target: str, partition: int, records: list[ConsumerRecord[Any, Any]]
+) -> list[Any]:
     sent = []
     batch = producer.create_batch()
     for record in records:

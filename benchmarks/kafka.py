@@ -1,8 +1,9 @@
-"""The relay on a real Apache Kafka, next to a minimal aiokafka loop on the same broker, messages and settings.
+"""The relay on a real Apache Kafka, next to a minimal aiokafka loop on the same broker, messages and
+settings.
 
-Every run is a process of its own with a fresh target topic; the two take turns, so that a busy moment hits both alike. Speed and
-processor time are counted from the moment when the first output is seen, so that starting Python and joining a group do not count;
-both processes share the machine with the broker.
+Every run is a process of its own with a fresh target topic; the two take turns, so that a busy moment hits
+both alike. Speed and processor time are counted from the moment when the first output is seen, so that
+starting Python and joining a group do not count; both processes share the machine with the broker.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The report: each program over all its runs, and relay's share of the loop's speed and processor time by that."""
+    """The report: each program over all its runs, and relay's share of the loop's speed and processor time by
+    that.
+    """
 
     route: str
     messages: int
@@ -67,7 +70,9 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class _Load(NamedTuple):
-    """The source topic's messages: the DDL first, in every partition as TiCDC sends it, then rows, spread over the partitions."""
+    """The source topic's messages: the DDL first, in every partition as TiCDC sends it, then rows, spread
+    over the partitions.
+    """
 
     control: list[ConsumerRecord]
     rows: list[ConsumerRecord]
@@ -86,7 +91,9 @@ class _Target(NamedTuple):
 
 
 def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], None]) -> Result:
-    """Start a broker, fill the source topic, and let relay and the loop take turns. Raises RunFailed when one of them does."""
+    """Start a broker, fill the source topic, and let relay and the loop take turns. Raises RunFailed when one
+    of them does.
+    """
     route = ROUTES[0]
     load = _load(route, data, messages)
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
@@ -116,7 +123,9 @@ def _load(route: Route, data: Path, messages: int) -> _Load:
 
 async def _fill(servers: str, load: _Load) -> None:
     await _create(servers, _SOURCE)
-    async with AIOKafkaProducer(bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000) as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000
+    ) as producer:
         for partition in range(PARTITIONS):
             batch = producer.create_batch()
             for record in itertools.chain(load.control, load.rows_of(partition)):
@@ -190,7 +199,9 @@ class _Bench:
                 if written >= target.expected:
                     break
                 if process.poll() is not None:
-                    raise RunFailed(f"ended with status {process.returncode} after {written} of {target.expected} messages")
+                    raise RunFailed(
+                        f"ended with status {process.returncode} after {written} of {target.expected} messages"
+                    )
                 if time.monotonic() > deadline:
                     raise RunFailed(f"wrote {written} of {target.expected} messages in {_RUN_SECONDS} s")
                 if began is None and written:
@@ -253,7 +264,9 @@ def _result(route: Route, load: _Load, runs: Sequence[Run]) -> Result:
 
 
 def _overall(program: str, runs: Sequence[Run]) -> Run:
-    """All messages over all time: on a machine of two speeds, the median of a few runs falls on either side by chance."""
+    """All messages over all time: on a machine of two speeds, the median of a few runs falls on either side
+    by chance.
+    """
     return Run(
         program,
         statistics.harmonic_mean(run.messages_per_second for run in runs),

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 def codecs_table(timings: Sequence[Timing]) -> Table:
     """One section per route, with a line per workload and a total."""
-    table = Table(title="Codecs, microseconds a message: steady state (cold: first pass, with DDL)", title_justify="left")
+    table = Table(
+        title="Codecs, microseconds a message: steady state (cold: first pass, with DDL)",
+        title_justify="left",
+    )
     table.add_column("route")
     for heading in ("messages", "rows", "bytes", "floor", "relay", "ratio", "a row", "cold"):
         table.add_column(heading, justify="right")
@@ -49,7 +52,9 @@ def kafka_table(result: Result) -> Table:
     for heading in ("messages/s", "CPU s / 100 000", "peak MB"):
         table.add_column(heading, justify="right")
     for run in result.overall:
-        table.add_row(run.program, f"{run.messages_per_second:.0f}", f"{run.cpu_seconds:.2f}", f"{run.peak_mb:.0f}")
+        table.add_row(
+            run.program, f"{run.messages_per_second:.0f}", f"{run.cpu_seconds:.2f}", f"{run.peak_mb:.0f}"
+        )
     table.add_section()
     table.add_row("relay to loop", f"{result.ratio:.2f}", f"{result.cpu_ratio:.2f}", "", style="bold")
     return table

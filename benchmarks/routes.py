@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relay.cli.record_files import RecordReader
-from relay.codecs._open_frames import VERSION, unframe
+from relay.codecs.open_protocol.frames import VERSION, unframe
 from relay.records import ConsumerRecord, ProducerRecord
 
 #: Real producers' messages, checked in for the tests.
 DATA = Path(__file__).parent.parent / "tests" / "data"
-#: Workloads in the order of the report, where the data has them: every type, ordinary changes, many rows of one table.
+#: Workloads in the order of the report, where the data has them: every type, ordinary changes, many rows of
+#: one table.
 WORKLOADS = ("01_all_types", "09_dml", "12_bulk")
 _TICDC = "ticdc/canal-json.tidb-extension"
 _CANAL = "mysql/canal-json"
@@ -34,7 +35,9 @@ class Route(NamedTuple):
         return f"{self.source} -> {self.target}" + (f" ({', '.join(shown)})" if shown else "")
 
     def json_texts(self, record: ConsumerRecord | ProducerRecord) -> list[bytes]:
-        """The JSON documents in a record of either side: its key and value, or the segments of Open Protocol's frames."""
+        """The JSON documents in a record of either side: its key and value, or the segments of Open
+        Protocol's frames.
+        """
         if (record.key or b"").startswith(VERSION):
             return [text for segments in unframe(record.key, record.value) for text in segments if text]
         return [text for text in (record.key, record.value) if text]
@@ -76,7 +79,11 @@ ROUTES = (
 def workloads(route: Route, data: Path = DATA) -> dict[str, list[ConsumerRecord]]:
     """Read the route's messages, by workload. Raises FileNotFoundError when there are none."""
     folder = data / route.data
-    found = {name: read_records(folder / f"{name}.jsonl") for name in WORKLOADS if (folder / f"{name}.jsonl").exists()}
+    found = {
+        name: read_records(folder / f"{name}.jsonl")
+        for name in WORKLOADS
+        if (folder / f"{name}.jsonl").exists()
+    }
     if not found:
         raise FileNotFoundError(f"no record files of {', '.join(WORKLOADS)} in {folder}")
     return found

@@ -1,9 +1,10 @@
-"""The Spark job, measured: `python -m benchmarks.spark [--only speed,cores,memory,same] [--messages N] [--rounds N]`.
+"""The Spark job, measured: `python -m benchmarks.spark [--only speed,cores,memory,same] [--messages N]
+[--rounds N]`.
 
-    speed   Kafka to Kafka, next to the same Spark job with an identity `mapInArrow` in place of the translation; they take turns
-    cores   files to files with one core and with two
-    memory  the most memory of a Python worker, with few messages and with twenty times as many
-    same    the relay and the job write the same topic of one partition, which the job splits: every byte is compared
+    speed Kafka to Kafka, next to the same Spark job with an identity `mapInArrow` in place of the
+    translation; they take turns cores files to files with one core and with two memory the most memory of a
+    Python worker, with few messages and with twenty times as many same the relay and the job write the same
+    topic of one partition, which the job splits: every byte is compared
 
 Kafka and Spark share the machine. The exit status is 1 if the outputs of `same` differ.
 """
@@ -56,8 +57,12 @@ class Bench:
             for number in range(self._rounds + 1):  # the first one warms up
                 for program in (FLOOR, TWIN):
                     target = self._target(PARTITIONS)
-                    timed = run_topics(spark, config(self._servers, source, target, {"checkpoint": self._new()}), program)
-                    self._progress(f"speed: round {number} of {self._rounds}: {program} {timed.seconds:.1f} s")
+                    timed = run_topics(
+                        spark, config(self._servers, source, target, {"checkpoint": self._new()}), program
+                    )
+                    self._progress(
+                        f"speed: round {number} of {self._rounds}: {program} {timed.seconds:.1f} s"
+                    )
                     found[program].append(timed.seconds)
         pairs = list(zip(found[TWIN], found[FLOOR], strict=True))[1:]
         return {
@@ -80,7 +85,12 @@ class Bench:
                 self._progress(f"cores: round {number} of {self._rounds}: {master} {seconds[-1]:.1f} s")
         medians = {master: statistics.median(seconds[1:]) for master, seconds in found.items()}
         ratio = medians["local[1]"] / medians["local[2]"]
-        return {"messages": count, "seconds": medians, "ratio": ratio, "rounds": {name: each[1:] for name, each in found.items()}}
+        return {
+            "messages": count,
+            "seconds": medians,
+            "ratio": ratio,
+            "rounds": {name: each[1:] for name, each in found.items()},
+        }
 
     def memory(self, count: int) -> Found:
         """The most memory that a worker had, in MB, by number of messages."""
@@ -116,7 +126,10 @@ class Bench:
 
     def _translate(self, spark: Any, files: Path) -> float:
         began = time.perf_counter()
-        from_files(spark, config("127.0.0.1:1", "orders", "{topic}.canal", {"input": str(files), "output": self._new()}))
+        from_files(
+            spark,
+            config("127.0.0.1:1", "orders", "{topic}.canal", {"input": str(files), "output": self._new()}),
+        )
         return time.perf_counter() - began
 
     def _files(self, count: int) -> Path:
@@ -126,7 +139,9 @@ class Bench:
             folder.mkdir()
             for partition in range(PARTITIONS):
                 with (folder / f"{partition}.jsonl").open("wb") as file:
-                    file.writelines(format_record(each, each.offset) for each in messages(count, partition, PARTITIONS))
+                    file.writelines(
+                        format_record(each, each.offset) for each in messages(count, partition, PARTITIONS)
+                    )
         return folder
 
     def _filled(self, count: int, partitions: int) -> str:
@@ -161,7 +176,9 @@ def main() -> int:
             bench = Bench(cluster.bootstrap_servers, folder, given.rounds, progress)
             for part in given.only:
                 found[part] = getattr(bench, part)(given.messages or _MESSAGES[part])
-                given.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+                given.output.write_bytes(
+                    orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+                )
     found["machine"]["load_at_the_end"] = os.getloadavg()
     print("\n".join(_lines(found)))
     given.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
@@ -170,12 +187,20 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.spark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", type=_parts, default=PARTS, metavar="PART,…", help=f"some of {', '.join(PARTS)}")
+    parser.add_argument(
+        "--only", type=_parts, default=PARTS, metavar="PART,…", help=f"some of {', '.join(PARTS)}"
+    )
     parser.add_argument("--messages", type=int, metavar="N", help=f"for every part; default: {_MESSAGES}")
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, metavar="N", help="turns after the first; default: %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("bench-spark.json"), metavar="FILE", help="default: %(default)s")
+    parser.add_argument(
+        "--rounds", type=int, default=_ROUNDS, metavar="N", help="turns after the first; default: %(default)s"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("bench-spark.json"), metavar="FILE", help="default: %(default)s"
+    )
     return parser.parse_args()
 
 
@@ -202,15 +227,24 @@ def _lines(found: Found) -> list[str]:
     lines = [str(found["route"])]
     if part := found.get("speed"):
         twin, floor = part["seconds"][TWIN], part["seconds"][FLOOR]
-        lines.append(f"Kafka to Kafka, {part['messages']} messages: {twin:.1f} s, {FLOOR} {floor:.1f} s, ratio {part['ratio']:.2f}")
+        lines.append(
+            f"Kafka to Kafka, {part['messages']} messages: {twin:.1f} s, {FLOOR} {floor:.1f} s, ratio {part['ratio']:.2f}"
+        )
     if part := found.get("cores"):
         one, two = part["seconds"].values()
-        lines.append(f"files, {part['messages']} messages: {one:.1f} s on one core, {two:.1f} s on two, ratio {part['ratio']:.2f}")
+        lines.append(
+            f"files, {part['messages']} messages: {one:.1f} s on one core, {two:.1f} s on two, ratio {part['ratio']:.2f}"
+        )
     for size, peak in found.get("memory", {}).get("workers", {}).items():
         lines.append(f"memory of a Python worker, {size} messages: {peak['peak_mb']:.0f} MB at most")
     if part := found.get("same"):
-        said, seconds = part["difference"] or "every byte is the same", (part["relay_seconds"], part["job_seconds"])
-        lines.append(f"{part['records']} records of the relay ({seconds[0]:.0f} s) and of the job ({seconds[1]:.0f} s): {said}")
+        said, seconds = (
+            part["difference"] or "every byte is the same",
+            (part["relay_seconds"], part["job_seconds"]),
+        )
+        lines.append(
+            f"{part['records']} records of the relay ({seconds[0]:.0f} s) and of the job ({seconds[1]:.0f} s): {said}"
+        )
     return lines
 
 

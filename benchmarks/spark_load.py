@@ -1,7 +1,8 @@
-"""What the Spark job is measured with: a topic of any length, made of captured messages, the same for the same length.
+"""What the Spark job is measured with: a topic of any length, made of captured messages, the same for the
+same length.
 
-Commit timestamps rise from message to message, and a column of the busiest table is altered again and again: so rows of one topic
-have many definitions, and what becomes of a row depends on its position.
+Commit timestamps rise from message to message, and a column of the busiest table is altered again and again:
+so rows of one topic have many definitions, and what becomes of a row depends on its position.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from aiokafka import AIOKafkaProducer
 
 from benchmarks.routes import DATA, ROUTES, workloads
 from relay.codecs import codec_named
+from relay.kafka.admin import Cluster, NewSpec
 from relay.records import ConsumerRecord
-from relay.service.topic_admin import Cluster, NewSpec
 
 ROUTE: Final = ROUTES[0]
 #: How often the table is altered in a topic.
@@ -32,21 +33,31 @@ _ALTER = (
 )
 
 
-def messages(count: int, partition: int = 0, partitions: int = 1, *, data: Path = DATA) -> Iterator[ConsumerRecord]:
+def messages(
+    count: int, partition: int = 0, partitions: int = 1, *, data: Path = DATA
+) -> Iterator[ConsumerRecord]:
     """The records of a partition: the DDL of all, and its share of `count` rows; offsets count from 0."""
     found = workloads(ROUTE, data)
     marks = codec_named(ROUTE.source, "from").row_marks
     assert marks is not None  # noqa: S101 - this protocol has some
     captured = [record for name in _WORKLOADS for record in found[name]]
-    rows = [record for record in captured if marks.are_in(record.key, record.value) and b"WATERMARK" not in (record.value or b"")]
+    rows = [
+        record
+        for record in captured
+        if marks.are_in(record.key, record.value) and b"WATERMARK" not in (record.value or b"")
+    ]
     control = [record for record in captured if not marks.are_in(record.key, record.value)]
     values = _values(rows, count, partition, partitions)
     newest = max(record.timestamp_ms for record in captured)
     for offset, record in enumerate(itertools.chain(control, values)):
-        yield msgspec.structs.replace(record, partition=partition, offset=offset, timestamp_ms=newest + offset)
+        yield msgspec.structs.replace(
+            record, partition=partition, offset=offset, timestamp_ms=newest + offset
+        )
 
 
-def _values(rows: list[ConsumerRecord], count: int, partition: int, partitions: int) -> Iterator[ConsumerRecord]:
+def _values(
+    rows: list[ConsumerRecord], count: int, partition: int, partitions: int
+) -> Iterator[ConsumerRecord]:
     first = 1 + max(int(_COMMIT_TS.findall(row.value or b"")[-1]) for row in rows)
     split = [(row, _COMMIT_TS.split(row.value or b"")) for row in rows]
     step = max(1, count // ALTERED)
@@ -62,13 +73,17 @@ def _values(rows: list[ConsumerRecord], count: int, partition: int, partitions: 
 
 async def create(servers: str, topics: Iterable[str], partitions: int = 1) -> None:
     """Create topics; messages keep their timestamps, which may be older than any default retention."""
-    await Cluster(servers, {}).create([NewSpec(topic, partitions, 1, {"retention.ms": "-1"}) for topic in topics])
+    await Cluster(servers, {}).create(
+        [NewSpec(topic, partitions, 1, {"retention.ms": "-1"}) for topic in topics]
+    )
 
 
 async def fill(servers: str, topic: str, count: int, partitions: int = 1) -> None:
     """Create a topic with `count` messages."""
     await create(servers, [topic], partitions)
-    async with AIOKafkaProducer(bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000) as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000
+    ) as producer:
         for partition in range(partitions):
             batch = producer.create_batch()
             for record in messages(count, partition, partitions):

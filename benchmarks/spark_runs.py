@@ -1,4 +1,6 @@
-"""The Spark job and the floor beneath it, in one Spark: the same source, order and sink, and between them nothing."""
+"""The Spark job and the floor beneath it, in one Spark: the same source, order and sink, and between them
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _SAMPLE_SECONDS = 0.2
 
 
 class Peak:
-    """Watches the memory of the Python workers beneath this process, and keeps the most that one of them had, in MB."""
+    """Watches the memory of the Python workers beneath this process, and keeps the most that one of them had,
+    in MB.
+    """
 
     def __init__(self) -> None:
         self.mb = 0.0

@@ -1,4 +1,6 @@
-"""Byte identity: the relay itself and the Spark job write the same topic, and both outputs are read and compared."""
+"""Byte identity: the relay itself and the Spark job write the same topic, and both outputs are read and
+compared.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def relay_all(servers: str, source: str, target: str, folder: Path) -> float:
     config.write_text(relay_config(ROUTE, servers, source, target))
     began = time.monotonic()
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "relay", "run", "--config", str(config)], stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "relay", "run", "--config", str(config)], stdout=output, stderr=output
+        )
     try:
         asyncio.run(_committed(process, servers, source, target))
         process.send_signal(signal.SIGTERM)
@@ -71,7 +75,9 @@ async def _committed(process: subprocess.Popen[bytes], servers: str, source: str
 
 
 class Contents(NamedTuple):
-    """A partition, read from beginning to end: how many records, and a digest of every thousand of them, all but offsets."""
+    """A partition, read from beginning to end: how many records, and a digest of every thousand of them, all
+    but offsets.
+    """
 
     records: int
     digests: tuple[str, ...]
@@ -82,9 +88,7 @@ class Contents(NamedTuple):
             return ""
         for number, (own, given) in enumerate(zip(self.digests, other.digests, strict=False)):
             if own != given:
-                return (
-                    f"records {number * _BLOCK} to {(number + 1) * _BLOCK - 1} differ ({self.records} and {other.records} in all)"
-                )
+                return f"records {number * _BLOCK} to {(number + 1) * _BLOCK - 1} differ ({self.records} and {other.records} in all)"
         return f"{self.records} and {other.records} records"
 
 
@@ -105,7 +109,11 @@ async def contents(servers: str, topic: str) -> Contents:
 
 
 def _add(digest: Any, record: Any) -> None:
-    parts = [record.key, record.value, *(part for name, value in record.headers for part in (name.encode(), value))]
+    parts = [
+        record.key,
+        record.value,
+        *(part for name, value in record.headers for part in (name.encode(), value)),
+    ]
     digest.update(b"%d %d" % (record.timestamp, len(parts)))
     for part in parts:
         digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))

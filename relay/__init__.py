@@ -6,14 +6,15 @@
     for produced in translator.translate(ConsumerRecord("orders", 0, 17, 1700000000000, None, value)):
         print(produced.partition, produced.key, produced.value)
 
-Everything listed in `__all__` is the public surface; `docs/protocols.md` describes the protocols and their options.
+Everything listed in `__all__` is the public surface; `docs/protocols.md` describes the protocols and their
+options.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from relay.codecs._codec import Lossy
+    from relay.codecs.losses import Lossy
     from relay.errors import (
         ClaimCheckMissing,
         CodecError,
@@ -98,9 +99,10 @@ __all__ = [
     "Watermark",
 ]
 
-#: Where the public names live. They are imported when they are asked for, so that `relay --help` need not load the codecs.
+#: Where the public names live. They are imported when they are asked for, so that `relay --help` need not
+#: load the codecs.
 _HOMES = {
-    "relay.codecs._codec": ("Lossy",),
+    "relay.codecs.losses": ("Lossy",),
     "relay.errors": (
         "ClaimCheckMissing",
         "CodecError",

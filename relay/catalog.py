@@ -1,26 +1,39 @@
 """The schema catalogue: which definition a table had when a row changed. It learns from the stream's own DDL.
 
-Contract: a `Catalog` is a value; `learn` gives a new one and never raises. Every table has a history of versions, newest first,
-each with the position of the statement that made it. A row sees the newest version whose statement strictly precedes it.
-A version also keeps its cause. So a statement that arrives late (from another partition or topic) takes its place in the order of
-positions, and what was derived from the older definition is derived again. The same statement seen twice (broadcast to all
-partitions, or replayed) is recognised by the identity that its versions carry.
-Where a definition cannot be known (a table made by a query, an ALTER that does not fit) the table is unknown rather than wrong.
+Contract: a `Catalog` is a value; `learn` gives a new one and never raises. Every table has a history of
+versions, newest first, each with the position of the statement that made it. A row sees the newest version
+whose statement strictly precedes it. A version also keeps its cause. So a statement that arrives late (from
+another partition or topic) takes its place in the order of positions, and what was derived from the older
+definition is derived again. The same statement seen twice (broadcast to all partitions, or replayed) is
+recognised by the identity that its versions carry. Where a definition cannot be known (a table made by a
+query, an ALTER that does not fit) the table is unknown rather than wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from relay._statement_names import Names, renamed_by, subject_of, targets_of
 from relay.errors import DdlNotUnderstood
-from relay.model import Column, ColumnType, DdlKind, Position, SchemaChange, Source, TableId, TableSchema
-from relay.mysql.ddl import (
+from relay.model import (
+    Column,
+    ColumnType,
+    DdlKind,
+    Position,
+    RenamedTable,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+)
+from relay.mysql.ddl import alter_table, define_table, read_ddl
+from relay.mysql.ddl.statements import (
+    AlterDatabase,
     AlterTable,
     Change,
+    CreateDatabase,
     CreateTable,
     CreateTableAs,
     CreateTableLike,
@@ -33,13 +46,12 @@ from relay.mysql.ddl import (
     RenameTables,
     RenameTo,
     Statement,
-    alter_table,
-    define_table,
-    read_ddl,
+    TableName,
+    TruncateTable,
 )
 
-#: Versions kept of one table, unless a catalogue says otherwise. Rows and repeats that are older than the oldest of so many find no
-#: definition and change nothing.
+#: Versions kept of one table, unless a catalogue says otherwise. Rows and repeats that are older than the
+#: oldest of so many find no definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
 _Identity = tuple[int | str, ...]
@@ -86,7 +98,9 @@ _Effect = _Define | _Alter | _Copy | _CopiedTo | _Drop | _DropView | _Recover
 
 
 class _Version(msgspec.Struct, frozen=True):
-    """What a table is from a statement on. `is_gone`: known not to exist; else a `schema` of None means unknown."""
+    """What a table is from a statement on. `is_gone`: known not to exist; else a `schema` of None means
+    unknown.
+    """
 
     at: Position
     schema: TableSchema | None
@@ -99,7 +113,8 @@ _History = tuple[_Version, ...]
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """All tables' definitions, by database and table, as far as the stream has told. Immutable; may be pickled.
+    """All tables' definitions, by database and table, as far as the stream has told. Immutable; may be
+    pickled.
 
     `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
     """
@@ -117,7 +132,9 @@ class Catalog(msgspec.Struct, frozen=True):
         return None
 
     def has(self, id: TableId, at: Position) -> bool:
-        """Whether a table of exactly this name is known to exist before this position. What comes later does not count."""
+        """Whether a table of exactly this name is known to exist before this position. What comes later does
+        not count.
+        """
         history = self.histories.get(id.database, {}).get(id.table, ())
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
@@ -154,16 +171,17 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
 ) -> tuple[Catalog, SchemaChange]:
     """Apply a DDL statement as of its position; gives the catalogue after it and the event.
 
-    `table` is what the envelope names (`table.table` may be ""); its database is the default database of the statement.
-    `restored`: the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not understood gives an event without
-    kinds; the table that it creates or alters is unknown from then on. Never raises.
+    `table` is what the envelope names (`table.table` may be ""); its database is the default database of the
+    statement. `restored`: the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not
+    understood gives an event without kinds; the table that it creates or alters is unknown from then on.
+    Never raises.
     """
     known = catalog
     try:
         statement = read_ddl(ddl, backslash_escapes=not restored)
     except DdlNotUnderstood:
         statement = Ddl((), ())
-    names = Names(table, lambda id_: known.has(id_, at))
+    names = _Names(table, lambda id_: known.has(id_, at))
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
@@ -174,8 +192,8 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
             break
     else:
         catalog = writer.catalog()
-    targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in targets_of(part, names)))
-    about = subject_of(table, targets, statement)
+    targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in _targets_of(part, names)))
+    about = _subject_of(table, targets, statement)
     after = _left_by(identity, catalog, about, at) if about.table else None
     event = SchemaChange(
         ddl=ddl,
@@ -185,7 +203,7 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         source=source,
         emitted_at_ns=emitted_at_ns,
         targets=targets,
-        renamed=tuple(pair for part in statement.statements for pair in renamed_by(part, names)),
+        renamed=tuple(pair for part in statement.statements for pair in _renamed_by(part, names)),
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
         views=_views(statement, targets, known, catalog, at, identity),
     )
@@ -193,7 +211,9 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
-    """What is equal for copies of one statement. Two parts of one RENAME share their commit ts but not their text."""
+    """What is equal for copies of one statement. Two parts of one RENAME share their commit ts but not their
+    text.
+    """
     text = ddl.strip(" \t\r\n;")
     if at.commit_ts is not None:
         return (at.commit_ts, table.database, table.table, text)
@@ -201,14 +221,18 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
 
 
 def _left_by(identity: _Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
-    """The definition that a statement has left: its own version, whatever else has its position and was learnt before or since."""
+    """The definition that a statement has left: its own version, whatever else has its position and was
+    learnt before or since.
+    """
     history = catalog.histories.get(table.database, {}).get(table.table, ())
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema
 
 
-def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
-    """Record what a statement does. False if it cannot have happened here, and then nothing may be kept of it."""
+def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
+    """Record what a statement does. False if it cannot have happened here, and then nothing may be kept of
+    it.
+    """
     match statement:
         case CreateTable(table, changes, if_not_exists):
             writer.record(names(table), _Define(define_table(names(table), changes), if_not_exists))
@@ -232,19 +256,26 @@ def _apply(writer: _Writer, statement: Statement, names: Names) -> bool:
     return True
 
 
-def _apply_other(writer: _Writer, statement: OtherStatement, names: Names) -> None:
+def _apply_other(writer: _Writer, statement: OtherStatement, names: _Names) -> None:
     """Of these statements only those about views change the catalogue."""
     if statement.kind is DdlKind.DROP_VIEW:
         for view in map(names, statement.tables):
             writer.record(view, _DropView())
     elif statement.kind is DdlKind.CREATE_VIEW:
         for view in map(names, statement.tables):
-            columns = [Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()]
+            columns = [
+                Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()
+            ]
             writer.record(view, _Define(TableSchema(view, tuple(columns), is_view=True)))
 
 
 def _views(
-    statement: Ddl, targets: tuple[TableId, ...], before: Catalog, after: Catalog, at: Position, identity: _Identity
+    statement: Ddl,
+    targets: tuple[TableId, ...],
+    before: Catalog,
+    after: Catalog,
+    at: Position,
+    identity: _Identity,
 ) -> tuple[TableSchema, ...]:
     """The views that a statement makes or renames, or those that it drops, as they were."""
     if DdlKind.DROP_VIEW in statement.kinds:
@@ -254,7 +285,7 @@ def _views(
     return tuple(view for view in found if view is not None and view.is_view and view.columns)
 
 
-def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: Names) -> bool:
+def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: _Names) -> bool:
     shaping = tuple(change for change in changes if not isinstance(change, (OtherChange, RenameTo)))
     if shaping:
         writer.record(table, _Alter(shaping))
@@ -274,7 +305,9 @@ class _Writer:
         return Catalog(self._histories, self._before.limit) if self._owned else self._before
 
     def record(self, table: TableId, effect: _Effect) -> None:
-        """Give the table a version, in the order of positions, unless this very statement has given it before."""
+        """Give the table a version, in the order of positions, unless this very statement has given it
+        before.
+        """
         if self._is_repeated(table):
             return
         history = self._history(table)
@@ -293,7 +326,9 @@ class _Writer:
                 done.add((target, identity))
                 copies += self._redo_copy(target, identity)
 
-    def copy(self, source: TableId, target: TableId, *, if_absent: bool = False, is_moved: bool = False) -> None:
+    def copy(
+        self, source: TableId, target: TableId, *, if_absent: bool = False, is_moved: bool = False
+    ) -> None:
         """Give `target` the definition of `source`, and note at `source` where it went."""
         if source != target:
             self.record(target, _Copy(source, if_absent))
@@ -302,7 +337,8 @@ class _Writer:
     def move(self, old: TableId, new: TableId) -> bool:
         """Rename a table. False if there is no such table: then the statement is a repeat.
 
-        Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, at offsets of their own.
+        Maxwell sends `RENAME TABLE a TO x, b TO a` once for each pair with the whole text, at offsets of
+        their own.
         """
         if self._at.commit_ts is None and not self._is_repeated(old) and self._state(self._history(old))[1]:
             return False
@@ -335,7 +371,9 @@ class _Writer:
         return (None, False) if found is None else (found.schema, found.is_gone)
 
     def _redo(self, table: TableId, newer: _History, older: _History) -> list[tuple[TableId, _Identity]]:
-        """Put the newer versions on top of the older ones, derived again. Gives the copies that were made of them."""
+        """Put the newer versions on top of the older ones, derived again. Gives the copies that were made of
+        them.
+        """
         copies = []
         for version in reversed(newer):
             older = (self._version(table, older, version.at, version.effect, version.identity), *older)
@@ -355,7 +393,9 @@ class _Writer:
                 return self._redo(target, history[: place + 1], history[place + 1 :])
         return []
 
-    def _version(self, table: TableId, older: _History, at: Position, effect: _Effect, identity: _Identity) -> _Version:
+    def _version(
+        self, table: TableId, older: _History, at: Position, effect: _Effect, identity: _Identity
+    ) -> _Version:
         schema, is_gone = (older[0].schema, older[0].is_gone) if older else (None, False)
         exists = bool(older) and not is_gone
         match effect:
@@ -378,15 +418,23 @@ class _Writer:
         return _Version(at, schema, is_gone, effect, identity)
 
     def _copied(self, source: TableId, target: TableId, identity: _Identity) -> TableSchema | None:
-        """The source's definition just before it was copied: below the note of the copy, or as of now if that is still to come."""
+        """The source's definition just before it was copied: below the note of the copy, or as of now if that
+        is still to come.
+        """
         history = self._history(source)
         for place, version in enumerate(history):
-            if version.identity == identity and isinstance(version.effect, _CopiedTo) and version.effect.target == target:
+            if (
+                version.identity == identity
+                and isinstance(version.effect, _CopiedTo)
+                and version.effect.target == target
+            ):
                 return history[place + 1].schema if place + 1 < len(history) else None
         return self._state(history)[0]
 
 
-def _dropped(effect: _Drop | _DropView, schema: TableSchema | None, *, is_gone: bool) -> tuple[TableSchema | None, bool]:
+def _dropped(
+    effect: _Drop | _DropView, schema: TableSchema | None, *, is_gone: bool
+) -> tuple[TableSchema | None, bool]:
     is_kept = isinstance(effect, _DropView) and (schema is None or not schema.is_view)
     return (schema, is_gone) if is_kept else (None, True)
 
@@ -397,3 +445,73 @@ def _recovered(history: _History) -> TableSchema | None:
         if isinstance(version.effect, _Drop):
             return history[place + 1].schema if place + 1 < len(history) else None
     return history[0].schema if history else None
+
+
+class _Names:
+    """Full names of the tables in a statement whose envelope names `table`; `exists` knows the tables before
+    it.
+    """
+
+    def __init__(self, table: TableId, exists: Callable[[TableId], bool]) -> None:
+        self._table, self._exists = table, exists
+        self._folded = (table.database.lower(), table.table.lower())
+
+    def __call__(self, name: TableName) -> TableId:
+        """The full name. TiDB compares names without case, and the envelope has the one that rows will have.
+
+        A table that exists by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
+        """
+        found = name.within(self._table.database)
+        is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
+        return self._table if is_envelopes and not self._exists(found) else found
+
+    def recovered(self, statement: RecoverTable) -> tuple[TableId, TableId]:
+        """The name that the table had and the name that it gets. BY JOB names none, but the envelope does."""
+        old = self._table if statement.table is None else self(statement.table)
+        return old, old if statement.new is None else self(statement.new)
+
+
+def _subject_of(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
+    """The table of the event: the envelope's if the statement is about it; else the first target, else a
+    database.
+    """
+    if targets:
+        # Canal's envelope may have the old name of a rename, or `a,` out of a list of tables.
+        return table if table in targets else targets[0]
+    for part in statement.statements:
+        if isinstance(part, (CreateDatabase, DropDatabase, AlterDatabase)):
+            return TableId(part.database or table.database, "")
+    return table
+
+
+def _targets_of(statement: Statement, names: _Names) -> Iterator[TableId]:
+    """The tables that a part of a statement is about, by their names after it."""
+    match statement:
+        case DropTables(tables) | OtherStatement(_, tables):
+            yield from map(names, tables)
+        case RenameTables(pairs):
+            yield from (names(new) for _, new in pairs)
+        case AlterTable(table, changes):
+            yield from (names(change.new) for change in changes if isinstance(change, RenameTo))
+            if not any(isinstance(change, RenameTo) for change in changes):
+                yield names(table)
+            yield from (
+                names(change.table) for change in changes if isinstance(change, OtherChange) and change.table
+            )
+        case RecoverTable():
+            yield names.recovered(statement)[1]
+        case CreateTable() | CreateTableLike() | CreateTableAs() | TruncateTable():
+            yield names(statement.table)
+
+
+def _renamed_by(statement: Statement, names: _Names) -> Iterator[RenamedTable]:
+    """The pairs that a part of a statement renames."""
+    if isinstance(statement, RenameTables):
+        yield from (RenamedTable(names(old), names(new)) for old, new in statement.pairs)
+    elif isinstance(statement, AlterTable):
+        old = names(statement.table)
+        yield from (
+            RenamedTable(old, names(change.new))
+            for change in statement.changes
+            if isinstance(change, RenameTo)
+        )

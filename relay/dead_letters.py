@@ -1,19 +1,20 @@
-"""Dead letters: records that could not be relayed, kept in a topic of their own. Format and policy only: no I/O, no Kafka client.
+"""Dead letters: records that could not be relayed, kept in a topic of their own. Format and policy only: no
+I/O, no Kafka client.
 
-A letter has key, value (null stays null), timestamp and headers of the original record, and behind these a block of headers:
+A letter has key, value (null stays null), timestamp and headers of the original record, and behind these a
+block of headers:
 
-    relay.source            topic/partition/offset of the original
-    relay.error.code        stable text, such as decode.malformed
-    relay.error.protocol    the protocol that could not be read or written; empty where the error belongs to none
-    relay.error.path        the place in the message, such as data[0].price; may be empty
-    relay.error.detail      the reason, never a row's value
-    relay.error.tables      JSON, [["database", "table"], …]; only if they are known
-    relay.route             the route that could not relay it, as `route_name` calls it; letters of older relays lack it
+    relay.source topic/partition/offset of the original relay.error.code stable text, such as decode.malformed
+    relay.error.protocol the protocol that could not be read or written; empty where the error belongs to none
+    relay.error.path the place in the message, such as data[0].price; may be empty relay.error.detail the
+    reason, never a row's value relay.error.tables JSON, [["database", "table"], …]; only if they are known
+    relay.route the route that could not relay it, as `route_name` calls it; letters of older relays lack it
 
-An original that has such headers already, because it was a dead letter before, keeps them: the last block is the letter's.
+An original that has such headers already, because it was a dead letter before, keeps them: the last block is
+the letter's.
 
-A marker says that a letter was replayed. It stands in the letter's partition and has neither key nor value; its header
-`relay.replayed` is the letter's own topic/partition/offset, its timestamp the time of the replay.
+A marker says that a letter was replayed. It stands in the letter's partition and has neither key nor value;
+its header `relay.replayed` is the letter's own topic/partition/offset, its timestamp the time of the replay.
 
 `relay translate --on-error dead-letter` writes the same headers into a file.
 """
@@ -54,8 +55,11 @@ TABLES_HEADER = "relay.error.tables"
 ROUTE_HEADER = "relay.route"
 REPLAYED_HEADER = "relay.replayed"
 
-_ERROR_HEADERS = frozenset({CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, ROUTE_HEADER})
-#: Limits of what is added to a record, which still has to fit into the dead-letter topic; names in garbage can be of any length.
+_ERROR_HEADERS = frozenset(
+    {CODE_HEADER, PROTOCOL_HEADER, PATH_HEADER, DETAIL_HEADER, TABLES_HEADER, ROUTE_HEADER}
+)
+#: Limits of what is added to a record, which still has to fit into the dead-letter topic; names in garbage
+#: can be of any length.
 _MOST_TEXT_BYTES = 2_000
 _MOST_TABLES_BYTES = 4_000
 _MOST_DIGITS = 19
@@ -73,7 +77,9 @@ def error_class(error: BaseException) -> str | None:
 
 
 def policy_for(error: BaseException, errors: Errors) -> Policy:
-    """What happens to the record that raised this error. What waiting or somebody may cure stops relay whatever is configured."""
+    """What happens to the record that raised this error. What waiting or somebody may cure stops relay
+    whatever is configured.
+    """
     from relay.config.choices import Policy  # noqa: PLC0415  # `relay translate` does without the configuration's libraries
 
     name = error_class(error)
@@ -117,9 +123,13 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
-def error_headers(record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = (), route: str = "") -> tuple[Header, ...]:
+def error_headers(
+    record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = (), route: str = ""
+) -> tuple[Header, ...]:
     """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out."""
-    protocol, path, detail = (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
+    protocol, path, detail = (
+        (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
+    )
     headers = [
         (SOURCE_HEADER, _bytes(str(Place.of(record)))),
         (CODE_HEADER, error.code.encode()),
@@ -135,9 +145,15 @@ def error_headers(record: ConsumerRecord, error: RelayError, tables: Sequence[Ta
 
 
 def _bytes(text: str) -> bytes:
-    """The text as UTF-8, cut where it is too long; halves of characters, which UTF-8 cannot hold, are escaped."""
+    """The text as UTF-8, cut where it is too long; halves of characters, which UTF-8 cannot hold, are
+    escaped.
+    """
     data = text.encode(errors="backslashreplace")
-    return data if len(data) <= _MOST_TEXT_BYTES else data[:_MOST_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
+    return (
+        data
+        if len(data) <= _MOST_TEXT_BYTES
+        else data[:_MOST_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
+    )
 
 
 def _tables_json(tables: Sequence[TableId]) -> bytes:
@@ -155,14 +171,23 @@ def _tables_json(tables: Sequence[TableId]) -> bytes:
 
 
 def dead_letter_partition(partition: int, partitions: int) -> int:
-    """Where letters of a source partition go, so that they keep its order: its number modulo that of the dead-letter topic's."""
+    """Where letters of a source partition go, so that they keep its order: its number modulo that of the
+    dead-letter topic's.
+    """
     return partition % partitions
 
 
 def dead_letter(
-    record: ConsumerRecord, error: RelayError, topic: str, tables: Sequence[TableId] = (), partitions: int = 1, route: str = ""
+    record: ConsumerRecord,
+    error: RelayError,
+    topic: str,
+    tables: Sequence[TableId] = (),
+    partitions: int = 1,
+    route: str = "",
 ) -> ProducerRecord:
-    """The record to write for one that could not be relayed. `partitions`: how many the dead-letter topic has."""
+    """The record to write for one that could not be relayed. `partitions`: how many the dead-letter topic
+    has.
+    """
     partition = dead_letter_partition(record.partition, partitions)
     headers = (*record.headers, *error_headers(record, error, tables, route))
     return ProducerRecord(topic, partition, record.timestamp_ms, record.key, record.value, headers)
@@ -177,7 +202,9 @@ class Inspects(Protocol):
 
 
 def tables_of(translator: Inspects, record: ConsumerRecord) -> tuple[TableId, ...]:
-    """The tables that a record is about, in its order; () if it cannot be read. The translator stays as it is."""
+    """The tables that a record is about, in its order; () if it cannot be read. The translator stays as it
+    is.
+    """
     # A copy: decoding leaves traces in the catalogue and in the counters, all of them values or dictionaries.
     reader = copy.copy(translator)
     for name, value in vars(reader).items():
@@ -199,8 +226,9 @@ def _tables(event: Event) -> Iterable[TableId]:
 class DeadLetter(msgspec.Struct, frozen=True):
     """A letter as it was read: its own place, the original at the place where that stood, and the error.
 
-    The original has the letter's timestamp, which is the original's unless the topic sets its own. `replayed_ms`: when the letter
-    was replayed, in milliseconds since 1970; None if it was not. `route`: the name of its route, "" if the letter has none.
+    The original has the letter's timestamp, which is the original's unless the topic sets its own.
+    `replayed_ms`: when the letter was replayed, in milliseconds since 1970; None if it was not. `route`: the
+    name of its route, "" if the letter has none.
     """
 
     place: Place
@@ -276,7 +304,8 @@ def read_marker(record: ConsumerRecord) -> Place | None:
 class Letters:
     """The letters of a topic, from its records in the order of their partitions.
 
-    `keeps` tells of which letters key and value are kept; those of all others are left out of the original, to save memory.
+    `keeps` tells of which letters key and value are kept; those of all others are left out of the original,
+    to save memory.
     """
 
     def __init__(self, keeps: Callable[[Place], bool]) -> None:
@@ -297,7 +326,9 @@ class Letters:
             self.others += 1
             return
         if not self._keeps(letter.place):
-            letter = msgspec.structs.replace(letter, original=msgspec.structs.replace(letter.original, key=None, value=None))
+            letter = msgspec.structs.replace(
+                letter, original=msgspec.structs.replace(letter.original, key=None, value=None)
+            )
         self._letters[letter.place] = letter
 
     def found(self) -> list[DeadLetter]:
@@ -313,10 +344,11 @@ class Letters:
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Which letters are meant. What is not given holds for all.
 
-    `codes`: whole codes, or the first parts of some (`decode`). `tables`: names `database.table`, with `*`, `?` and `[…]`; one of
-    a letter's tables must match one of them. `since_ms`, `until_ms`: the original's timestamp in milliseconds since 1970, from and
-    before. `topic`, `partition`, `offset`: where the original stood. `route`: the name of the letter's route, "" for letters
-    without one. `replayed`: those that were replayed, too.
+    `codes`: whole codes, or the first parts of some (`decode`). `tables`: names `database.table`, with `*`,
+    `?` and `[…]`; one of a letter's tables must match one of them. `since_ms`, `until_ms`: the original's
+    timestamp in milliseconds since 1970, from and before. `topic`, `partition`, `offset`: where the original
+    stood. `route`: the name of the letter's route, "" for letters without one. `replayed`: those that were
+    replayed, too.
     """
 
     codes: tuple[str, ...] = ()
@@ -343,14 +375,19 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.since_ms is None or at >= self.since_ms)
             and (self.until_ms is None or at < self.until_ms)
             and (not self.codes or any(f"{letter.code}.".startswith(f"{code}.") for code in self.codes))
-            and (not self.tables or any(fnmatchcase(str(table), name) for table in letter.tables for name in self.tables))
+            and (
+                not self.tables
+                or any(fnmatchcase(str(table), name) for table in letter.tables for name in self.tables)
+            )
         )
 
 
 def by_original(letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
-    """Letters by route and original, in the source's order: after a crash a record may have become a letter twice.
+    """Letters by route and original, in the source's order: after a crash a record may have become a letter
+    twice.
 
-    A source topic that was made anew has other records at the same positions: only what has the same bytes is one original.
+    A source topic that was made anew has other records at the same positions: only what has the same bytes is
+    one original.
     """
     found: dict[tuple[object, ...], list[DeadLetter]] = {}
     for letter in sorted(letters, key=lambda letter: (letter.source, letter.place)):

@@ -23,7 +23,8 @@
         ├─ AddressUnavailable       the address of [http] cannot be served at
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
-Configuration and codec errors are the user's input (exit status 2); service errors are the surroundings (exit status 3).
+Configuration and codec errors are the user's input (exit status 2); service errors are the surroundings (exit
+status 3).
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class ConfigError(RelayError):
 
 
 class CodecError(RelayError):
-    """A message could not be read or written. `path` names the place in the message (`data[0].c1`), never its value."""
+    """A message could not be read or written. `path` names the place in the message (`data[0].c1`), never its
+    value.
+    """
 
     code = "codec"
     exit_status = 2
@@ -111,7 +114,9 @@ class MessageTooLarge(EncodeError):
 
 
 class DdlNotUnderstood(RelayError):
-    """The DDL reader does not know this statement. The statement itself is still passed on; rows never stop for it."""
+    """The DDL reader does not know this statement. The statement itself is still passed on; rows never stop
+    for it.
+    """
 
     code = "ddl.not-understood"
     exit_status = 2
@@ -167,7 +172,9 @@ class StorageUnavailable(ServiceError):
 
 
 class WatermarksUnknowable(ServiceError):
-    """Rows are spread over the partitions anew and this instance does not see all of the source: no watermark would be right."""
+    """Rows are spread over the partitions anew and this instance does not see all of the source: no watermark
+    would be right.
+    """
 
     code = "service.watermarks-unknowable"
 

@@ -1,12 +1,13 @@
 """The canonical model: what every protocol is decoded into and encoded from.
 
-Values (`Value`) are exact: integers, YEAR and BIT are `int`; FLOAT and DOUBLE `float`; DECIMAL `Decimal` with its scale;
-character types `str`; binary types `bytes`; JSON the `str` that came; DATE, DATETIME, TIME the `str` of MySQL's own text;
-TIMESTAMP the same text in UTC; ENUM and SET `int` (index, bit map) or, where the wire has labels and the members are unknown,
-`str`. FLOAT is the `float` whose shortest digits are those of the 32-bit number (3.14, not 3.140000104904175).
+Values (`Value`) are exact: integers, YEAR and BIT are `int`; FLOAT and DOUBLE `float`; DECIMAL `Decimal` with
+its scale; character types `str`; binary types `bytes`; JSON the `str` that came; DATE, DATETIME, TIME the
+`str` of MySQL's own text; TIMESTAMP the same text in UTC; ENUM and SET `int` (index, bit map) or, where the
+wire has labels and the members are unknown, `str`. FLOAT is the `float` whose shortest digits are those of
+the 32-bit number (3.14, not 3.140000104904175).
 
-A column of a row image has three states that are never mixed up: a value, `None` (SQL NULL) and `ABSENT` (the image does not
-say). An image that does not exist at all (the before-image of an INSERT) is `None` as a whole.
+A column of a row image has three states that are never mixed up: a value, `None` (SQL NULL) and `ABSENT` (the
+image does not say). An image that does not exist at all (the before-image of an INSERT) is `None` as a whole.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Op(enum.Enum):
     DELETE = "delete"
     READ = "read"
 
-    # Members are singletons; Enum's own hash is a Python function, and an operation is looked up for every row.
+    # Members are singletons; Enum's own hash is a Python function, and an operation is looked up for every
+    # row.
     __hash__ = object.__hash__
 
 
@@ -61,10 +63,12 @@ class TableId(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class ColumnType(msgspec.Struct, frozen=True, gc=False):
-    """A MySQL column type. `base` is MySQL's own lower-case name (`int`, `varchar`, `decimal` …; see `relay.mysql.types`).
+    """A MySQL column type. `base` is MySQL's own lower-case name (`int`, `varchar`, `decimal` …; see
+    `relay.mysql.types`).
 
-    `length` is the display width of integers, the characters or bytes of strings, the precision of numbers, the bits of BIT,
-    the fraction digits (fsp) of temporal types, and the dimension of VECTOR; None where the source does not say.
+    `length` is the display width of integers, the characters or bytes of strings, the precision of numbers,
+    the bits of BIT, the fraction digits (fsp) of temporal types, and the dimension of VECTOR; None where the
+    source does not say.
     """
 
     base: str
@@ -78,7 +82,9 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
 
 
 class Default(msgspec.Struct, frozen=True, gc=False):
-    """A column's default: the literal's text (None for DEFAULT NULL), or an expression such as CURRENT_TIMESTAMP(3)."""
+    """A column's default: the literal's text (None for DEFAULT NULL), or an expression such as
+    CURRENT_TIMESTAMP(3).
+    """
 
     text: str | None
     is_expression: bool = False
@@ -92,7 +98,9 @@ class Generated(enum.Enum):
 
 
 class Column(msgspec.Struct, frozen=True, gc=False):
-    """One column; `nullable` is None and `default` ABSENT where the source does not say (or there is no default)."""
+    """One column; `nullable` is None and `default` ABSENT where the source does not say (or there is no
+    default).
+    """
 
     name: str
     type: ColumnType
@@ -121,10 +129,10 @@ class Index(msgspec.Struct, frozen=True, gc=False):
 class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
     """One version of a table's definition. `columns` are in table order; row images are tuples in that order.
 
-    `primary_key` holds column names in key order: `()` when the table has none, None when the source does not say.
-    `complete` is false where the definition was put together from rows alone, without the table's DDL: types may lack their
-    parameters, and columns that rows do not carry are missing. `is_view`: a view, which has no rows; its columns have names alone,
-    and there are none where the names cannot be known.
+    `primary_key` holds column names in key order: `()` when the table has none, None when the source does not
+    say. `complete` is false where the definition was put together from rows alone, without the table's DDL:
+    types may lack their parameters, and columns that rows do not carry are missing. `is_view`: a view, which
+    has no rows; its columns have names alone, and there are none where the names cannot be known.
     """
 
     id: TableId
@@ -139,8 +147,9 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
     is_view: bool = False
 
     def handle_key(self) -> tuple[str, ...]:
-        """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot be NULL, the one with
-        the fewest columns, the oldest of several (pingcap/ticdc pkg/common/table_info_helper.go, 2026-08).
+        """The columns by which TiCDC identifies a row: the primary key; else, of the unique keys that cannot
+        be NULL, the one with the fewest columns, the oldest of several (pingcap/ticdc
+        pkg/common/table_info_helper.go, 2026-08).
         """
         if self.primary_key:
             return self.primary_key
@@ -150,7 +159,9 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """Where an event stands in its source: `commit_ts` (TiDB's TSO) if the source has one, event time, and the Kafka record."""
+    """Where an event stands in its source: `commit_ts` (TiDB's TSO) if the source has one, event time, and
+    the Kafka record.
+    """
 
     commit_ts: int | None
     event_time_ns: int
@@ -161,7 +172,8 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     def precedes(self, other: Position) -> bool:
         """Whether this position is strictly before the other.
 
-        By commit ts where both have one; else arrival order inside one partition, event time between partitions.
+        By commit ts where both have one; else arrival order inside one partition, event time between
+        partitions.
         """
         if self.commit_ts is not None and other.commit_ts is not None:
             return self.commit_ts < other.commit_ts
@@ -173,9 +185,10 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 class Source(msgspec.Struct, frozen=True, gc=False):
     """Where and when a change happened in the origin. None means that the source does not say.
 
-    `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO (milliseconds since 1970
-    shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`, `thread_id`: MySQL's. `snapshot`: the row was read
-    from a table, not from the log. `extras`: members of the wire that no canonical field has, by their wire name.
+    `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
+    (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
+    `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log. `extras`: members of
+    the wire that no canonical field has, by their wire name.
     """
 
     connector: str
@@ -196,11 +209,15 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     @property
     def tso(self) -> int:
         """The commit ts, or the first one of the event's millisecond."""
-        return self.event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if self.commit_ts is None else self.commit_ts
+        return (
+            self.event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if self.commit_ts is None else self.commit_ts
+        )
 
 
 class Images(Protocol):
-    """The before- and after-image of a change. A codec may keep the wire's own text and read it when it is asked for."""
+    """The before- and after-image of a change. A codec may keep the wire's own text and read it when it is
+    asked for.
+    """
 
     @property
     def before(self) -> Row | None:
@@ -223,8 +240,9 @@ class Rows(msgspec.Struct, frozen=True):
 class RowChange(msgspec.Struct, frozen=True, gc=False):
     """One row's change. `emitted_at_ns`: when the CDC tool made the message, nanoseconds since 1970.
 
-    INSERT and READ have `after`, DELETE has `before`, UPDATE has both (`before` is None if the source does not say); columns that a
-    source leaves out of a before-image because they did not change are filled from `after`.
+    INSERT and READ have `after`, DELETE has `before`, UPDATE has both (`before` is None if the source does
+    not say); columns that a source leaves out of a before-image because they did not change are filled from
+    `after`.
     """
 
     op: Op
@@ -305,12 +323,13 @@ class RenamedTable(msgspec.Struct, frozen=True, gc=False):
 class SchemaChange(msgspec.Struct, frozen=True):
     """A DDL statement. `ddl` is its text as it came.
 
-    `table` is the table it is about: the new name of a rename, the first of several, `table == ""` for a database's.
-    `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP …`); empty when the statement was
-    not understood, and then `wire_kind` is all that is known. `wire_kind` is the kind that the source protocol named, in its word.
-    `targets` are all tables that the statement names as its object; `renamed` the pairs of a rename.
-    `after` is the definition that the table has then, None if it is unknown, dropped or a view. `views`: those that it creates or
-    renames, or as they were before it dropped them; those whose columns' names are known.
+    `table` is the table it is about: the new name of a rename, the first of several, `table == ""` for a
+    database's. `kinds` lists what the statement does, in its order (several for `ALTER TABLE … ADD …, DROP
+    …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
+    is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
+    as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
+    it is unknown, dropped or a view. `views`: those that it creates or renames, or as they were before it
+    dropped them; those whose columns' names are known.
     """
 
     ddl: str

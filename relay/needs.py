@@ -6,8 +6,8 @@
         except Need as need:
             translator.provide(need, storage.fetch(need))
 
-So the core waits for nothing. `relay.storage.Storage.translate` is this loop. A `Need` is no error and no `RelayError`: nothing has
-changed when it is raised.
+So the core waits for nothing. `relay.storage.Storage.translate` is this loop. A `Need` is no error and no
+`RelayError`: nothing has changed when it is raised.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Need(Exception):
 class ClaimCheck(Need):
     """An object in external storage that holds a message too large for Kafka.
 
-    `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in it, a checked UUID
-    with `.json`. The URI inside the message is untrusted and never used.
+    `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in
+    it, a checked UUID with `.json`. The URI inside the message is untrusted and never used.
     """
 
     def __init__(self, storage: str, name: str) -> None:

@@ -1,7 +1,8 @@
 """Kafka records as lines of JSON, exact to the byte: the form of record files and of the schema history.
 
-`topic, partition, offset, timestamp` (ms since 1970), `headers` (`[[name, value], …]`), `key`, `value`. Key, value and header
-values are null, a string where the bytes are valid UTF-8, else `{"base64": "…"}`. Unknown members are ignored and never written.
+`topic, partition, offset, timestamp` (ms since 1970), `headers` (`[[name, value], …]`), `key`, `value`. Key,
+value and header values are null, a string where the bytes are valid UTF-8, else `{"base64": "…"}`. Unknown
+members are ignored and never written.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _LINE_DECODER = msgspec.json.Decoder(_Line)
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def parse_record(line: bytes, topic: str | None = None, next_offset: Callable[[str, int], int] | None = None) -> ConsumerRecord:
+def parse_record(
+    line: bytes, topic: str | None = None, next_offset: Callable[[str, int], int] | None = None
+) -> ConsumerRecord:
     """Read a line. `topic` and `next_offset` stand in for what it does not name.
 
     Raises ValueError that says what is wrong, without the record's values.
@@ -61,7 +64,9 @@ def parse_record(line: bytes, topic: str | None = None, next_offset: Callable[[s
             raise ValueError("Object missing required field `offset`")
         offset = next_offset(name, read.partition)
     headers = tuple([(header, _to_bytes(value)) for header, value in read.headers]) if read.headers else ()
-    return ConsumerRecord(name, read.partition, offset, read.timestamp, _to_bytes(read.key), _to_bytes(read.value), headers)
+    return ConsumerRecord(
+        name, read.partition, offset, read.timestamp, _to_bytes(read.key), _to_bytes(read.value), headers
+    )
 
 
 def _to_bytes(part: _Bytes) -> bytes | None:

@@ -13,7 +13,8 @@ Header = tuple[str, bytes | None]
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     """A record read from a topic. `timestamp_ms` is the Kafka record's timestamp in milliseconds since 1970.
 
-    `blobs`: what the record refers to and a driver has fetched (`relay.needs`), by name; None while there is nothing.
+    `blobs`: what the record refers to and a driver has fetched (`relay.needs`), by name; None while there is
+    nothing.
     """
 
     topic: str
@@ -27,7 +28,9 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
-    """An object for external storage: the configured URI (it may hold secrets: never show it), the object's name, its bytes."""
+    """An object for external storage: the configured URI (it may hold secrets: never show it), the object's
+    name, its bytes.
+    """
 
     storage: str
     name: str

@@ -1,8 +1,8 @@
 """Where an outgoing record goes: topic and partition.
 
-By default a record keeps its source's topic and partition, and so the order of its source. With another number of partitions,
-rows go by a hash of table and primary key (all rows of one key to one partition, in order) and control events to where
-the target's readers look for them: partition 0, or every partition.
+By default a record keeps its source's topic and partition, and so the order of its source. With another
+number of partitions, rows go by a hash of table and primary key (all rows of one key to one partition, in
+order) and control events to where the target's readers look for them: partition 0, or every partition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Group = tuple[str, Sequence[int], Sequence[Event]]
 class Router(msgspec.Struct, frozen=True):
     """`topic` may hold `{topic}` (the source's); `partitions` None keeps the source's partition.
 
-    With a number of partitions, DDL goes to every one if `ddl_everywhere`, else to partition 0; watermarks go to every one.
+    With a number of partitions, DDL goes to every one if `ddl_everywhere`, else to partition 0; watermarks go
+    to every one.
     """
 
     topic: str = "{topic}"
@@ -58,8 +59,8 @@ class Router(msgspec.Struct, frozen=True):
 def _key_hash(change: RowChange) -> int:
     """A hash of the table and the row's key: the handle key, or the table alone if the row has none.
 
-    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table stays together.
-    The old key counts for DELETE, the new one otherwise.
+    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
+    stays together. The old key counts for DELETE, the new one otherwise.
     """
     row = change.after if change.after is not None else change.before
     found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
@@ -70,21 +71,28 @@ def _key_hash(change: RowChange) -> int:
 
 def _key_values(schema: TableSchema, row: Row) -> list[object]:
     key = schema.handle_key()
-    return [value for column, value in zip(schema.columns, row, strict=True) if column.name in key] if row else []
+    return (
+        [value for column, value in zip(schema.columns, row, strict=True) if column.name in key]
+        if row
+        else []
+    )
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):
-    """Watermarks of rows that are spread anew: one holds for every target partition once all source partitions have reached it.
+    """Watermarks of rows that are spread anew: one holds for every target partition once all source
+    partitions have reached it.
 
-    `reached` has the newest watermark of every source partition that was seen (None: rows only), `passed` the newest that was
-    let through. A value; `after` gives the next one.
+    `reached` has the newest watermark of every source partition that was seen (None: rows only), `passed` the
+    newest that was let through. A value; `after` gives the next one.
     """
 
     reached: dict[tuple[str, int], int | None] = {}
     passed: int = -1
 
     def after(self, events: list[Event], record: ConsumerRecord) -> tuple[list[Event], WatermarkGate]:
-        """The events, with each watermark replaced by what holds for all partitions, or left out; and the gate after them."""
+        """The events, with each watermark replaced by what holds for all partitions, or left out; and the
+        gate after them.
+        """
         key = record.topic, record.partition
         reached, passed = self.reached, self.passed
         if key not in reached:
@@ -99,5 +107,7 @@ class WatermarkGate(msgspec.Struct, frozen=True):
             lowest = min(-1 if each is None else each for each in reached.values())
             if lowest > passed:
                 passed = lowest
-                kept.append(Watermark(msgspec.structs.replace(event.source, commit_ts=lowest), event.emitted_at_ns))
+                kept.append(
+                    Watermark(msgspec.structs.replace(event.source, commit_ts=lowest), event.emitted_at_ns)
+                )
         return kept, self if reached is self.reached else WatermarkGate(reached, passed)

@@ -1,8 +1,10 @@
-"""Claim-check objects: read and written at a configured URI, through fsspec. All of it waits; the service calls it in threads.
+"""Claim-check objects: read and written at a configured URI, through fsspec. All of it waits; the service
+calls it in threads.
 
-A URI is a folder, or `file://`, `s3://`, `gcs://` (`gs://`), `azure://` (`az://`, `abfs://`) and a path; whatever else fsspec knows
-works too. The parameters of TiCDC's own URIs are understood (`s3://bucket/prefix?access-key=…`). Secrets in a URI are shown in no
-error: `object_location` gives what may be shown.
+A URI is a folder, or `file://`, `s3://`, `gcs://` (`gs://`), `azure://` (`az://`, `abfs://`) and a path;
+whatever else fsspec knows works too. The parameters of TiCDC's own URIs are understood
+(`s3://bucket/prefix?access-key=…`). Secrets in a URI are shown in no error: `object_location` gives what may
+be shown.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
-from relay.codecs._large_messages import object_location
+from relay.codecs.wire.large_messages import object_location
 from relay.errors import ClaimCheckMissing, Problem, StorageUnavailable
 from relay.model import Event
 from relay.needs import ClaimCheck, Need
@@ -27,7 +29,11 @@ T = TypeVar("T")
 
 #: TiDB's words for what fsspec calls otherwise.
 _SCHEMES: Final = {"local": "file", "azure": "az", "azblob": "az", "gs": "gcs"}
-_AZURE: Final = {"account-name": ("account_name",), "account-key": ("account_key",), "sas-token": ("sas_token",)}
+_AZURE: Final = {
+    "account-name": ("account_name",),
+    "account-key": ("account_key",),
+    "sas-token": ("sas_token",),
+}
 #: Parameters of a storage URI (pingcap/tidb pkg/objstore/parse.go) and where fsspec's file systems take them.
 _PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "s3": {
@@ -49,14 +55,20 @@ class Storage:
     """Reads and writes objects; the file systems themselves are kept by fsspec."""
 
     def translate(self, translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate a record, and fetch what it turns out to need. Raises like `Translator.translate` and `fetch`, but no Need."""
+        """Translate a record, and fetch what it turns out to need. Raises like `Translator.translate` and
+        `fetch`, but no Need.
+        """
         return self._answered(translator, translator.translate, record)
 
     def inspect(self, translator: Translator, record: ConsumerRecord) -> list[Event]:
-        """Decode a record, and fetch what it turns out to need. Raises like `Translator.inspect` and `fetch`, but no Need."""
+        """Decode a record, and fetch what it turns out to need. Raises like `Translator.inspect` and `fetch`,
+        but no Need.
+        """
         return self._answered(translator, translator.inspect, record)
 
-    def _answered(self, translator: Translator, call: Callable[[ConsumerRecord], T], record: ConsumerRecord) -> T:
+    def _answered(
+        self, translator: Translator, call: Callable[[ConsumerRecord], T], record: ConsumerRecord
+    ) -> T:
         while True:
             try:
                 return call(record)
@@ -77,7 +89,9 @@ class Storage:
             raise StorageUnavailable(f"{location} cannot be read: {_reason(error)}") from error
 
     def store(self, blob: Blob) -> None:
-        """Write an object, over an older one of its name; when this returns, it will last. Raises StorageUnavailable."""
+        """Write an object, over an older one of its name; when this returns, it will last. Raises
+        StorageUnavailable.
+        """
         try:
             files, folder = _open(blob.storage)
             if _is_local(files):
@@ -90,7 +104,8 @@ class Storage:
 
 
 def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the URIs of a translator's storages (`Translator.storages`), which are not contacted.
+    """What is wrong with the URIs of a translator's storages (`Translator.storages`), which are not
+    contacted.
 
     A target's folder must be absolute: messages repeat it, and their readers stand elsewhere.
     """
@@ -105,10 +120,18 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
         try:
             _open(uri)
         except ImportError:
-            hint = f"pip install 'relay-cdc[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else "install what fsspec needs for it"
+            hint = (
+                f"pip install 'relay-cdc[{_EXTRAS[scheme]}]'"
+                if scheme in _EXTRAS
+                else "install what fsspec needs for it"
+            )
             problems.append(Problem(path, f"the packages for {scheme}:// are not installed", hint))
         except _UnknownParameter as error:
-            problems.append(Problem(path, f"there is no parameter {error.name!r}", "known here: " + ", ".join(error.known)))
+            problems.append(
+                Problem(
+                    path, f"there is no parameter {error.name!r}", "known here: " + ", ".join(error.known)
+                )
+            )
         except Exception as error:
             hint = "a folder, or for example s3://bucket/prefix; some stores need to be told the account"
             problems.append(Problem(path, f"is no storage that can be opened: {_reason(error)}", hint))
@@ -122,7 +145,9 @@ class _UnknownParameter(Exception):
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
-    """Scheme in fsspec's words, what follows it, and the parameters. A path without a scheme may hold any character."""
+    """Scheme in fsspec's words, what follows it, and the parameters. A path without a scheme may hold any
+    character.
+    """
     scheme, mark, rest = uri.partition("://")
     if not mark:
         return "file", uri, ""
@@ -179,6 +204,8 @@ def _write_file(folder: Path, blob: Blob) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The kind of an error. Its text may hold what a storage was told, so only the operating system's own words are shown."""
+    """The kind of an error. Its text may hold what a storage was told, so only the operating system's own
+    words are shown.
+    """
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number else type(error).__name__

@@ -1,7 +1,8 @@
 """The core's only front door: one Kafka record in, the records of another protocol out.
 
-bytes → decode → events → route → encode → bytes, readable in `Translator.translate`. The result depends on the record, its
-position, the options and the records before it, and on nothing else: two runs give the same bytes.
+bytes → decode → events → route → encode → bytes, readable in `Translator.translate`. The result depends on
+the record, its position, the options and the records before it, and on nothing else: two runs give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs._codec import NOTES, SIDES, Lossy, parse_options
-from relay.codecs._large_messages import LargeMessageOptions
+from relay.codecs.codec import SIDES, parse_options
+from relay.codecs.losses import NOTES, Lossy
+from relay.codecs.wire.large_messages import LargeMessageOptions
 from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark, Watermark
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
-#: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the output it became.
+#: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the
+#: output it became.
 SOURCE_HEADER = "relay.source"
 
 
 class Selection(NamedTuple):
     """Which events are translated: at or after the one commit ts and before the other; watermarks, or none.
 
-    An event without a commit ts counts by its event time. So two translators whose bounds meet give each event once.
+    An event without a commit ts counts by its event time. So two translators whose bounds meet give each
+    event once.
     """
 
     since_commit_ts: int = 0
@@ -42,7 +46,9 @@ class Selection(NamedTuple):
         left_out: list[Lossy] = []
         for event in events:
             commit_ts = event.source.tso
-            if commit_ts < self.since_commit_ts or (self.before_commit_ts is not None and commit_ts >= self.before_commit_ts):
+            if commit_ts < self.since_commit_ts or (
+                self.before_commit_ts is not None and commit_ts >= self.before_commit_ts
+            ):
                 continue
             if isinstance(event, Watermark) and not self.watermarks:
                 left_out.append(Lossy.WATERMARK)
@@ -52,7 +58,9 @@ class Selection(NamedTuple):
 
 
 class _Lane(msgspec.Struct, frozen=True):
-    """A source partition, where its records go if they keep it, and how the values of their `SOURCE_HEADER` begin."""
+    """A source partition, where its records go if they keep it, and how the values of their `SOURCE_HEADER`
+    begin.
+    """
 
     topic: str
     partition: int
@@ -71,9 +79,10 @@ class State(NamedTuple):
 class Translator:
     """Translates records of one protocol into another, one after the other.
 
-    `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by name. `topic` is the
-    target topic, where `{topic}` stands for the source's; `partitions` is the number of target partitions, None to keep the
-    partition of the source. `selection` says which events are translated; what is left out still teaches the catalogue.
+    `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
+    name. `topic` is the target topic, where `{topic}` stands for the source's; `partitions` is the number of
+    target partitions, None to keep the partition of the source. `selection` says which events are translated;
+    what is left out still teaches the catalogue.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -96,7 +105,10 @@ class Translator:
             except ConfigError as error:
                 problems += error.problems
         if len(parsed) > 1:
-            problems += [problem._replace(path=f"to.option.{problem.path}") for problem in parsed[1][1].writing_problems()]
+            problems += [
+                problem._replace(path=f"to.option.{problem.path}")
+                for problem in parsed[1][1].writing_problems()
+            ]
         if problems:
             raise ConfigError(problems)
         (source_codec, decode_options), (target_codec, encode_options) = parsed
@@ -121,14 +133,16 @@ class Translator:
         }
         self.catalog = Catalog()
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
-        #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a Counter here.
+        #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
+        #: Counter here.
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
-        All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may be repeated.
+        All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
+        be repeated.
         """
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
@@ -154,7 +168,15 @@ class Translator:
                     mark = SOURCE_HEADER, b"%b%d/%d" % (lane.mark_prefix, record.offset, len(out))
                     headers = (*record.headers, mark) if record.headers else (mark,)
                     out.append(
-                        ProducerRecord(topic, partition, record.timestamp_ms, payload.key, payload.value, headers, payload.blobs)
+                        ProducerRecord(
+                            topic,
+                            partition,
+                            record.timestamp_ms,
+                            payload.key,
+                            payload.value,
+                            headers,
+                            payload.blobs,
+                        )
                     )
         if self._strict:
             self._refuse_losses(lossy)
@@ -163,7 +185,9 @@ class Translator:
         return out
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
-        """Decode one record and give its canonical events, without translating them. All or nothing, like `translate`."""
+        """Decode one record and give its canonical events, without translating them. All or nothing, like
+        `translate`.
+        """
         lossy: list[Lossy] = []
         decode = self._decode_with_provided if self._provided else self._decode
         events, self.catalog = decode(record, self.catalog, lossy)
@@ -172,7 +196,8 @@ class Translator:
         return events
 
     def learn(self, record: ConsumerRecord) -> None:
-        """Take from a record what it says about tables, and nothing else; for records that a schema history has kept.
+        """Take from a record what it says about tables, and nothing else; for records that a schema history
+        has kept.
 
         Raises DecodeError, Need.
         """
@@ -180,7 +205,8 @@ class Translator:
         _, self.catalog = decode(record, self.catalog, [])
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions (topic, number), so that no watermark passes before each of them has reached it.
+        """Name all source partitions (topic, number), so that no watermark passes before each of them has
+        reached it.
 
         It matters only where rows are spread anew; without it only the partitions that were seen count.
         """
@@ -189,12 +215,16 @@ class Translator:
 
     @property
     def needs_all_partitions(self) -> bool:
-        """Whether watermarks are right only if this translator sees every partition of the source: rows are spread anew."""
+        """Whether watermarks are right only if this translator sees every partition of the source: rows are
+        spread anew.
+        """
         return self._gate is not None and self._passes_watermarks
 
     @property
     def state(self) -> State:
-        """All that a record may leave behind for later ones. A value: `restore` goes back to it as often as needed."""
+        """All that a record may leave behind for later ones. A value: `restore` goes back to it as often as
+        needed.
+        """
         return State(self.catalog, self._gate)
 
     def restore(self, state: State) -> None:
@@ -202,21 +232,29 @@ class Translator:
         self.catalog, self._gate = state
 
     def provide(self, need: Need, data: bytes) -> None:
-        """Give what a call asked for by raising `need`; it is for the next call only, and for those that raise further needs."""
+        """Give what a call asked for by raising `need`; it is for the next call only, and for those that
+        raise further needs.
+        """
         self._provided[need.name] = data
 
-    def _decode_with_provided(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+    def _decode_with_provided(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
         """Decode the record with what was provided beside the blobs that it came with."""
         provided, self._provided = self._provided, {}
         try:
-            return self._decode(msgspec.structs.replace(record, blobs={**provided, **(record.blobs or {})}), catalog, lossy)
+            return self._decode(
+                msgspec.structs.replace(record, blobs={**provided, **(record.blobs or {})}), catalog, lossy
+            )
         except Need:
             self._provided = provided
             raise
 
     @property
     def events(self) -> Counter[str]:
-        """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
+        """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`,
+        `schema-change`, `watermark`.
+        """
         return Counter({_KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property
@@ -226,7 +264,9 @@ class Translator:
 
     def _lane_of(self, record: ConsumerRecord) -> _Lane:
         topic, partition = record.topic, record.partition
-        return _Lane(topic, partition, self._router.topic_of(record), (partition,), f"{topic}/{partition}/".encode())
+        return _Lane(
+            topic, partition, self._router.topic_of(record), (partition,), f"{topic}/{partition}/".encode()
+        )
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
@@ -242,7 +282,11 @@ class Translator:
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += 1
         if self.tables is not None:
-            self.tables.update((event.table, kind_of(event)) for event in events if isinstance(event, RowChange | SchemaChange))
+            self.tables.update(
+                (event.table, kind_of(event))
+                for event in events
+                if isinstance(event, RowChange | SchemaChange)
+            )
 
 
 _KINDS: dict[Op | type[Event], str] = {

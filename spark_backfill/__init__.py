@@ -1,1 +1,3 @@
-"""The Spark job: the relay's translation, of history of any size. It drives the core, and writes with the service's sink."""
+"""The Spark job: the relay's translation, of history of any size. It drives the core, and writes with the
+service's sink.
+"""

@@ -34,7 +34,11 @@ def client_options(servers: str, security: Security, path: str) -> dict[str, str
         options |= _tls(security, path)
     if security.uses_sasl:
         options |= {"sasl.mechanism": str(security.mechanism)}
-        options |= _tokens(security, path) if security.mechanism is Mechanism.OAUTHBEARER else _password(security, path)
+        options |= (
+            _tokens(security, path)
+            if security.mechanism is Mechanism.OAUTHBEARER
+            else _password(security, path)
+        )
     return options
 
 
@@ -49,8 +53,12 @@ def _tokens(security: Security, path: str) -> dict[str, str]:
     given: dict[str, str] = {}
     url = security.token_endpoint or Path(security.token_file).absolute().as_uri()
     if security.token_endpoint:
-        secret = security.client_secret.get_secret_value() or _line(security.client_secret_file, f"{path}.client_secret_file")
-        given = {"clientId": security.client_id, "clientSecret": secret} | ({"scope": security.scope} if security.scope else {})
+        secret = security.client_secret.get_secret_value() or _line(
+            security.client_secret_file, f"{path}.client_secret_file"
+        )
+        given = {"clientId": security.client_id, "clientSecret": secret} | (
+            {"scope": security.scope} if security.scope else {}
+        )
     else:
         _text(security.token_file, f"{path}.token_file")
     return {
@@ -66,7 +74,9 @@ def _login(module: str, **given: str) -> str:
 
 
 def allowed_urls(*options: Mapping[str, str]) -> str:
-    """A property of the JVM, of driver and executors: newer Java clients ask for tokens where it says, and nowhere else."""
+    """A property of the JVM, of driver and executors: newer Java clients ask for tokens where it says, and
+    nowhere else.
+    """
     urls = dict.fromkeys(each[ENDPOINT_OPTION] for each in options if ENDPOINT_OPTION in each)
     return f"{_ALLOWED}={','.join(urls)}" if urls else ""
 
@@ -119,13 +129,17 @@ class Brokers:
         self._jvm = jvm
         self.servers = options["bootstrap.servers"]
         properties = jvm.java.util.Properties()
-        for name, value in ({**options, "default.api.timeout.ms": str(_ANSWER_MS), "request.timeout.ms": str(_REQUEST_MS)}).items():
+        for name, value in (
+            {**options, "default.api.timeout.ms": str(_ANSWER_MS), "request.timeout.ms": str(_REQUEST_MS)}
+        ).items():
             properties.setProperty(name, value)
         try:
             self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
         except TypeError as error:
             hint = f"add the package {CONNECTOR}"
-            raise ConfigError([Problem("spark.jars.packages", "Spark has no Kafka connector", hint)]) from error
+            raise ConfigError(
+                [Problem("spark.jars.packages", "Spark has no Kafka connector", hint)]
+            ) from error
 
     def close(self) -> None:
         """Disconnect."""
@@ -152,7 +166,9 @@ class Brokers:
         return self._offsets(partitions, self._spec().latest())
 
     def offsets_since(self, partitions: Mapping[str, int], time_ms: int) -> dict[str, int]:
-        """The first offset whose record has at least this timestamp, before any open transaction; -1 where there is none."""
+        """The first offset whose record has at least this timestamp, before any open transaction; -1 where
+        there is none.
+        """
         return self._offsets(partitions, self._spec().forTimestamp(time_ms))
 
     def _spec(self) -> Any:
@@ -166,7 +182,9 @@ class Brokers:
         places = {}
         for topic, count in partitions.items():
             for number in range(count):
-                place = places[f"{topic}/{number}"] = self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
+                place = places[f"{topic}/{number}"] = self._jvm.org.apache.kafka.common.TopicPartition(
+                    topic, number
+                )
                 asked.put(place, spec)
         found = self._answer(lambda: self._admin.listOffsets(asked, options).all().get())
         return {name: int(found.get(place).offset()) for name, place in places.items()}
@@ -177,5 +195,9 @@ class Brokers:
         except Py4JJavaError as error:
             cause = error.java_exception.getCause() or error.java_exception
             if cause.getClass().getSimpleName() == "UnknownTopicOrPartitionException":
-                raise TopicUnusable(f"a topic does not exist at {self.servers}: {cause.getMessage()}") from None
-            raise BrokerUnavailable(f"{self.servers}: {cause.getClass().getSimpleName()}: {cause.getMessage()}") from None
+                raise TopicUnusable(
+                    f"a topic does not exist at {self.servers}: {cause.getMessage()}"
+                ) from None
+            raise BrokerUnavailable(
+                f"{self.servers}: {cause.getClass().getSimpleName()}: {cause.getMessage()}"
+            ) from None

@@ -1,10 +1,12 @@
 """What a checkpoint was made with: kept beside Spark's own, and compared at the start of every run.
 
-A run goes on behind the last step of the one before it, and takes for granted that the steps before were made with the same
-configuration. Kept is what decides about the target's bytes, readable, by key; no secrets, no addresses of brokers (they change;
-the cluster's own id is kept instead), and nothing that a user may turn while a backfill is under way (`batch_records`, `spark` …).
+A run goes on behind the last step of the one before it, and takes for granted that the steps before were made
+with the same configuration. Kept is what decides about the target's bytes, readable, by key; no secrets, no
+addresses of brokers (they change; the cluster's own id is kept instead), and nothing that a user may turn
+while a backfill is under way (`batch_records`, `spark` …).
 
-An error policy that was `stop` may change: a step that is done has met no such error, so any other policy had done the same.
+An error policy that was `stop` may change: a step that is done has met no such error, so any other policy had
+done the same.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from relay.codecs._large_messages import shown_uri
+from relay.codecs.wire.large_messages import shown_uri
 from relay.config import Config, Policy
 from relay.errors import ConfigError, Problem, ServiceError
 from spark_backfill.files import hadoop_path
@@ -40,14 +42,18 @@ _KEYS: Final = {
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
-    """What decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" where there is none."""
+    """What decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" where there is
+    none.
+    """
     tables = config.model_dump(mode="json", by_alias=True)
     found = {"source.cluster": source_cluster, "target.cluster": target_cluster}
     found |= {f"route.{side}": tables["route"][side] for side in ("from", "to")}
     for side in ("from_options", "to_options"):
         found |= {f"route.{side}.{name}": _shown(name, text) for name, text in tables["route"][side].items()}
     found |= {f"{table}.{key}": tables[table][key] for table, keys in _KEYS.items() for key in keys}
-    found |= {f"backfill.{key}": _USER.sub("://", tables["backfill"][key]) for key in ("schema_input", "output")}
+    found |= {
+        f"backfill.{key}": _USER.sub("://", tables["backfill"][key]) for key in ("schema_input", "output")
+    }
     letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)
     found["errors.dead_letter_topic"] = config.errors.dead_letter_topic if letters else ""
     return dict(sorted(found.items()))
@@ -68,7 +74,8 @@ def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 class Checkpoint:
-    """What the runs before this one have left. `first`: where the first of them began, by `topic/partition`; None without any.
+    """What the runs before this one have left. `first`: where the first of them began, by `topic/partition`;
+    None without any.
 
     Raises ConfigError if Spark's own progress is there and nobody can tell any more what it was made with.
     """
@@ -81,7 +88,9 @@ class Checkpoint:
         progress, _ = hadoop_path(spark, f"{folder.rstrip('/')}/spark")
         if self._kept is None and self._system.exists(progress):
             message = f"{self._path} is missing, which says what the progress in {progress} was made with"
-            raise ConfigError([Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")])
+            raise ConfigError(
+                [Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")]
+            )
 
     @property
     def first(self) -> Mapping[str, int] | None:
@@ -116,7 +125,8 @@ class Checkpoint:
                 return known
             message = f"{self._path} was not written by this version of relay"
             raise ConfigError([Problem("backfill.checkpoint", message, "name another folder")])
-        # A run was killed behind `delete`; or while it wrote its first draft, and then nothing has happened yet.
+        # A run was killed behind `delete`; or while it wrote its first draft, and then nothing has happened
+        # yet.
         known = None
         with contextlib.suppress(PySparkException):
             known = self._read(self._draft) if self._system.exists(self._draft) else None

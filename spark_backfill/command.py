@@ -1,7 +1,7 @@
 """The command: a configuration in, a run, a summary, an exit status.
 
-Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroundings (a broker, a topic, a disk), 130 interrupted
-(Ctrl-C), 143 ended by SIGTERM.
+Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroundings (a broker, a topic, a
+disk), 130 interrupted (Ctrl-C), 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -39,17 +39,25 @@ from spark_backfill.translation import STOP_MARK
 
 _INTERRUPTED: Final = STATUS[signal.SIGINT]
 #: Classes of Java by which Spark says that the surroundings failed.
-_SURROUNDINGS: Final = re.compile(r"org\.apache\.(kafka|hadoop)[\w.]*Exception|java\.(io|net|nio)[\w.]*Exception")
+_SURROUNDINGS: Final = re.compile(
+    r"org\.apache\.(kafka|hadoop)[\w.]*Exception|java\.(io|net|nio)[\w.]*Exception"
+)
 _LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
 #: What Spark's own end, under the job, looks like from Python.
-_SPARK_ENDED: Final = re.compile("stopped SparkContext|SparkContext was shut down|Answer from Java side is empty")
+_SPARK_ENDED: Final = re.compile(
+    "stopped SparkContext|SparkContext was shut down|Answer from Java side is empty"
+)
 #: A file that is not what it is said to be: no Parquet, or compressed and cut off or damaged.
-_UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<file>\S+?)\.?\s")
+_UNREADABLE: Final = re.compile(
+    r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<file>\S+?)\.?\s"
+)
 _DAMAGED: Final = re.compile(
     r"java\.io\.EOFException: Unexpected end of input stream|java\.util\.zip\.\w+: .*|not a gzip file|incorrect header check"
 )
 #: A value of a column that does not fit; the text before the types quotes it.
-_NO_CAST: Final = re.compile(r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL)
+_NO_CAST: Final = re.compile(
+    r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL
+)
 #: Words about the surroundings, and what they mean; `{0}` is what the words name.
 _MEANINGS: Final = {
     "Python worker exited unexpectedly": (
@@ -145,7 +153,11 @@ class _Work:
         """Say why the run ends, and what follows."""
         if self._is_done:
             return
-        again = "a new run writes everything again" if self._config.backfill.input else "the next run goes on behind the last step"
+        again = (
+            "a new run writes everything again"
+            if self._config.backfill.input
+            else "the next run goes on behind the last step"
+        )
         _say(f"stopped by {name}; {again}")
 
     def _run(self, spark: SparkSession) -> None:
@@ -170,10 +182,22 @@ class _Work:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m spark_backfill", description="Translate history of any size with Spark.")
-    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="configuration of the relay, with [backfill]")
-    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="change a key; may be repeated")
-    parser.add_argument("--continuous", action="store_true", help="go on when all is read, and translate what comes")
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_backfill", description="Translate history of any size with Spark."
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="configuration of the relay, with [backfill]",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="change a key; may be repeated"
+    )
+    parser.add_argument(
+        "--continuous", action="store_true", help="go on when all is read, and translate what comes"
+    )
     return parser
 
 
@@ -181,14 +205,20 @@ def _check(config: Config, *, continuous: bool) -> None:
     """What the job cannot do with a configuration that the service may have. Raises ConfigError."""
     backfill, problems = config.backfill, []
     if not backfill.input and not backfill.checkpoint:
-        problems.append(Problem("backfill.checkpoint", "is missing", "a folder that keeps how far the topics have been read"))
+        problems.append(
+            Problem(
+                "backfill.checkpoint", "is missing", "a folder that keeps how far the topics have been read"
+            )
+        )
     if backfill.input and backfill.checkpoint:
         message = "files are read in one go, from their beginning, and nothing is kept"
         problems.append(Problem("backfill.checkpoint", message, "leave it out"))
     if backfill.input and continuous:
         problems.append(Problem("backfill.input", "files are read once", "leave --continuous out"))
     if continuous and backfill.end != "latest":
-        problems.append(Problem("backfill.end", "a continuous run has no end", "leave --continuous or the end out"))
+        problems.append(
+            Problem("backfill.end", "a continuous run has no end", "leave --continuous or the end out")
+        )
     if config.translator().needs_all_partitions:
         message = "the job does not yet write watermarks of rows that are spread over the partitions anew"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
@@ -202,7 +232,9 @@ def _check(config: Config, *, continuous: bool) -> None:
 
 
 def _check_summary(path: str) -> None:
-    """Refuse a summary that could not be written when all is done; what is there stays as it is. Raises ServiceError."""
+    """Refuse a summary that could not be written when all is done; what is there stays as it is. Raises
+    ServiceError.
+    """
     if not path:
         return
     file, reason = Path(path), 0
@@ -221,7 +253,9 @@ def _unwritten(path: str, why: str | None) -> ServiceError:
 
 
 def _range_problems(config: Config) -> Iterator[Problem]:
-    """Bounds between which nothing can lie. Two that are the same leave out a partition, or say that all is done."""
+    """Bounds between which nothing can lie. Two that are the same leave out a partition, or say that all is
+    done.
+    """
     source, backfill = config.source, config.backfill
     for place, offset in source.start_offsets.items():
         if offset > backfill.end_offsets.get(place, offset):
@@ -277,12 +311,20 @@ def told(error: BaseException) -> BaseException:
 def _input_problem(text: str) -> Problem | None:
     """What is wrong with the files that were read, if Spark's text says so."""
     if value := _NO_CAST.search(text):
-        return Problem("backfill.input", f"a value of the type {value[1]} cannot be read as {value[2]}", "correct the column")
+        return Problem(
+            "backfill.input",
+            f"a value of the type {value[1]} cannot be read as {value[2]}",
+            "correct the column",
+        )
     if unknown := NO_FILE_SYSTEM.search(text):
         return Problem("backfill", unknown[0], PACKAGE_HINT)
     file = _UNREADABLE.search(text)
     if file and file["why"] == "CANNOT_READ_FILE_FOOTER":
-        return Problem("backfill.input", f"{file['file']} is not Parquet", "input_format says how records lie in the files")
+        return Problem(
+            "backfill.input",
+            f"{file['file']} is not Parquet",
+            "input_format says how records lie in the files",
+        )
     if file and (damage := _DAMAGED.search(text)):
         return Problem("backfill.input", f"{file['file']} is cut off or damaged: {damage[0].strip()}")
     return None
@@ -298,7 +340,9 @@ def _stopped(text: str) -> RelayError:
     if whole := _STOPPED.search(text):
         place, code, message = (json.loads(f'"{whole[name]}"') for name in ("place", "code", "message"))
         return RecordStopped(place, code, message, int(whole["status"]))
-    return ServiceError("a task has stopped the run, and Spark has cut off why: RELAY_TRACEBACK=1 shows what is left")
+    return ServiceError(
+        "a task has stopped the run, and Spark has cut off why: RELAY_TRACEBACK=1 shows what is left"
+    )
 
 
 def _line_with(text: str, words: str) -> str:
@@ -315,7 +359,9 @@ def _report(error: BaseException) -> int:
     if isinstance(error, RelayError):
         _say(f"error: {error}")
         return error.exit_status
-    _say(f"error: this is a defect of relay, please report it; RELAY_TRACEBACK=1 shows where: {type(error).__name__}: {error}")
+    _say(
+        f"error: this is a defect of relay, please report it; RELAY_TRACEBACK=1 shows where: {type(error).__name__}: {error}"
+    )
     return 1
 
 

@@ -1,6 +1,7 @@
 """What a run did: counters of every task, put together by Spark's accumulators, and the summary at the end.
 
-A task that Spark runs again counts once: its counters go by the number of the Spark partition that it has read.
+A task that Spark runs again counts once: its counters go by the number of the Spark partition that it has
+read.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from relay.records import ConsumerRecord, ProducerRecord, size_of
 class Counts(msgspec.Struct):
     """Counters of a task, a step or a run.
 
-    `left_out`: records outside of the bounds, which are not among those `read`.
-    `written`: by `topic/partition`. `tables`: rows and DDL by `database.table` and kind. `ranges`: by `topic/partition` the first
-    and the last offset, and how many records there were. `failed`: records of which nothing was relayed, by what happened to them
-    and error code. `last_files`: of a storage sink, the newest data file of each table.
+    `left_out`: records outside of the bounds, which are not among those `read`. `written`: by
+    `topic/partition`. `tables`: rows and DDL by `database.table` and kind. `ranges`: by `topic/partition` the
+    first and the last offset, and how many records there were. `failed`: records of which nothing was
+    relayed, by what happened to them and error code. `last_files`: of a storage sink, the newest data file of
+    each table.
     """
 
     read: int = 0
@@ -48,7 +50,9 @@ class Counts(msgspec.Struct):
 
     def made(self, records: Sequence[ProducerRecord]) -> None:
         """Count records to write."""
-        for (topic, partition), count in Counter([(record.topic, record.partition) for record in records]).items():
+        for (topic, partition), count in Counter(
+            [(record.topic, record.partition) for record in records]
+        ).items():
             self.written[f"{topic}/{partition}"] += count
         self.written_bytes += size_of(records)
 
@@ -62,7 +66,11 @@ class Counts(msgspec.Struct):
         self.read_bytes += other.read_bytes
         self.left_out += other.left_out
         self.written_bytes += other.written_bytes
-        for own, more in ((self.written, other.written), (self.events, other.events), (self.lost, other.lost)):
+        for own, more in (
+            (self.written, other.written),
+            (self.events, other.events),
+            (self.lost, other.lost),
+        ):
             own.update(more)
         for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
             for name, counter in given.items():
@@ -144,7 +152,9 @@ _MOST_TABLES = 20
 
 
 def _listed(counter: Counter[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counter.items(), key=lambda item: (-item[1], item[0])))
+    return ", ".join(
+        f"{name} {count}" for name, count in sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+    )
 
 
 def _sorted(counter: Counter[str]) -> dict[str, int]:

@@ -1,4 +1,6 @@
-"""Files as source and as target, on any file system that Hadoop knows: Parquet with Kafka's columns, and record files."""
+"""Files as source and as target, on any file system that Hadoop knows: Parquet with Kafka's columns, and
+record files.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
 
-#: What puts the records of a target partition in order: the order of their sources, and of what became of each.
+#: What puts the records of a target partition in order: the order of their sources, and of what became of
+#: each.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: What names a target partition.
 PLACE: Final = ("topic", "partition")
@@ -58,7 +61,9 @@ def qualified(path: Any, system: Any) -> str:
 
 
 class Captured(NamedTuple):
-    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a folder that may still grow was read."""
+    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a folder that may
+    still grow was read.
+    """
 
     frame: DataFrame
     reader: Reader
@@ -68,16 +73,21 @@ class Captured(NamedTuple):
 def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: str = "input") -> Captured:
     """The records of these files (separated by commas), which `key` of `[backfill]` names.
 
-    Raises ConfigError where there is no file, for files that would be passed over, and for columns that are missing or of another
-    type.
+    Raises ConfigError where there is no file, for files that would be passed over, and for columns that are
+    missing or of another type.
     """
     paths = paths_of(path)
     if not paths:
-        raise ConfigError([Problem(f"backfill.{key}", "names no path", "name files or folders, separated by commas")])
+        raise ConfigError(
+            [Problem(f"backfill.{key}", "names no path", "name files or folders, separated by commas")]
+        )
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         _check_all_read(spark, lines, paths, key)
-        where = (F.col("_metadata.file_path").alias("path"), F.col("_metadata.file_block_start").alias("block"))
+        where = (
+            F.col("_metadata.file_path").alias("path"),
+            F.col("_metadata.file_block_start").alias("block"),
+        )
         return Captured(lines.select(F.col("value").cast("binary"), *where), Lines())
     columns = _parquet(spark, paths)
     _check_all_read(spark, columns, paths, key)
@@ -90,8 +100,8 @@ def paths_of(text: str) -> list[str]:
 
 
 def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str], key: str) -> None:
-    """Refuse paths with nothing to read, and files that Spark passes over without a word: in folders without `name=value`, or
-    hidden by their own name. Raises ConfigError.
+    """Refuse paths with nothing to read, and files that Spark passes over without a word: in folders without
+    `name=value`, or hidden by their own name. Raises ConfigError.
     """
     read = {plain_path(unquote(path)) for path in frame.inputFiles()}
     for pattern in paths:
@@ -112,7 +122,9 @@ def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str],
 
 
 def _nothing_in(paths: Iterable[str], key: str) -> ConfigError:
-    return ConfigError([Problem(f"backfill.{key}", f"there is no file to read in {', '.join(paths)}", _NEVER_READ)])
+    return ConfigError(
+        [Problem(f"backfill.{key}", f"there is no file to read in {', '.join(paths)}", _NEVER_READ)]
+    )
 
 
 def plain_path(path: str) -> str:
@@ -129,11 +141,14 @@ def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
             raise _nothing_in(paths, "input") from None
         message = f"is no Parquet that Spark reads: {str(error).partition(chr(10))[0]}"
-        raise ConfigError([Problem("backfill.input", message, "times are in milliseconds or microseconds")]) from error
+        raise ConfigError(
+            [Problem("backfill.input", message, "times are in milliseconds or microseconds")]
+        ) from error
 
 
 def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
-    """The frame with the headers of all files, if one has any: the file whose schema Spark has taken may have none.
+    """The frame with the headers of all files, if one has any: the file whose schema Spark has taken may have
+    none.
 
     Raises ConfigError for files that differ in other columns.
     """
@@ -145,8 +160,9 @@ def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -
 
 
 def as_records(frame: DataFrame) -> DataFrame:
-    """Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC if it has no zone), a number
-    in milliseconds, or NULL for none. A number that is none, or does not fit, becomes NULL. Raises ConfigError.
+    """Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC if it
+    has no zone), a number in milliseconds, or NULL for none. A number that is none, or does not fit, becomes
+    NULL. Raises ConfigError.
     """
     _check_columns(frame)
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
@@ -168,7 +184,9 @@ def _check_columns(frame: DataFrame) -> None:
         message = f"has no column {', '.join(sorted(missing))}"
         raise ConfigError([Problem("backfill.input", message, "columns are named as Kafka's fields")])
     wrong = [
-        Problem("backfill.input", f"the column {name} is {columns[name].simpleString()}", f"it must be {wanted}")
+        Problem(
+            "backfill.input", f"the column {name} is {columns[name].simpleString()}", f"it must be {wanted}"
+        )
         for name, (is_right, wanted) in _COLUMNS.items()
         if name in columns and not is_right(columns[name])
     ]
@@ -194,7 +212,8 @@ def _are_headers(kind: DataType) -> bool:
     )
 
 
-#: Of each column which types are taken, and how to say it. Numbers without a sign come as decimals, names of folders as text.
+#: Of each column which types are taken, and how to say it. Numbers without a sign come as decimals, names of
+#: folders as text.
 _COLUMNS: Final[Mapping[str, tuple[Callable[[DataType], bool], str]]] = {
     "topic": (_is_bytes, "text"),
     "partition": (lambda kind: _is_whole(kind) or isinstance(kind, StringType), "a whole number"),
@@ -219,7 +238,8 @@ def _milliseconds(frame: DataFrame) -> Column:
 class Target(NamedTuple):
     """A folder to write to. `step`: the number of the step in a run of several, whose folders it writes anew.
 
-    `tasks`: how many tasks put the records in order and write them; None leaves it to Spark, whose streams take 200 for any size.
+    `tasks`: how many tasks put the records in order and write them; None leaves it to Spark, whose streams
+    take 200 for any size.
     """
 
     path: str
@@ -229,7 +249,9 @@ class Target(NamedTuple):
     tasks: int | None = None
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
-        """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before this step."""
+        """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before
+        this step.
+        """
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *PLACE)
         numbered = produced.withColumn("offset", number_in_partition() - 1 + _already(before))
@@ -241,13 +263,16 @@ class Target(NamedTuple):
             place = [name for name in PLACE if name not in folders]
             rows = numbered.select(*place, "key", "value", "offset", time, "headers", *folders)
         else:
-            schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in numbered.select(folders).schema)
+            schema = ", ".join(
+                f"{field.name} {field.dataType.simpleString()}" for field in numbered.select(folders).schema
+            )
             rows = numbered.mapInArrow(_LinesOf(folders), f"line string, {schema}")
         if self.step is not None:
             rows = rows.withColumn("step", F.lit(self.step))
             folders.append("step")
         writer = rows.write.partitionBy(*folders).mode("overwrite")
-        # Said for both: a cluster may have another default than Spark, and records of an earlier run would stay.
+        # Said for both: a cluster may have another default than Spark, and records of an earlier run would
+        # stay.
         writer = writer.option("partitionOverwriteMode", "static" if self.step is None else "dynamic")
         if self.file_format is FileFormat.PARQUET:
             writer.parquet(self.path)
@@ -255,18 +280,23 @@ class Target(NamedTuple):
             writer.text(self.path)
 
     def delete_step(self, spark: SparkSession) -> None:
-        """Delete what an earlier attempt has left of this step: it may have written to folders to which this one does not.
+        """Delete what an earlier attempt has left of this step: it may have written to folders to which this
+        one does not.
 
         The path must hold nothing that Hadoop takes for a pattern (`check_places` sees to it).
         """
-        pattern = "/".join((self.path.rstrip("/"), *(f"{name}=*" for name in FOLDERS[self.layout]), f"step={self.step}"))
+        pattern = "/".join(
+            (self.path.rstrip("/"), *(f"{name}=*" for name in FOLDERS[self.layout]), f"step={self.step}")
+        )
         folders, system = hadoop_path(spark, pattern)
         for status in system.globStatus(folders) or ():
             system.delete(status.getPath(), True)
 
 
 def settings() -> dict[str, str]:
-    """Settings of a session without which the order in files would not be certain, or topics would be taken for numbers."""
+    """Settings of a session without which the order in files would not be certain, or topics would be taken
+    for numbers.
+    """
     return {
         "spark.sql.maxConcurrentOutputFileWriters": _MOST_OPEN_FILES,
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
@@ -299,7 +329,9 @@ class _LinesOf:
             numbered = zip(records_to_write(batch), batch.column("offset").to_pylist(), strict=True)
             lines = [format_record(record, offset)[:-1].decode() for record, offset in numbered]
             kept = [batch.column(name) for name in self.folders]
-            yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string()), *kept], names=["line", *self.folders])
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(lines, pa.string()), *kept], names=["line", *self.folders]
+            )
 
 
 def input_problems(config: Config) -> list[Problem]:

@@ -15,12 +15,14 @@ from relay.errors import ConfigError, Problem
 #: How many files are asked at a time: an object store takes its time with each.
 _THREADS: Final = 8
 _NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
-#: What of a column's text makes no difference to what is read: whether it may be NULL, and numbers that tables give to columns.
+#: What of a column's text makes no difference to what is read: whether it may be NULL, and numbers that
+#: tables give to columns.
 _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 
 
 def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str], optional: str) -> str | None:
-    """Refuse files that differ in one of these columns. Gives the first one that has the column `optional`, which others may lack.
+    """Refuse files that differ in one of these columns. Gives the first one that has the column `optional`,
+    which others may lack.
 
     Raises ConfigError, also for a file that is no Parquet.
     """
@@ -35,7 +37,9 @@ def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str],
                 first, expected = firsts.setdefault(name, (path, kind))
                 if kind != expected:
                     message = f"the column {name} is {kind} in {path}, and {expected} in {first}"
-                    raise ConfigError([Problem("backfill.input", message, "write all files with the same columns")])
+                    raise ConfigError(
+                        [Problem("backfill.input", message, "write all files with the same columns")]
+                    )
     return firsts[optional][0] if optional in firsts else None
 
 
@@ -52,7 +56,9 @@ class _Footers:
         """The types of a file's columns. Raises ConfigError for a file that is no Parquet."""
         parquet = self._jvm.org.apache.parquet.hadoop
         try:
-            file = parquet.util.HadoopInputFile.fromPath(self._jvm.org.apache.hadoop.fs.Path(path), self._settings)
+            file = parquet.util.HadoopInputFile.fromPath(
+                self._jvm.org.apache.hadoop.fs.Path(path), self._settings
+            )
             reader = parquet.ParquetFileReader.open(file)
             try:
                 schema = reader.getFileMetaData().getSchema()

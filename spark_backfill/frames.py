@@ -1,9 +1,9 @@
 """Records as columns: what Spark holds, and how workers read and write it.
 
-    topic, partition, offset, timestamp_ms, key, value, headers     a record to translate (`RECORDS`), named as Kafka's fields
-    topic, partition, timestamp_ms, key, value, headers             a record to write (`PRODUCED`), and behind these
-    source_topic, source_partition, source_offset, number           where it came from; they put the target in order
-    database, table                                                 what it is about, if somebody asks (`PRODUCED_WITH_TABLES`)
+    topic, partition, offset, timestamp_ms, key, value, headers a record to translate (`RECORDS`), named as
+    Kafka's fields topic, partition, timestamp_ms, key, value, headers a record to write (`PRODUCED`), and
+    behind these source_topic, source_partition, source_offset, number where it came from; they put the target
+    in order database, table what it is about, if somebody asks (`PRODUCED_WITH_TABLES`)
 
 Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
 """
@@ -73,8 +73,14 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Raises Malformed where a row has no place or a negative one, or a header no name."""
-        for name, words in (("topic", ""), ("partition", ", or no whole number"), ("offset", ", or no whole number")):
+        """The records of a batch. Raises Malformed where a row has no place or a negative one, or a header no
+        name.
+        """
+        for name, words in (
+            ("topic", ""),
+            ("partition", ", or no whole number"),
+            ("offset", ", or no whole number"),
+        ):
             if batch.column(name).null_count:
                 raise Malformed("record", name, f"the column is NULL{words}")
         for name in ("partition", "offset"):
@@ -107,7 +113,9 @@ class Lines(NamedTuple):
                     yield parse_record(text)
                 except ValueError as error:
                     path, block = (batch.column(name)[at].as_py() for name in ("path", "block"))
-                    raise Malformed("record file", f"{path}, a line behind byte {block}", str(error)) from error
+                    raise Malformed(
+                        "record file", f"{path}, a line behind byte {block}", str(error)
+                    ) from error
 
 
 def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
@@ -115,11 +123,15 @@ def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
     names = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
     columns = [[getattr(record, name) for record in records] for name in names]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW_RECORDS, strict=False)]
-    return pa.RecordBatch.from_arrays([*arrays, _headers([record.headers for record in records])], schema=_ARROW_RECORDS)
+    return pa.RecordBatch.from_arrays(
+        [*arrays, _headers([record.headers for record in records])], schema=_ARROW_RECORDS
+    )
 
 
 class Produced:
-    """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if `belong` is called."""
+    """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if
+    `belong` is called.
+    """
 
     def __init__(self) -> None:
         self._begin()
@@ -169,17 +181,23 @@ class Produced:
         headers, tables = _headers([record.headers for record in records]), _tables(self._tables)
         schema = _ARROW_TABLES if tables else _ARROW_PRODUCED
         self._begin()
-        return pa.RecordBatch.from_arrays([*arrays[:5], headers, *arrays[5:], *tables], schema=schema), records
+        return pa.RecordBatch.from_arrays(
+            [*arrays[:5], headers, *arrays[5:], *tables], schema=schema
+        ), records
 
 
 def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
     """The rows of `PRODUCED` as records."""
-    columns = [batch.column(name).to_pylist() for name in ("topic", "partition", "timestamp_ms", "key", "value")]
+    columns = [
+        batch.column(name).to_pylist() for name in ("topic", "partition", "timestamp_ms", "key", "value")
+    ]
     return map(ProducerRecord, *columns, _headers_in(batch.column("headers")))
 
 
 def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
-    """The headers of every row, from the arrays beneath the rows: a row of its own would be a dictionary for each header."""
+    """The headers of every row, from the arrays beneath the rows: a row of its own would be a dictionary for
+    each header.
+    """
     if column.null_count == len(column):
         return repeat((), len(column))
     starts = column.offsets.to_pylist()
@@ -194,7 +212,10 @@ def _tables(given: Sequence[TableId | None]) -> list[pa.Array]:
     if not given:
         return []
     names = ("database", "table")
-    return [pa.array([(getattr(table, name) or None) if table else None for table in given], pa.string()) for name in names]
+    return [
+        pa.array([(getattr(table, name) or None) if table else None for table in given], pa.string())
+        for name in names
+    ]
 
 
 def _headers(given: Iterable[Sequence[Header]]) -> pa.Array:
@@ -204,5 +225,7 @@ def _headers(given: Iterable[Sequence[Header]]) -> pa.Array:
             names.append(name)
             values.append(value)
         offsets.append(len(names))
-    pairs = pa.StructArray.from_arrays([pa.array(names, pa.string()), pa.array(values, pa.binary())], names=["key", "value"])
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), pa.array(values, pa.binary())], names=["key", "value"]
+    )
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs)

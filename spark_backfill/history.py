@@ -1,4 +1,6 @@
-"""The schema pass: the DDL of a source is found in parallel, and the driver learns it into the catalogue that all tasks share."""
+"""The schema pass: the DDL of a source is found in parallel, and the driver learns it into the catalogue that
+all tasks share.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.codecs._codec import RowMarks
+from relay.codecs.codec import RowMarks
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
@@ -26,7 +28,9 @@ BEFORE: Final = -1
 
 
 def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[ConsumerRecord]:
-    """The source records with DDL, and no others: the only records that ever come to the driver. `name`: of what, for errors."""
+    """The source records with DDL, and no others: the only records that ever come to the driver. `name`: of
+    what, for errors.
+    """
     frame, reader = captured.frame, captured.reader
     marks = config.translator().source.row_marks
     # Most rows are known by their bytes, inside the JVM.
@@ -71,7 +75,8 @@ def _records(frame: DataFrame) -> list[ConsumerRecord]:
 
 
 class Kept:
-    """What a run of several steps remembers beside Spark's checkpoint: the DDL of every step, and what was written so far.
+    """What a run of several steps remembers beside Spark's checkpoint: the DDL of every step, and what was
+    written so far.
 
     A step that is done again writes its own part anew.
     """
@@ -103,14 +108,26 @@ class Kept:
         system.delete(older, True)
 
     def written_before(self, step: int) -> dict[str, int]:
-        """How many records the steps before this one have written to each `topic/partition`. Raises ConfigError."""
+        """How many records the steps before this one have written to each `topic/partition`. Raises
+        ConfigError.
+        """
         if step == 0:
             return {}
         if self._written is None or self._written[0] != step - 1:
             frame = self._read(f"written/step={step - 1}", _WRITTEN)
             if frame is None:
-                message = f"{self._folder} lacks what was written before step {step}: offsets would begin anew"
-                raise ConfigError([Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")])
+                message = (
+                    f"{self._folder} lacks what was written before step {step}: offsets would begin anew"
+                )
+                raise ConfigError(
+                    [
+                        Problem(
+                            "backfill.checkpoint",
+                            message,
+                            "a new run needs a new checkpoint and a new target",
+                        )
+                    ]
+                )
             self._written = step - 1, {row.place: row.records for row in frame.collect()}
         return self._written[1]
 
@@ -118,5 +135,6 @@ class Kept:
         folder, system = hadoop_path(self._spark, f"{self._folder}/{what}")
         if not system.exists(folder):
             return None
-        # The schema is said: a first step that was killed while it wrote has left a folder from which none can be told.
+        # The schema is said: a first step that was killed while it wrote has left a folder from which none
+        # can be told.
         return self._spark.read.schema(columns).parquet(folder.toString())

@@ -1,4 +1,6 @@
-"""A backfill from its beginning to its end: read, learn the DDL, translate, write. Nothing here starts a session."""
+"""A backfill from its beginning to its end: read, learn the DDL, translate, write. Nothing here starts a
+session.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _FILES = Terms()
 
 
 def empty_catalog() -> Catalog:
-    """A catalogue that keeps every version: all DDL is known before the first row, and old rows need old definitions."""
+    """A catalogue that keeps every version: all DDL is known before the first row, and old rows need old
+    definitions.
+    """
     return Catalog(limit=sys.maxsize)
 
 
@@ -66,7 +70,8 @@ def run_step(  # noqa: PLR0913 - what a step has to know
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
         write(records.frame.mapInArrow(translate, translate.schema))
     finally:
-        # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as long as the run lasts.
+        # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as
+        # long as the run lasts.
         shared.destroy()
         _accumulatorRegistry.pop(counters.aid, None)
     counts = total(counters.value.values())
@@ -88,22 +93,29 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     check_offsets(config, records)
     catalog = learnt(config, ddl, known_before(spark, config))
     source = config.source
-    bounds = Bounds(source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms)
+    bounds = Bounds(
+        source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
+    )
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
         target = Target(backfill.output, backfill.output_format, backfill.output_layout)
-        return run_step(spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds)
+        return run_step(
+            spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds
+        )
     topics = TargetTopics.of(config)
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
 
 
 class TopicsRun:
-    """A run over topics, in steps that Spark's checkpoint counts: one for `availableNow`, or more; endless if `continuous`.
+    """A run over topics, in steps that Spark's checkpoint counts: one for `availableNow`, or more; endless if
+    `continuous`.
 
     A step that was cut off is done again, with the same records. `tell` gets what each step has done.
     """
 
-    def __init__(self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None) -> None:
+    def __init__(
+        self, spark: SparkSession, config: Config, tell: Callable[[int, Counts], None] = lambda *_: None
+    ) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         check_places(spark, config.backfill)
         kept, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
@@ -160,20 +172,32 @@ class TopicsRun:
         bounds, catalog = self._source.bounds, self._catalog
         if self._topics is not None:
             terms = self._topics.terms
-            counts = run_step(self._spark, config, records, catalog, self._topics.write, bounds=bounds, terms=terms)
+            counts = run_step(
+                self._spark, config, records, catalog, self._topics.write, bounds=bounds, terms=terms
+            )
         else:
             before = self._kept.written_before(step)
             output = config.backfill
-            target = Target(output.output, output.output_format, output.output_layout, step, self._source.written_partitions)
+            target = Target(
+                output.output,
+                output.output_format,
+                output.output_layout,
+                step,
+                self._source.written_partitions,
+            )
             if is_first:
                 target.delete_step(self._spark)
-            counts = run_step(self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds)
+            counts = run_step(
+                self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds
+            )
             self._kept.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
 
     def _learnt_before(self, step: int) -> Catalog:
-        """What was known before this step: `schema_input`, the records before the first one, and the steps before."""
+        """What was known before this step: `schema_input`, the records before the first one, and the steps
+        before.
+        """
         kept = self._kept.ddl_before(step)
         if step == 0 and (older := self._source.before(self._spark)) is not None:
             # Retention may have it before a step is done again, or another run begins.
@@ -183,7 +207,9 @@ class TopicsRun:
         return learnt(self._config, kept, known_before(self._spark, self._config))
 
     def _read_ahead(self) -> list[ConsumerRecord]:
-        """With `wait`: the DDL of partitions 0 that no step has come to yet. All rows of this step were sent before now."""
+        """With `wait`: the DDL of partitions 0 that no step has come to yet. All rows of this step were sent
+        before now.
+        """
         if not self._config.schema.wait:
             return []
         records, self._ahead = self._source.ahead(self._spark, self._ahead)

@@ -4,9 +4,10 @@
     date        date=YYYY-MM-DD                     the day of the record's timestamp, in UTC
     table       database=…/table=…                  the table that the record is about
 
-What a layout has no name for is in Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: records without a timestamp; records about
-no table (watermarks) or about several; DDL of a whole database, which has its `database=…`. Topic and partition are columns where
-they are no folders, and offsets count in each target partition, whatever the folders are.
+What a layout has no name for is in Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: records without a
+timestamp; records about no table (watermarks) or about several; DDL of a whole database, which has its
+`database=…`. Topic and partition are columns where they are no folders, and offsets count in each target
+partition, whatever the folders are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from pyspark.sql import functions as F
 
-from relay.codecs._codec import side_of
+from relay.codecs.codec import side_of
 from relay.config import Config
 from relay.config.choices import Layout
 from relay.dead_letters import tables_of
@@ -34,9 +35,13 @@ _MS_A_DAY: Final = 86_400_000
 
 
 def day() -> Any:
-    """The day of `timestamp_ms` as text; NULL where a record has none (Kafka: -1). No zone of the session comes in."""
+    """The day of `timestamp_ms` as text; NULL where a record has none (Kafka: -1). No zone of the session
+    comes in.
+    """
     days = F.floor(F.col("timestamp_ms") / F.lit(_MS_A_DAY)).cast("int")
-    return F.when(F.col("timestamp_ms") >= 0, F.date_add(F.lit("1970-01-01").cast("date"), days).cast("string"))
+    return F.when(
+        F.col("timestamp_ms") >= 0, F.date_add(F.lit("1970-01-01").cast("date"), days).cast("string")
+    )
 
 
 class TableFinder:
@@ -45,12 +50,14 @@ class TableFinder:
     def __init__(self, config: Config) -> None:
         route, target = config.route, config.translator().target
         fields = {field.encode_name: field for field in msgspec.structs.fields(target.options)}
-        options = {name: text for name, text in route.to_options.items() if side_of(fields[name].type) != "target"}
+        options = {
+            name: text for name, text in route.to_options.items() if side_of(fields[name].type) != "target"
+        }
         self._reader = Translator(target.name, target.name, options)
 
     def of(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
-        """The tables of these records. `tables`: those that their source record is about; if they are several, the target's own
-        decoder tells which record is about which.
+        """The tables of these records. `tables`: those that their source record is about; if they are
+        several, the target's own decoder tells which record is about which.
         """
         if len(tables) > 1:
             return [_only(tables_of(self._reader, _read(out))) for out in produced]

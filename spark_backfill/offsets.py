@@ -18,7 +18,8 @@ _REACHED = "place string, offset bigint"
 
 
 def check_offsets(config: Config, records: Captured) -> None:
-    """Refuse bounds of partitions of which there is no record, and a start behind its end. Reads the files if there are bounds.
+    """Refuse bounds of partitions of which there is no record, and a start behind its end. Reads the files if
+    there are bounds.
 
     Raises ConfigError.
     """
@@ -40,7 +41,10 @@ def _ends(records: Captured) -> dict[str, int]:
         reached = records.frame.select(place, "offset").where("offset IS NOT NULL")
     else:
         reached = records.frame.mapInArrow(_Reached(records.reader), _REACHED)
-    return {row.place: row.last + 1 for row in reached.groupBy("place").agg(F.max("offset").alias("last")).collect()}
+    return {
+        row.place: row.last + 1
+        for row in reached.groupBy("place").agg(F.max("offset").alias("last")).collect()
+    }
 
 
 class _Reached:

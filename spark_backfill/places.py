@@ -16,20 +16,26 @@ from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 
 #: What Hadoop says about a file system that it does not know, or whose jar is not there.
-NO_FILE_SYSTEM: Final = re.compile(r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found')
+NO_FILE_SYSTEM: Final = re.compile(
+    r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found'
+)
 #: What makes a path a pattern to Hadoop and Spark.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-#: What Spark leaves in an output beside the folders with records; the folders are those of a writing that was cut off.
+#: What Spark leaves in an output beside the folders with records; the folders are those of a writing that was
+#: cut off.
 _LEFT: Final = r"_SUCCESS|\._SUCCESS\.crc|(_temporary|\.spark-staging-[^/]+|__magic[^/]*)(/.*)?"
 #: Its files with records.
 _RECORDS: Final = r"(part-[^/]+|\.part-[^/]+\.crc)"
 _LISTS: Final = ("input", "schema_input")
 #: What helps.
-PACKAGE_HINT: Final = "add the package of this file system to spark.jars.packages, such as org.apache.hadoop:hadoop-aws for s3a"
+PACKAGE_HINT: Final = (
+    "add the package of this file system to spark.jars.packages, such as org.apache.hadoop:hadoop-aws for s3a"
+)
 
 
 def check_places(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse places on file systems that Spark does not know, and a checkpoint and an output of which one lies in the other.
+    """Refuse places on file systems that Spark does not know, and a checkpoint and an output of which one
+    lies in the other.
 
     Raises ConfigError.
     """
@@ -39,7 +45,9 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
     for key in ("checkpoint", "output"):
         if strange := _PATTERN.search(getattr(backfill, key)):
             message = f"holds {strange[0]}, which stands for other names in a path"
-            raise ConfigError([Problem(f"backfill.{key}", message, "name a folder without * ? [ ] { } and backslashes")])
+            raise ConfigError(
+                [Problem(f"backfill.{key}", message, "name a folder without * ? [ ] { } and backslashes")]
+            )
     checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
     if checkpoint and output and _overlap(checkpoint, output):
         message = f"{backfill.checkpoint} and the output ({backfill.output}) are one folder, or one lies in the other"
@@ -52,12 +60,16 @@ def _found(spark: SparkSession, key: str, path: str) -> str:
         return f"{qualified(*hadoop_path(spark, path)).rstrip('/')}/" if path else ""
     except Py4JJavaError as error:
         if unknown := NO_FILE_SYSTEM.search(str(error)):
-            raise ConfigError([Problem(f"backfill.{key}", f"{path} cannot be reached: {unknown[0]}", PACKAGE_HINT)]) from None
+            raise ConfigError(
+                [Problem(f"backfill.{key}", f"{path} cannot be reached: {unknown[0]}", PACKAGE_HINT)]
+            ) from None
         raise
 
 
 def check_apart(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises ConfigError."""
+    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises
+    ConfigError.
+    """
     output = _found(spark, "output", backfill.output)
     for key in _LISTS:
         for pattern in paths_of(getattr(backfill, key)):
@@ -65,22 +77,35 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
             for path in (named, *(status.getPath() for status in system.globStatus(named) or ())):
                 if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
                     message = f"{backfill.output} and {key} ({qualified(path, system)}) are one folder, or one lies in the other"
-                    raise ConfigError([Problem("backfill.output", message, "it would be deleted: name a folder of its own")])
+                    raise ConfigError(
+                        [Problem("backfill.output", message, "it would be deleted: name a folder of its own")]
+                    )
 
 
 def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool | None = None) -> None:
     """Refuse a folder that holds anything but what runs of this layout leave. Raises ConfigError.
 
-    `is_new`: whether a run in steps begins, to whose folder nobody must have written, or goes on. Such a run deletes nothing of
-    others, and has many files: it is enough to look at the folder itself. None: what lies there, however deep, is to be deleted.
+    `is_new`: whether a run in steps begins, to whose folder nobody must have written, or goes on. Such a run
+    deletes nothing of others, and has many files: it is enough to look at the folder itself. None: what lies
+    there, however deep, is to be deleted.
     """
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
     if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
-        message = f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
-        raise ConfigError([Problem("backfill.output", message, "name an empty folder, or the checkpoint that it was written with")])
+        message = (
+            f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
+        )
+        raise ConfigError(
+            [
+                Problem(
+                    "backfill.output",
+                    message,
+                    "name an empty folder, or the checkpoint that it was written with",
+                )
+            ]
+        )
     first, *others = (f"{re.escape(name)}=[^/]+" for name in FOLDERS[layout])
     below = "".join(f"/{each}" for each in others)
     records = first if is_new is not None else rf"{first}{below}(/step=\d+)?/{_RECORDS}"
@@ -88,7 +113,13 @@ def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool
     for name in names if is_new is not None else _files_below(folder, system):
         if not own.fullmatch(name):
             raise ConfigError(
-                [Problem("backfill.output", f"{path} holds other things than records: {name}", "name an empty folder")]
+                [
+                    Problem(
+                        "backfill.output",
+                        f"{path} holds other things than records: {name}",
+                        "name an empty folder",
+                    )
+                ]
             )
 
 

@@ -18,7 +18,9 @@ _END_SECONDS: Final = 2.0
 
 @contextlib.contextmanager
 def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None]:
-    """Say every few seconds how many tasks are done, if that has changed, from another thread, until the block ends."""
+    """Say every few seconds how many tasks are done, if that has changed, from another thread, until the
+    block ends.
+    """
     ended = threading.Event()
     thread = threading.Thread(target=_tell, args=(tracker, say, ended), daemon=True)
     thread.start()

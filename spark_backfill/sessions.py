@@ -1,4 +1,6 @@
-"""The Spark session: what spark-submit was told wins over `[backfill] spark`, and that over what the job needs."""
+"""The Spark session: what spark-submit was told wins over `[backfill] spark`, and that over what the job
+needs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from spark_backfill.brokers import CONNECTOR, allowed_urls, client_options
 #: What the job needs of its session, wherever it runs.
 NEEDED: Final = {
     **files.settings(),
-    # Batches between Spark and a worker: messages may be large, and a worker holds a batch as columns, records and output.
+    # Batches between Spark and a worker: messages may be large, and a worker holds a batch as columns,
+    # records and output.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
 }
@@ -41,9 +44,13 @@ def _allowed(config: Config) -> str:
     """See `allowed_urls`."""
     options = []
     if not config.backfill.input:
-        options.append(client_options(config.source.bootstrap_servers, config.source.security, "source.security"))
+        options.append(
+            client_options(config.source.bootstrap_servers, config.source.security, "source.security")
+        )
     if not config.backfill.output:
-        options.append(client_options(config.target_servers, config.target_security, config.target_security_path))
+        options.append(
+            client_options(config.target_servers, config.target_security, config.target_security_path)
+        )
     return allowed_urls(*options)
 
 

@@ -1,7 +1,8 @@
-"""What writes target topics, in Spark's workers: the relay's own sink, so that timestamps and batches are the relay's as well.
+"""What writes target topics, in Spark's workers: the relay's own sink, so that timestamps and batches are the
+relay's as well.
 
-Spark's sink for Kafka sets no timestamps. Here a task has a client and an event loop of its own, and it ends when the brokers have
-acknowledged every batch.
+Spark's sink for Kafka sets no timestamps. Here a task has a client and an event loop of its own, and it ends
+when the brokers have acknowledged every batch.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import pyarrow as pa
 
 from relay.config import Config
 from relay.errors import DeliveryFailed, RelayError
+from relay.kafka.ports import Undelivered, start_sink
+from relay.kafka.sink import KafkaSink
 from relay.records import ProducerRecord
-from relay.service.kafka_sink import KafkaSink
-from relay.service.transport import Undelivered, start_sink
 from spark_backfill.frames import records_to_write
 from spark_backfill.translation import Stopped
 
@@ -28,7 +29,9 @@ _RECORDS: Final = 1 << 20
 
 
 class Write:
-    """Writes the rows of a task to their topics, in their order. `limits`: `max.message.bytes` of every topic."""
+    """Writes the rows of a task to their topics, in their order. `limits`: `max.message.bytes` of every
+    topic.
+    """
 
     def __init__(self, config: Config, limits: Mapping[str, int]) -> None:
         self.config, self.limits = config, limits
@@ -58,7 +61,11 @@ class Write:
                     break
         except Undelivered as error:
             await sink.abandon()
-            again = "a new run writes everything again" if self.config.backfill.input else "the next run does this step again"
+            again = (
+                "a new run writes everything again"
+                if self.config.backfill.input
+                else "the next run does this step again"
+            )
             raise DeliveryFailed(f"writing failed: {error}; {again}") from error
         except BaseException:
             await sink.abandon()

@@ -1,7 +1,7 @@
 """Work that a signal may end.
 
-Python runs handlers of signals in its main thread, and a call into the JVM holds a thread until it is answered. So the work has a
-thread of its own, and the main one waits for it or for a signal.
+Python runs handlers of signals in its main thread, and a call into the JVM holds a thread until it is
+answered. So the work has a thread of its own, and the main one waits for it or for a signal.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _LONGEST_SECONDS = 20.0
 
 
 def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Callable[[str], None]) -> int:
-    """Do the work; gives 0, or the status of the signal that has ended it. Raises what the work raises, unless it was stopped.
+    """Do the work; gives 0, or the status of the signal that has ended it. Raises what the work raises,
+    unless it was stopped.
 
-    `stop`: ends what the work is doing just now; called from another thread, and again until the work has ended. `tell`: gets the
-    signal's name.
+    `stop`: ends what the work is doing just now; called from another thread, and again until the work has
+    ended. `tell`: gets the signal's name.
     """
     failure: list[BaseException] = []
     worker = threading.Thread(target=_caught, args=(work, failure), daemon=True)

@@ -1,16 +1,17 @@
-"""The files of TiCDC's storage sink with `protocol=canal-json`: what paths say, in which order they come, what a schema file says.
+"""The files of TiCDC's storage sink with `protocol=canal-json`: what paths say, in which order they come,
+what a schema file says.
 
-    metadata                                                                    {"checkpoint-ts": …}
-    {schema}/meta/schema_{version}_{checksum}.json                              DDL of a database
-    {schema}/{table}/meta/schema_{version}_{checksum}.json                      DDL and columns of a table
-    {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json     rows, one a line
-    …/meta/CDC[_{dispatcher}].index                                             name of the newest data file of its folder
+    metadata {"checkpoint-ts": …} {schema}/meta/schema_{version}_{checksum}.json DDL of a database
+    {schema}/{table}/meta/schema_{version}_{checksum}.json DDL and columns of a table
+    {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json rows, one a line
+    …/meta/CDC[_{dispatcher}].index name of the newest data file of its folder
 
-Before the folders `meta` there was one `schema.json` in each folder of a version. A version is the commit ts of the DDL that made
-it, or a checkpoint at which the changefeed began or went on; rows of a version come after its DDL and before the next one's.
-Sources: PingCAP "Replicate Data to Storage Services" and "Guide for Developing a Storage Sink Consumer"; pingcap/ticdc
-pkg/sink/cloudstorage and cmd/storage-consumer (read 2026-08). The numbers' width is configurable; the table id in place of names is
-not read. No captured layout was at hand.
+Before the folders `meta` there was one `schema.json` in each folder of a version. A version is the commit ts
+of the DDL that made it, or a checkpoint at which the changefeed began or went on; rows of a version come
+after its DDL and before the next one's. Sources: PingCAP "Replicate Data to Storage Services" and "Guide for
+Developing a Storage Sink Consumer"; pingcap/ticdc pkg/sink/cloudstorage and cmd/storage-consumer (read
+2026-08). The numbers' width is configurable; the table id in place of names is not read. No captured layout
+was at hand.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs._ticdc import quoted
+from relay.codecs.wire.ticdc import quoted
 from relay.errors import ConfigError, Malformed, Problem, RecordsGone
 from relay.model import SchemaChange, TableId
 from relay.mysql.types import DISPLAY_WIDTHS, quoted_name
@@ -32,14 +33,18 @@ _DATA: Final = re.compile(
     r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version>\d+)/(?:(?P<partition>\d+)/)??"
     rf"(?:(?P<date>{_DATE})/)?CDC(?:_(?P<dispatcher>\w+)_)?(?P<number>\d+)\.json"
 )
-_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?:(?P<table>[^/]+)/)?meta/schema_(?P<version>\d+)_\d{10}\.json")
+_SCHEMA: Final = re.compile(
+    r"(?P<schema>[^/]+)/(?:(?P<table>[^/]+)/)?meta/schema_(?P<version>\d+)_\d{10}\.json"
+)
 _OLD_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version>\d+)/schema\.json")
 #: What holds no records: the checkpoint, indexes, and what a writer has not finished.
 _OTHER: Final = re.compile(r"metadata|.*\.index|.*\.tmp\.[^/]+|(?:.*/)?[._][^/]*")
 
 
 class Place(NamedTuple):
-    """Where a file stands in the order of all: by version, schema files before rows, then by table and number."""
+    """Where a file stands in the order of all: by version, schema files before rows, then by table and
+    number.
+    """
 
     version: int
     is_data: bool
@@ -52,18 +57,26 @@ class Place(NamedTuple):
 
 
 def place_of(path: str) -> Place | None:
-    """The place of a data or schema file, by its path below the sink's folder; None for a file without records.
+    """The place of a data or schema file, by its path below the sink's folder; None for a file without
+    records.
 
     Raises ConfigError for what is no file of a storage sink.
     """
     if found := _DATA.fullmatch(path):
-        ends = int(found["partition"] or "0"), found["date"] or "", found["dispatcher"] or "", int(found["number"])
+        ends = (
+            int(found["partition"] or "0"),
+            found["date"] or "",
+            found["dispatcher"] or "",
+            int(found["number"]),
+        )
         return Place(*_first(found), *ends)
     if found := _SCHEMA.fullmatch(path) or _OLD_SCHEMA.fullmatch(path):
         return Place(*_first(found), 0, "", "", 0)
     if _OTHER.fullmatch(path):
         return None
-    hint = "the folder that `metadata` lies in; protocol=canal-json, paths with the names of schemas and tables"
+    hint = (
+        "the folder that `metadata` lies in; protocol=canal-json, paths with the names of schemas and tables"
+    )
     raise ConfigError([Problem("backfill.input", f"{path} is no file of TiCDC's storage sink", hint)])
 
 
@@ -73,9 +86,11 @@ def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
 
 
 def in_order(paths: Iterable[str]) -> dict[str, Place]:
-    """The data and schema files in their order. Raises ConfigError; RecordsGone where a data file before another one is missing.
+    """The data and schema files in their order. Raises ConfigError; RecordsGone where a data file before
+    another one is missing.
 
-    A last one may be missing: an index that names it proves nothing, because older TiCDC writes the index first.
+    A last one may be missing: an index that names it proves nothing, because older TiCDC writes the index
+    first.
     """
     found = {path: place for path in paths if (place := place_of(path)) is not None}
     ordered = dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
@@ -83,22 +98,31 @@ def in_order(paths: Iterable[str]) -> dict[str, Place]:
     for path, place in ordered.items():
         # Numbers begin at 1 in each folder.
         if place.is_data and place.number != numbers.get(place[:-1], 0) + 1:
-            raise RecordsGone(f"data files are missing before {path}: numbers of a folder begin at 1 and have no gaps")
+            raise RecordsGone(
+                f"data files are missing before {path}: numbers of a folder begin at 1 and have no gaps"
+            )
         numbers[place[:-1]] = place.number
     return ordered
 
 
 def newest(files: Mapping[str, Place]) -> list[str]:
-    """The last data file of each table (and of each partition and dispatcher, where folders have them): how far a listing goes."""
-    last = {(each.schema, each.table, each.partition, each.dispatcher): path for path, each in files.items() if each.is_data}
+    """The last data file of each table (and of each partition and dispatcher, where folders have them): how
+    far a listing goes.
+    """
+    last = {
+        (each.schema, each.table, each.partition, each.dispatcher): path
+        for path, each in files.items()
+        if each.is_data
+    }
     return [path for _, path in sorted(last.items())]
 
 
 def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaChange]) -> dict[str, Place]:
-    """The files with the parts of one RENAME of several tables in an order that it can have had; one version has them all.
+    """The files with the parts of one RENAME of several tables in an order that it can have had; one version
+    has them all.
 
-    A part that gives a name up comes before the one that takes it. Of a circle through a name that is gone afterwards no file says
-    where it began; it stays in the order of names.
+    A part that gives a name up comes before the one that takes it. Of a circle through a name that is gone
+    afterwards no file says where it began; it stays in the order of names.
     """
     groups: dict[tuple[int, bool], list[str]] = {}
     for path, place in files.items():
@@ -107,7 +131,9 @@ def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaCha
     for paths in groups.values():
         left = list(paths)
         while left and not files[left[0]].is_data:
-            given_up = {path: {pair.old for pair in changes[path].renamed} for path in left if path in changes}
+            given_up = {
+                path: {pair.old for pair in changes[path].renamed} for path in left if path in changes
+            }
             path = next((each for each in left if not _taken(changes.get(each), each, given_up)), left[0])
             left.remove(path)
             ordered[path] = files[path]
@@ -122,7 +148,8 @@ def _taken(change: SchemaChange | None, path: str, given_up: Mapping[str, set[Ta
 
 
 class Statement(NamedTuple):
-    """What a schema file says: the statement of its DDL; or (`is_known` false) one that its columns stand for.
+    """What a schema file says: the statement of its DDL; or (`is_known` false) one that its columns stand
+    for.
 
     The latter only says what a table was like when the changefeed began: it is learnt, and nothing else.
     """
@@ -142,7 +169,15 @@ def statement_of(path: str, place: Place, text: bytes) -> Statement | None:
         if query := str(said.get("Query") or ""):
             return Statement(query, True)
         created = _create_table(place, columns) if place.table else ""
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise Malformed(NAME, path, "not a schema file") from error
     return Statement(created, False) if created else None
 
@@ -153,7 +188,8 @@ _NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
 
 
 def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
-    """A statement that makes these columns, in the spelling that TiDB restores, and leaves a table that is known as it is.
+    """A statement that makes these columns, in the spelling that TiDB restores, and leaves a table that is
+    known as it is.
 
     "" if there are no columns, or if the members of an ENUM or SET are not told.
     """
@@ -163,7 +199,9 @@ def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
         if not type_text:
             return ""
         name = quoted_name(column["ColumnName"])
-        parts.append(f"{name} {type_text}{' NOT NULL' if column.get('ColumnNullable') == 'false' else ''}{_default(column)}")
+        parts.append(
+            f"{name} {type_text}{' NOT NULL' if column.get('ColumnNullable') == 'false' else ''}{_default(column)}"
+        )
         if column.get("ColumnIsPk") == "true":
             key.append(name)
     if not parts:
@@ -177,7 +215,9 @@ def _type_text(column: Mapping[str, Any]) -> str:
     base = {"VAR_STRING": "VARCHAR"}.get(base, base)
     precision = str(column.get("ColumnPrecision") or column.get("ColumnLength") or "")
     scale = str(column.get("ColumnScale") or "")
-    return _with_parameters(base, precision, scale, sign, column.get("ColumnElems")) + (f" {sign}" if sign else "")
+    return _with_parameters(base, precision, scale, sign, column.get("ColumnElems")) + (
+        f" {sign}" if sign else ""
+    )
 
 
 def _with_parameters(base: str, precision: str, scale: str, sign: str, members: list[str] | None) -> str:

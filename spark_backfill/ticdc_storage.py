@@ -1,10 +1,12 @@
-"""A folder of TiCDC's storage sink as source: every file in its place, every line with its number (see `ticdc_layout`).
+"""A folder of TiCDC's storage sink as source: every file in its place, every line with its number (see
+`ticdc_layout`).
 
-The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their number in the order of
-all files: a schema file counts as one, a data file as its lines. A row's timestamp is its `es`, that of DDL is its version's. Lines
-are numbered by counting them first, so that a file may be split over tasks, and the numbers do not depend on how; but the
-count and the translation must split alike (see `_pin_blocks`). A file that is added later changes the numbers behind it: the commit
-ts and the names of tables, by which files are ordered, leave no room for a line in a number of 64 bits.
+The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their
+number in the order of all files: a schema file counts as one, a data file as its lines. A row's timestamp is
+its `es`, that of DDL is its version's. Lines are numbered by counting them first, so that a file may be split
+over tasks, and the numbers do not depend on how; but the count and the translation must split alike (see
+`_pin_blocks`). A file that is added later changes the numbers behind it: the commit ts and the names of
+tables, by which files are ordered, leave no room for a line in a number of 64 bits.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.codecs import ticdc_canal_json
-from relay.codecs._ticdc_canal_wire import ControlMessage, TidbMembers, ddl_word
+from relay.codecs.canal import ticdc_canal_json
+from relay.codecs.canal.ticdc_message import ControlMessage, TidbMembers, ddl_word
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange
@@ -39,7 +41,11 @@ def storage_problems(config: Config) -> list[Problem]:
     problems = []
     if config.route.from_ != ticdc_canal_json.NAME:
         problems.append(
-            Problem("route.from", "of TiCDC's storage sink only Canal-JSON is read", f'set from = "{ticdc_canal_json.NAME}"')
+            Problem(
+                "route.from",
+                "of TiCDC's storage sink only Canal-JSON is read",
+                f'set from = "{ticdc_canal_json.NAME}"',
+            )
         )
     if len(config.source.topics) != 1:
         message = "must be one: the records of a storage sink have no topic, and get its name"
@@ -48,11 +54,15 @@ def storage_problems(config: Config) -> list[Problem]:
 
 
 def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[ConsumerRecord]]:
-    """The records below `input`, and the statements that make the tables. Raises ConfigError, RecordsGone, Malformed."""
+    """The records below `input`, and the statements that make the tables. Raises ConfigError, RecordsGone,
+    Malformed.
+    """
     root, paths = _listed(spark, config.backfill.input)
     files = in_order(paths)
     if not files:
-        raise ConfigError([Problem("backfill.input", f"there is nothing of a storage sink in {config.backfill.input}")])
+        raise ConfigError(
+            [Problem("backfill.input", f"there is nothing of a storage sink in {config.backfill.input}")]
+        )
     texts = _texts(spark, [f"{root}/{path}" for path, place in files.items() if not place.is_data])
     statements = {
         path: _statement(config, path, files[path], texts[plain_path(f"{root}/{path}")])
@@ -62,7 +72,9 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
     _pin_blocks(spark)
     lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
     starts, offsets = _numbered(
-        renames_in_order(files, {path: each.change for path, each in statements.items() if each}), root, _counted(lines)
+        renames_in_order(files, {path: each.change for path, each in statements.items() if each}),
+        root,
+        _counted(lines),
     )
     ddl = [(each.is_known, each.at(offsets[path])) for path, each in statements.items() if each]
     known = [(bytearray(record.value or b""), "", record.offset) for is_known, record in ddl if is_known]
@@ -90,7 +102,10 @@ def _pin_blocks(spark: SparkSession) -> None:
     Where nothing is set it splits by the number of cores at that moment, and executors come and go.
     """
     if spark.conf.get(_LEAST_SPLITS, None) is None:
-        cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or spark.sparkContext.defaultParallelism
+        cores = (
+            spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+            or spark.sparkContext.defaultParallelism
+        )
         spark.conf.set(_LEAST_SPLITS, str(cores))
 
 
@@ -106,7 +121,9 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:
 
 
 def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
-    """Where each file's blocks begin, how many lines they have, and how Spark spells the file's name; by path."""
+    """Where each file's blocks begin, how many lines they have, and how Spark spells the file's name; by
+    path.
+    """
     found: dict[str, list[tuple[int, int, str]]] = {}
     for row in [] if lines is None else lines.groupBy("path", "block").count().collect():
         found.setdefault(plain_path(unquote(row.path)), []).append((row.block, row["count"], row.path))
@@ -135,12 +152,16 @@ def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
     if not paths:
         return {}
     text = spark.read.text([PATTERN.sub(r"\\\1", path) for path in paths], wholetext=True)
-    rows = text.select(F.col("value").cast("binary").alias("value"), F.col("_metadata.file_path").alias("path")).collect()
+    rows = text.select(
+        F.col("value").cast("binary").alias("value"), F.col("_metadata.file_path").alias("path")
+    ).collect()
     return {plain_path(unquote(row.path)): bytes(row.value) for row in rows}
 
 
 class _Statement(NamedTuple):
-    """What a schema file says, as the message that TiCDC would have sent to a topic. `is_known`: it is a user's statement."""
+    """What a schema file says, as the message that TiCDC would have sent to a topic. `is_known`: it is a
+    user's statement.
+    """
 
     record: ConsumerRecord
     change: SchemaChange
@@ -157,7 +178,9 @@ def _statement(config: Config, path: str, place: Place, text: bytes) -> _Stateme
         return None
     time_ms, tidb = place.version >> TSO_LOGICAL_BITS, TidbMembers(place.version)
     nothing = (None, None, None, None)
-    message = ControlMessage(0, place.schema, place.table, None, True, "QUERY", time_ms, time_ms, found.sql, *nothing, tidb)
+    message = ControlMessage(
+        0, place.schema, place.table, None, True, "QUERY", time_ms, time_ms, found.sql, *nothing, tidb
+    )
     record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, msgspec.json.encode(message))
     (change,) = (event for event in config.translator().inspect(record) if isinstance(event, SchemaChange))
     value = msgspec.json.encode(msgspec.structs.replace(message, type=ddl_word(change)))
@@ -165,7 +188,8 @@ def _statement(config: Config, path: str, place: Place, text: bytes) -> _Stateme
 
 
 class StorageReader:
-    """Rows of lines with their file and block as records; a row without a file is DDL, and its block its offset.
+    """Rows of lines with their file and block as records; a row without a file is DDL, and its block its
+    offset.
 
     A task reads a block from its beginning to its end; every task has a reader of its own.
     """
@@ -176,7 +200,9 @@ class StorageReader:
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
         """The records of a batch. Blank lines are passed over."""
         following = self._next
-        for value, path, block in zip(*(batch.column(name).to_pylist() for name in ("value", "path", "block")), strict=True):
+        for value, path, block in zip(
+            *(batch.column(name).to_pylist() for name in ("value", "path", "block")), strict=True
+        ):
             offset = block
             if path:
                 offset = following[path, block]

@@ -14,9 +14,9 @@ from relay.config import Config, Mode, Start
 from relay.config.choices import End
 from relay.config.tables import COMMIT_TS_MARGIN_MS
 from relay.errors import ConfigError, Problem, RecordsGone
+from relay.kafka.admin import Found
 from relay.model import TSO_LOGICAL_BITS
-from relay.service.topic_admin import Found
-from relay.service.topics import Topics, check_topics
+from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import Brokers, client_options, for_spark
 from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
@@ -30,11 +30,21 @@ OVERFLOW: Final = "ArithmeticException: long overflow"
 def too_late(records: str) -> ConfigError:
     """What to say of records whose timestamps Spark cannot hold."""
     hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
-    return ConfigError([Problem("source", f"the timestamp of {records} is behind the year 294246, where Spark's times end", hint)])
+    return ConfigError(
+        [
+            Problem(
+                "source",
+                f"the timestamp of {records} is behind the year 294246, where Spark's times end",
+                hint,
+            )
+        ]
+    )
 
 
 class Source(NamedTuple):
-    """The source topics: where each partition begins (`first`), which older records there are (`oldest`), and where it ends."""
+    """The source topics: where each partition begins (`first`), which older records there are (`oldest`), and
+    where it ends.
+    """
 
     config: Config
     options: Mapping[str, str]
@@ -46,8 +56,9 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None) -> Source:
-        """Ask the brokers. `kept`: where the first of several runs began; the others have the same beginning, whatever `start`
-        or retention would say now. Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
+        """Ask the brokers. `kept`: where the first of several runs began; the others have the same beginning,
+        whatever `start` or retention would say now. Raises ConfigError, RecordsGone, TopicUnusable,
+        BrokerUnavailable.
         """
         options = client_options(config.source.bootstrap_servers, config.source.security, "source.security")
         brokers = Brokers(spark, options)
@@ -84,13 +95,18 @@ class Source(NamedTuple):
         return self._between(spark, begin, self.first)
 
     def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
-        """The records of the topics' partitions 0 from `known` on, and where they end now; None if there are none."""
+        """The records of the topics' partitions 0 from `known` on, and where they end now; None if there are
+        none.
+        """
         brokers = Brokers(spark, self.options)
         try:
             ends = brokers.end_offsets({topic: 1 for topic, count in self.partitions.items() if count > 1})
         finally:
             brokers.close()
-        begin = {place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place])) for place, end in ends.items()}
+        begin = {
+            place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place]))
+            for place, end in ends.items()
+        }
         return self._between(spark, begin, ends), ends
 
     def too_late(self, spark: SparkSession) -> ConfigError:
@@ -100,12 +116,19 @@ class Source(NamedTuple):
             found = brokers.offsets_since(self.partitions, LATEST_MS + 1)
         finally:
             brokers.close()
-        return too_late(", ".join(f"{place}/{offset}" for place, offset in found.items() if offset >= 0) or "a record")
+        return too_late(
+            ", ".join(f"{place}/{offset}" for place, offset in found.items() if offset >= 0) or "a record"
+        )
 
-    def _between(self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]) -> DataFrame | None:
+    def _between(
+        self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]
+    ) -> DataFrame | None:
         if begin == end:
             return None
-        options = self._read_options() | {"startingOffsets": _offsets_json(begin), "endingOffsets": _offsets_json(end)}
+        options = self._read_options() | {
+            "startingOffsets": _offsets_json(begin),
+            "endingOffsets": _offsets_json(end),
+        }
         del options["subscribe"]
         assigned = {topic: list(map(int, offsets)) for topic, offsets in _by_topic(begin).items()}
         return spark.read.format("kafka").options(**options, assign=json.dumps(assigned)).load()
@@ -148,13 +171,19 @@ def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
         topic, _, number = place.rpartition("/")
         count = partitions.get(topic, 0)
         if int(number) >= count:
-            problems.append(Problem(key, f"there is no such partition: topic {topic} has {count}, counted from 0"))
+            problems.append(
+                Problem(key, f"there is no such partition: topic {topic} has {count}, counted from 0")
+            )
     if problems:
         raise ConfigError(problems)
 
 
 def _first(
-    brokers: Brokers, config: Config, partitions: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]
+    brokers: Brokers,
+    config: Config,
+    partitions: Mapping[str, int],
+    oldest: Mapping[str, int],
+    newest: Mapping[str, int],
 ) -> dict[str, int]:
     source = config.source
     match source.start:
@@ -183,7 +212,10 @@ def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Probl
 
 def named_bounds(config: Config) -> Iterator[tuple[str, str]]:
     """The places that `start_offsets` and `end_offsets` name, each with its whole key."""
-    bounds = {"source.start_offsets": config.source.start_offsets, "backfill.end_offsets": config.backfill.end_offsets}
+    bounds = {
+        "source.start_offsets": config.source.start_offsets,
+        "backfill.end_offsets": config.backfill.end_offsets,
+    }
     return ((f'{key}."{place}"', place) for key, given in bounds.items() for place in given)
 
 
@@ -192,7 +224,11 @@ def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[
     first = {**oldest, **given}
     if beyond := behind_ends(first, newest):
         raise ConfigError(beyond)
-    gone = [f"{place} begins at {oldest[place]}, not {offset}" for place, offset in first.items() if offset < oldest[place]]
+    gone = [
+        f"{place} begins at {oldest[place]}, not {offset}"
+        for place, offset in first.items()
+        if offset < oldest[place]
+    ]
     if gone:
         raise RecordsGone(f"records to begin with were deleted by retention: {'; '.join(gone)}")
     return first
@@ -219,7 +255,9 @@ async def _checked(config: Config) -> Topics:
 
 def target_cluster(spark: SparkSession, config: Config) -> str:
     """Kafka's id of the target's cluster. Raises BrokerUnavailable, ConfigError."""
-    brokers = Brokers(spark, client_options(config.target_servers, config.target_security, config.target_security_path))
+    brokers = Brokers(
+        spark, client_options(config.target_servers, config.target_security, config.target_security_path)
+    )
     try:
         return brokers.cluster_id()
     finally:
@@ -235,7 +273,8 @@ class TargetTopics(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> TargetTopics:
-        """Check the topics that are written, as the service does, and create those that are missing and may be created.
+        """Check the topics that are written, as the service does, and create those that are missing and may
+        be created.
 
         Raises TopicUnusable, BrokerUnavailable, ConfigError.
         """
@@ -256,4 +295,6 @@ class TargetTopics(NamedTuple):
         tasks = sum(self.partitions.values())
         ordered = produced.repartition(tasks, *PLACE).sortWithinPartitions(*PLACE, *SOURCE_ORDER)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
-        rows.mapInArrow(Write(self.config, self.limits), WRITTEN).write.format("noop").mode("overwrite").save()
+        rows.mapInArrow(Write(self.config, self.limits), WRITTEN).write.format("noop").mode(
+            "overwrite"
+        ).save()

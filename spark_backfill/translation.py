@@ -1,7 +1,9 @@
-"""What runs in Spark's workers: records in, records out, through the unchanged core, one batch of Arrow after the other.
+"""What runs in Spark's workers: records in, records out, through the unchanged core, one batch of Arrow after
+the other.
 
-Every task has a translator of its own, whose catalogue holds the DDL of the whole source. A row takes its definition as of its own
-position, so it does not matter which rows went before it through the same translator, and a partition may be split anywhere.
+Every task has a translator of its own, whose catalogue holds the DDL of the whole source. A row takes its
+definition as of its own position, so it does not matter which rows went before it through the same
+translator, and a partition may be split anywhere.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from relay.config import Config, Policy
 from relay.config.choices import FileFormat, Layout
 from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
 from relay.errors import ConfigError, DecodeError, Malformed, Problem, RelayError, TopicUnusable
+from relay.kafka.sizes import Limits
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.sizes import Limits
-from relay.service.state import record_too_large
+from relay.service.loop.rounds import record_too_large
 from relay.storage import Storage
 from relay.translator import Translator
 from spark_backfill.counts import Counts, Parts
@@ -33,7 +35,8 @@ from spark_backfill.layouts import TableFinder
 
 #: Begins the text of what ended a task; the driver finds it in Spark's error, whatever stands around it.
 STOP_MARK: Final = "relay-stopped:"
-#: Where the letters of a source partition go if nobody says how many partitions the dead-letter topic has: its own number.
+#: Where the letters of a source partition go if nobody says how many partitions the dead-letter topic has:
+#: its own number.
 OWN_PARTITION: Final = 1 << 31
 #: The latest timestamp, in milliseconds, that is one of Spark's own times: microseconds in 64 bits.
 LATEST_MS: Final = sys.maxsize // 1000
@@ -49,7 +52,9 @@ class Stopped(Exception):
 
 
 class Bounds(NamedTuple):
-    """Which records are translated: by `topic/partition` from the first offset and before the end; by timestamp (ms) the same."""
+    """Which records are translated: by `topic/partition` from the first offset and before the end; by
+    timestamp (ms) the same.
+    """
 
     first: Mapping[str, int] | None = None
     end: Mapping[str, int] | None = None
@@ -84,7 +89,9 @@ class Adds(Protocol):
 
 
 class OnlyDdl:
-    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing. `name`: for errors."""
+    """Keeps the records that may teach a catalogue: those with DDL. What cannot be read teaches nothing.
+    `name`: for errors.
+    """
 
     def __init__(self, config: Config, reader: Reader, name: str = "input") -> None:
         self.config, self.reader, self.name = config, reader, name
@@ -95,7 +102,9 @@ class OnlyDdl:
         marks = translator.source.row_marks
         for batch in batches:
             records = read_records(self.reader, batch, self.name)
-            found = [r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)]
+            found = [
+                r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)
+            ]
             if found:
                 yield record_batch(found)
 
@@ -117,7 +126,8 @@ def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> 
 
 
 class Terms(NamedTuple):
-    """What the target's brokers say: how many partitions the dead-letter topic has, and `max.message.bytes` of every topic.
+    """What the target's brokers say: how many partitions the dead-letter topic has, and `max.message.bytes`
+    of every topic.
 
     Files say nothing. `partitions`: how many every topic has, where only the records tell which are written.
     """
@@ -192,7 +202,11 @@ class _Task:
         self._counts.took(records)
         if self._job.latest_ms < max([record.timestamp_ms for record in records], default=0):
             self._refuse_times(records)
-        translate, out, is_checked = self._translator.translate, self._out, self._stores or self._limits is not None
+        translate, out, is_checked = (
+            self._translator.translate,
+            self._out,
+            self._stores or self._limits is not None,
+        )
         for record in records:
             try:
                 produced: Sequence[ProducerRecord] = translate(record)
@@ -238,7 +252,9 @@ class _Task:
                 self._storage.store(blob)
 
     def _otherwise(self, record: ConsumerRecord, error: RelayError | Need) -> Sequence[ProducerRecord]:
-        """What becomes of a record that was not translated at once: it needs an object, or its error has a policy."""
+        """What becomes of a record that was not translated at once: it needs an object, or its error has a
+        policy.
+        """
         if not isinstance(error, Need):
             return self._instead(record, error)
         try:
@@ -249,7 +265,9 @@ class _Task:
         return produced
 
     def _instead(self, record: ConsumerRecord, error: RelayError) -> Sequence[ProducerRecord]:
-        """A dead letter, or nothing; raises Stopped if the policy says so, or if the letter is too large as well."""
+        """A dead letter, or nothing; raises Stopped if the policy says so, or if the letter is too large as
+        well.
+        """
         config, terms = self._job.config, self._job.terms
         policy = policy_for(error, config.errors)
         if policy is Policy.STOP:
@@ -266,7 +284,8 @@ class _Task:
     def finish(self) -> None:
         """Hand over what was counted.
 
-        By the number of the Spark partition: a task that runs again has it as well, also in a stage that Spark makes anew.
+        By the number of the Spark partition: a task that runs again has it as well, also in a stage that
+        Spark makes anew.
         """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
@@ -276,7 +295,9 @@ class _Task:
         self._job.counters.add({context.partitionId() if context else 0: self._counts})
 
 
-def _check_partitions(produced: Sequence[ProducerRecord], record: ConsumerRecord, partitions: Mapping[str, int]) -> None:
+def _check_partitions(
+    produced: Sequence[ProducerRecord], record: ConsumerRecord, partitions: Mapping[str, int]
+) -> None:
     """Refuse what has no place in the target, before anything is written. Raises ConfigError, TopicUnusable."""
     for out in produced:
         count = partitions.get(out.topic)
@@ -285,7 +306,9 @@ def _check_partitions(produced: Sequence[ProducerRecord], record: ConsumerRecord
             raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
         if out.partition >= count:
             cure = "add partitions to it, or set partitions in [target]"
-            raise TopicUnusable(f"the record belongs to partition {out.partition} of {out.topic}, which has {count}; {cure}")
+            raise TopicUnusable(
+                f"the record belongs to partition {out.partition} of {out.topic}, which has {count}; {cure}"
+            )
 
 
 def _place(record: ConsumerRecord) -> str:
@@ -293,7 +316,9 @@ def _place(record: ConsumerRecord) -> str:
 
 
 def learnt(config: Config, records: Iterable[ConsumerRecord], catalog: Catalog) -> Catalog:
-    """The catalogue with the DDL of these records, in the order of their positions: by time, and by offset inside a partition."""
+    """The catalogue with the DDL of these records, in the order of their positions: by time, and by offset
+    inside a partition.
+    """
     translator = config.translator()
     ordered = []
     newest: Counter[tuple[str, int]] = Counter()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from relay.codecs._codec import Lossy
-from relay.service.status import About, Board, Endpoint
-from relay.service.transport import Partition
+from relay.codecs.losses import Lossy
+from relay.kafka.ports import Partition
+from relay.service.observe.board import About, Board, Endpoint
 
 #: 2026-11-21 10:00 UTC.
 START = 1_795_255_200.0
@@ -39,12 +39,22 @@ def make_board(clock: Clock | None = None, topics: dict[str, str] | None = None)
     clock = clock or Clock()
     topics = topics or {"orders": "orders.canal-json"}
     source = Endpoint("ticdc-canal-json", {"enable-tidb-extension": "true"}, "source:9092")
-    about = About("0.1.0", source, Endpoint("canal-json", {}, "target:9092"), topics, "relay", "at-least-once", "relay.dead")
+    about = About(
+        "0.1.0",
+        source,
+        Endpoint("canal-json", {}, "target:9092"),
+        topics,
+        "relay",
+        "at-least-once",
+        "relay.dead",
+    )
     return Board(about, lambda: clock.time, steady=lambda: clock.steady)
 
 
 def running_board(clock: Clock, translated: Translated | None = None) -> Board:
-    """A board of a loop that turns, with two partitions: one is read to its end, of the other 50 records wait."""
+    """A board of a loop that turns, with two partitions: one is read to its end, of the other 50 records
+    wait.
+    """
     board = make_board(clock)
     board.translator = translated
     board.check("configuration", ok=True)

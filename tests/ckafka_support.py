@@ -43,7 +43,9 @@ def change(*messages: dict[str, Any] | str, options: dict[str, str] | None = Non
 
 
 def lossy(source: str, target: str, *messages: dict[str, Any], **options: str) -> dict[str, int]:
-    translator = Translator(source, target, None, {name.replace("_", "-"): value for name, value in options.items()})
+    translator = Translator(
+        source, target, None, {name.replace("_", "-"): value for name, value in options.items()}
+    )
     translated_records(translator, records(*messages))
     return {what.value: count for what, count in translator.lossy.items()}
 

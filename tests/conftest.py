@@ -1,4 +1,6 @@
-"""A real Apache Kafka for the whole run, and helpers around it. Topic names are unique, so that tests do not meet."""
+"""A real Apache Kafka for the whole run, and helpers around it. Topic names are unique, so that tests do not
+meet.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.records import ConsumerRecord
 
 DEADLINE_SECONDS = 60
-#: Folders whose files take minutes. They come first, so that no worker is left alone with one of them at the end.
+#: Folders whose files take minutes. They come first, so that no worker is left alone with one of them at the
+#: end.
 SLOW_FOLDERS = ("service", "spark", "cli", "image")
 
 # A busy machine is no failure; pytest's own time-out bounds every test.
@@ -33,9 +36,15 @@ settings.load_profile("relay")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the order in which files are handed out to workers: the slow folders, then all others, as they were found."""
+    """Give the order in which files are handed out to workers: the slow folders, then all others, as they
+    were found.
+    """
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(SLOW_FOLDERS)}
-    items.sort(key=lambda item: min((ranks[folder] for folder in item.path.parents if folder in ranks), default=len(ranks)))
+    items.sort(
+        key=lambda item: min(
+            (ranks[folder] for folder in item.path.parents if folder in ranks), default=len(ranks)
+        )
+    )
 
 
 class Kafka:
@@ -56,11 +65,15 @@ class Kafka:
 
     async def _has_leaders(self, name: str, partitions: int) -> bool:
         (found,) = await self._admin.describe_topics([name])
-        return len(found["partitions"]) == partitions and all(each["leader"] >= 0 for each in found["partitions"])
+        return len(found["partitions"]) == partitions and all(
+            each["leader"] >= 0 for each in found["partitions"]
+        )
 
     async def produce(self, topic: str, records: Iterable[ConsumerRecord]) -> None:
         """Write records to `topic`, each to its own partition, with timestamps and headers as they are."""
-        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, enable_idempotence=True) as producer:
+        async with AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap_servers, enable_idempotence=True
+        ) as producer:
             batches: dict[int, Any] = {}
             waiting = []
             for record in records:
@@ -86,7 +99,8 @@ class Kafka:
         return [TopicPartition(topic, number) for number in range(len(found["partitions"]))]
 
     async def read(self, topic: str, at_least: int = 0, *, committed: bool = False) -> list[ConsumerRecord]:
-        """Read a topic from its beginning to its end, once it holds at least so many records; ordered by partition and offset.
+        """Read a topic from its beginning to its end, once it holds at least so many records; ordered by
+        partition and offset.
 
         `committed`: only what transactions have committed; their markers count as records of the topic, too.
         """
@@ -118,14 +132,21 @@ class Kafka:
         await self._admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(offset)})
 
     async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Give a group's committed offsets; none while the first group of a new broker has no coordinator yet."""
+        """Give a group's committed offsets; none while the first group of a new broker has no coordinator
+        yet.
+        """
         try:
             offsets = await self._admin.list_consumer_group_offsets(group)
         except CoordinatorNotAvailableError:
             return {}
-        return {(partition.topic, partition.partition): committed.offset for partition, committed in offsets.items()}
+        return {
+            (partition.topic, partition.partition): committed.offset
+            for partition, committed in offsets.items()
+        }
 
-    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = DEADLINE_SECONDS) -> None:
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], seconds: float = DEADLINE_SECONDS
+    ) -> None:
         """Ask again and again until it is so; fail at the deadline."""
         deadline = time.monotonic() + seconds
         while not await condition():
@@ -135,14 +156,18 @@ class Kafka:
 
 def _record(record: Any) -> ConsumerRecord:
     headers = tuple(record.headers)
-    return ConsumerRecord(record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers)
+    return ConsumerRecord(
+        record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers
+    )
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """Start Apache Kafka; gives its address."""
     with contextlib.ExitStack() as stack:
-        home = stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True))
+        home = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="relay-tests-", ignore_cleanup_errors=True)
+        )
         try:
             cluster = stack.enter_context(Cluster(Path(home) / "kafka"))
         except DemoExtraMissing as error:
@@ -191,7 +216,11 @@ def make_config(broker: str) -> Callable[..., Config]:
     def make(source: str, target: str, **settings: Any) -> Config:
         tables: dict[str, dict[str, Any]] = {
             "route": {"from": "ticdc-canal-json", "to": "canal-json"},
-            "source": {"bootstrap_servers": broker, "topics": [source], "group_id": f"g-{uuid.uuid4().hex[:12]}"},
+            "source": {
+                "bootstrap_servers": broker,
+                "topics": [source],
+                "group_id": f"g-{uuid.uuid4().hex[:12]}",
+            },
             "target": {"topic": target},
             "delivery": {"commit_interval_seconds": 0.2, "drain_timeout_seconds": 20.0},
         }

@@ -22,21 +22,40 @@ SOURCE = {
 
 
 def message(op: str | None = "c", **more: Any) -> dict[str, Any]:
-    payload: dict[str, Any] = {"source": SOURCE, "ts_ms": 1768443630450, "transaction": None, "op": op, "before": None}
+    payload: dict[str, Any] = {
+        "source": SOURCE,
+        "ts_ms": 1768443630450,
+        "transaction": None,
+        "op": op,
+        "before": None,
+    }
     return {"payload": payload | more}
 
 
 def record(value: Any, key: Any = None, offset: int = 0) -> ConsumerRecord:
     data = value if isinstance(value, bytes | None) else json.dumps(value).encode()
-    return ConsumerRecord("topic", 0, offset, 1768443630999, None if key is None else json.dumps(key).encode(), data)
+    return ConsumerRecord(
+        "topic", 0, offset, 1768443630999, None if key is None else json.dumps(key).encode(), data
+    )
 
 
 def ddl(text: str, table: str = "t", commit_ts: int = 1) -> dict[str, Any]:
     source = SOURCE | {"table": table, "commit_ts": commit_ts}
-    return {"payload": {"source": source, "ts_ms": 1, "databaseName": "shop", "schemaName": None, "ddl": text, "tableChanges": []}}
+    return {
+        "payload": {
+            "source": source,
+            "ts_ms": 1,
+            "databaseName": "shop",
+            "schemaName": None,
+            "ddl": text,
+            "tableChanges": [],
+        }
+    }
 
 
-def decoded(*records: ConsumerRecord, options: dict[str, str] | None = None) -> tuple[list[Event], Translator]:
+def decoded(
+    *records: ConsumerRecord, options: dict[str, str] | None = None
+) -> tuple[list[Event], Translator]:
     translator = Translator(DEBEZIUM, DEBEZIUM, options)
     return [event for one in records for event in translator.inspect(one)], translator
 

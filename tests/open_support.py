@@ -25,7 +25,11 @@ Options = dict[str, str]
 def as_bytes(part: Part) -> bytes:
     if isinstance(part, bytes):
         return part
-    return part.encode() if isinstance(part, str) else json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode()
+    return (
+        part.encode()
+        if isinstance(part, str)
+        else json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode()
+    )
 
 
 def segment(part: Part) -> bytes:
@@ -34,7 +38,9 @@ def segment(part: Part) -> bytes:
     return struct.pack(">q", len(data)) + data
 
 
-def raw(key: bytes | None, value: bytes | None, offset: int = 0, partition: int = 0, topic: str = "topic") -> ConsumerRecord:
+def raw(
+    key: bytes | None, value: bytes | None, offset: int = 0, partition: int = 0, topic: str = "topic"
+) -> ConsumerRecord:
     """A record of these bytes."""
     return ConsumerRecord(topic, partition, offset, 1700000000456, key, value)
 
@@ -91,7 +97,9 @@ def schema_change(*messages: Message) -> SchemaChange:
 
 
 def segments(data: bytes, at: int = 0) -> Iterator[bytes]:
-    """What stands behind the lengths, from this byte on. It is as strict as TiCDC's example of a consumer in Java."""
+    """What stands behind the lengths, from this byte on. It is as strict as TiCDC's example of a consumer in
+    Java.
+    """
     while at < len(data):
         (size,) = struct.unpack_from(">q", data, at)
         assert 0 <= size <= len(data) - at - 8
@@ -108,23 +116,34 @@ def unframed(out: ProducerRecord | ConsumerRecord) -> list[tuple[bytes, bytes]]:
 
 
 def written(
-    records: Sequence[ConsumerRecord], options: Options | None = None, source: str = OPEN, reading: Options | None = None
+    records: Sequence[ConsumerRecord],
+    options: Options | None = None,
+    source: str = OPEN,
+    reading: Options | None = None,
 ) -> list[list[tuple[bytes, bytes]]]:
     """The keys and values of every record that is written."""
     translator = Translator(source, OPEN, reading, options)
     return [unframed(out) for record in records for out in translator.translate(record)]
 
 
-def values(records: Sequence[ConsumerRecord], options: Options | None = None, source: str = OPEN) -> list[Any]:
+def values(
+    records: Sequence[ConsumerRecord], options: Options | None = None, source: str = OPEN
+) -> list[Any]:
     """The values that are written, parsed, one event after the other."""
-    return [json.loads(value or b"null") for message in written(records, options, source) for _, value in message]
+    return [
+        json.loads(value or b"null") for message in written(records, options, source) for _, value in message
+    ]
 
 
-def counted(records: Sequence[ConsumerRecord], target: str = OPEN, options: Options | None = None) -> dict[str, int]:
+def counted(
+    records: Sequence[ConsumerRecord], target: str = OPEN, options: Options | None = None
+) -> dict[str, int]:
     """What is counted on the way of the records, but for what is always said of tables without DDL."""
     translator = Translator(OPEN, target, None, options)
     for record in records:
         translator.translate(record)
     return {
-        what.value: count for what, count in translator.lossy.items() if what.value not in {"schema-guessed", "type-parameters"}
+        what.value: count
+        for what, count in translator.lossy.items()
+        if what.value not in {"schema-guessed", "type-parameters"}
     }

@@ -1,11 +1,13 @@
-"""Digests of everything that relay writes for folders of captured records: every route, three sets of options.
+"""Digests of everything that relay writes for folders of captured records: every route, three sets of
+options.
 
     python -m output_digests FOLDER [DIGESTS]            # compare with the file, or print where there is none
     python -m output_digests FOLDER DIGESTS --write      # write the file anew
 
-A folder holds `<origin>/<variant>/<workload>.jsonl`, as tests/data does. Records are read by the protocol of their variant; those of
-other formats by every protocol, so that the errors they get are compared as well. What is digested of a produced record: topic,
-partition, timestamp, key, value, headers and blobs; of a refused one: the error's code and path.
+A folder holds `<origin>/<variant>/<workload>.jsonl`, as tests/data does. Records are read by the protocol of
+their variant; those of other formats by every protocol, so that the errors they get are compared as well.
+What is digested of a produced record: topic, partition, timestamp, key, value, headers and blobs; of a
+refused one: the error's code and path.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ FIVE = ("ticdc-canal-json", "canal-json", "ckafka-json", "ticdc-open-protocol", 
 
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
-    "default": (None, dict.fromkeys(FIVE, {})),
+    "default": (None, {name: {} for name in FIVE}),
     "full": (
         None,
         {
@@ -146,7 +148,9 @@ def _records(job: Job) -> Iterator[ConsumerRecord]:
             r = json.loads(line)
             headers = tuple((name, _bytes(value)) for name, value in r.get("headers") or ())
             key, value = _bytes(r["key"]), _bytes(r["value"])
-            given.append(ConsumerRecord(r["topic"], r["partition"], r["offset"], r["timestamp"], key, value, headers))
+            given.append(
+                ConsumerRecord(r["topic"], r["partition"], r["offset"], r["timestamp"], key, value, headers)
+            )
     if job.through is None:
         yield from given
         return
@@ -161,7 +165,11 @@ def _records(job: Job) -> Iterator[ConsumerRecord]:
 def _feed(digest: Any, produced: Iterable[ProducerRecord]) -> None:
     for out in produced:
         blobs = [(blob.name, blob.data) for blob in out.blobs]
-        digest.update(repr((out.topic, out.partition, out.timestamp_ms, out.key, out.value, out.headers, blobs)).encode())
+        digest.update(
+            repr(
+                (out.topic, out.partition, out.timestamp_ms, out.key, out.value, out.headers, blobs)
+            ).encode()
+        )
 
 
 def digests_of(job: Job) -> dict[str, str]:
@@ -205,7 +213,9 @@ def main() -> int:
         print(f"{len(found)} digests written")
         return 0
     expected = json.loads(given.digests.read_text(encoding="utf-8"))
-    differing = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    differing = sorted(
+        name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
+    )
     for name in differing:
         print(f"differs  {name}")
     print(f"{len(found)} digests, {len(differing)} differ")

@@ -1,4 +1,6 @@
-"""One Apache Kafka with many listeners: TLS, SASL, client certificates, and the usual mistakes; permissions by ACLs."""
+"""One Apache Kafka with many listeners: TLS, SASL, client certificates, and the usual mistakes; permissions
+by ACLs.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,16 @@ import pytest
 import trustme
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from relay.config import Config, Security
 from relay.demo.kafka import DemoExtraMissing, Node, NodeOptions, Ports, free_ports, kafka_jars
-from relay.service.permissions import Operation
+from relay.kafka.permissions import Operation
 
 USER, PASSWORD = "relay", "correct-horse"
 STRANGER = "stranger"
@@ -32,7 +39,8 @@ SECRETS = (PASSWORD, "wrong-battery", "client-battery", "key-battery")
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 _LITERAL, _ALLOW = 3, 3
 
-# name → protocol. LOST is advertised under a name that does not exist, EXPIRED and OTHER_NAME have such certificates.
+# name → protocol. LOST is advertised under a name that does not exist, EXPIRED and OTHER_NAME have such
+# certificates.
 LISTENERS = {
     "PLAINTEXT": "PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
@@ -83,7 +91,9 @@ def security_of(**settings: Any) -> Security:
 
 def pkcs8(leaf: trustme.LeafCert) -> bytes:
     """Key and certificates as Kafka reads them: trustme writes keys in another form."""
-    key = load_pem_private_key(leaf.private_key_pem.bytes(), None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    key = load_pem_private_key(leaf.private_key_pem.bytes(), None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
     return key + b"".join(pem.bytes() for pem in leaf.cert_chain_pems)
 
 
@@ -91,7 +101,10 @@ def token(subject: str = USER, seconds: float = 3600) -> str:
     """A token that the broker's validator for tests takes: a JWS without signature."""
     now = time.time()
     parts = {"alg": "none"}, {"sub": subject, "iat": now - 10, "exp": now + seconds}
-    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts) + "."
+    return (
+        ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
+        + "."
+    )
 
 
 class Secured:
@@ -103,9 +116,12 @@ class Secured:
         self._ports = dict(zip([*LISTENERS, "CONTROLLER"], free_ports(len(LISTENERS) + 1), strict=True))
         self._certificates()
         sasl = "".join(f"listener.name.{name}.sasl.jaas.config={text}\n" for name, text in JAAS.items())
-        # Nobody kills this one, and on a busy machine it may be late with its heartbeats: then it would be fenced, with its topics.
+        # Nobody kills this one, and on a busy machine it may be late with its heartbeats: then it would be
+        # fenced, with its topics.
         patient = "broker.session.timeout.ms=30000\n"
-        options = NodeOptions(properties=self._properties() + sasl + patient, format_args=tuple(self._scram_users()))
+        options = NodeOptions(
+            properties=self._properties() + sasl + patient, format_args=tuple(self._scram_users())
+        )
         ports = Ports(self._ports["PLAINTEXT"], self._ports["CONTROLLER"])
         self.node = Node(folder / "node", kafka_jars(), 1, {1: ports}, options)
 
@@ -125,9 +141,14 @@ class Secured:
 
     def _properties(self) -> str:
         ports = [(name, self._ports[name]) for name in LISTENERS]
-        advertised = [(name, "broker.invalid" if name == "LOST" else "127.0.0.1", port) for name, port in ports]
+        advertised = [
+            (name, "broker.invalid" if name == "LOST" else "127.0.0.1", port) for name, port in ports
+        ]
         return PROPERTIES.format(
-            listeners=",".join(f"{name}://127.0.0.1:{port}" for name, port in [*ports, ("CONTROLLER", self._ports["CONTROLLER"])]),
+            listeners=",".join(
+                f"{name}://127.0.0.1:{port}"
+                for name, port in [*ports, ("CONTROLLER", self._ports["CONTROLLER"])]
+            ),
             advertised=",".join(f"{name}://{host}:{port}" for name, host, port in advertised),
             protocols=",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items()),
             folder=self.folder,
@@ -170,7 +191,9 @@ class Secured:
             deadline = time.monotonic() + 30
             while True:
                 (found,) = await admin.describe_topics([name])
-                if len(found["partitions"]) == partitions and all(each["leader"] >= 0 for each in found["partitions"]):
+                if len(found["partitions"]) == partitions and all(
+                    each["leader"] >= 0 for each in found["partitions"]
+                ):
                     return name
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.05)
@@ -183,11 +206,17 @@ class Secured:
                 (answer,) = (await admin._send_request(request)).creation_responses
                 assert answer[0] == 0, answer
 
-    def config(self, listener: str, source: str, target: str, security: Security | None, /, **tables: Any) -> Config:
+    def config(
+        self, listener: str, source: str, target: str, security: Security | None, /, **tables: Any
+    ) -> Config:
         """A route between two topics of this broker, both over one listener."""
         given: dict[str, Any] = {
             "route": {"from": "ticdc-canal-json", "to": "canal-json"},
-            "source": {"bootstrap_servers": self.address(listener), "topics": [source], "group_id": f"g-{source}"},
+            "source": {
+                "bootstrap_servers": self.address(listener),
+                "topics": [source],
+                "group_id": f"g-{source}",
+            },
             "target": {"topic": target},
             "schema": {"history_topic": ""},
         }

@@ -39,7 +39,9 @@ class Idp:
         self.address = ""
 
     def give(self, **members: Any) -> web.StreamResponse:
-        return web.json_response({"access_token": f"t{len(self.requests)}", "token_type": "bearer", "expires_in": 300} | members)
+        return web.json_response(
+            {"access_token": f"t{len(self.requests)}", "token_type": "bearer", "expires_in": 300} | members
+        )
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.headers.get("Authorization"), dict(await request.post())))

@@ -9,19 +9,27 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from relay.model import Op, Row, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
-from relay.mysql.ddl import CreateTable, define_table, read_ddl
+from relay.mysql.ddl import define_table, read_ddl
+from relay.mysql.ddl.statements import CreateTable
 from relay.mysql.numbers import shortest_float32
 from relay.mysql.types import INTEGER_BITS
 
-#: Text of character columns: everything but lone surrogates and the zero byte, which MySQL's tools treat as an end of text.
+#: Text of character columns: everything but lone surrogates and the zero byte, which MySQL's tools treat as
+#: an end of text.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-_NAMES = st.text(string.ascii_letters + "_é表 -.$'", min_size=1, max_size=6).filter(lambda name: name == name.strip())
+_NAMES = st.text(string.ascii_letters + "_é表 -.$'", min_size=1, max_size=6).filter(
+    lambda name: name == name.strip()
+)
 _MEMBERS = ("a", "it's", "x,y", "ü", "2")
 _SET_MEMBERS = ("a", "it's", "ü", "2")
 
 
 def _fraction(draw: st.DrawFn, digits: int) -> str:
-    return "." + "".join(draw(st.lists(st.sampled_from("0123456789"), min_size=digits, max_size=digits))) if digits else ""
+    return (
+        "." + "".join(draw(st.lists(st.sampled_from("0123456789"), min_size=digits, max_size=digits)))
+        if digits
+        else ""
+    )
 
 
 @st.composite
@@ -41,7 +49,11 @@ def _times(draw: st.DrawFn, digits: int) -> str:
 
 def _integers(base: str, *, unsigned: bool) -> st.SearchStrategy[int]:
     bits = INTEGER_BITS[base]
-    return st.integers(0, (1 << bits) - 1) if unsigned else st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return (
+        st.integers(0, (1 << bits) - 1)
+        if unsigned
+        else st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    )
 
 
 class Kind(NamedTuple):
@@ -52,21 +64,44 @@ class Kind(NamedTuple):
 
 
 def _kinds() -> list[Kind]:
-    kinds = [Kind(f"{base}{sign}", _integers(base, unsigned=bool(sign))) for base in INTEGER_BITS for sign in ("", " unsigned")]
+    kinds = [
+        Kind(f"{base}{sign}", _integers(base, unsigned=bool(sign)))
+        for base in INTEGER_BITS
+        for sign in ("", " unsigned")
+    ]
     kinds += [Kind(f"bit({bits})", st.integers(0, (1 << bits) - 1)) for bits in (1, 10, 64)]
     zeros = {digits: "0000-00-00 00:00:00" + (f".{'0' * digits}" if digits else "") for digits in (0, 3, 6)}
-    kinds += [Kind(f"datetime({digits})", st.just(zero) | _datetimes(digits, (1000, 9999))) for digits, zero in zeros.items()]
-    kinds += [Kind(f"timestamp({digits})", st.just(zeros[digits]) | _datetimes(digits, (1971, 2037))) for digits in (0, 6)]
+    kinds += [
+        Kind(f"datetime({digits})", st.just(zero) | _datetimes(digits, (1000, 9999)))
+        for digits, zero in zeros.items()
+    ]
+    kinds += [
+        Kind(f"timestamp({digits})", st.just(zeros[digits]) | _datetimes(digits, (1971, 2037)))
+        for digits in (0, 6)
+    ]
     kinds += [Kind(f"time({digits})", _times(digits)) for digits in (0, 3, 6)]
-    kinds += [Kind(base, TEXT) for base in ("varchar(40)", "char(40)", "tinytext", "text", "mediumtext", "longtext")]
-    kinds += [Kind(base, st.binary(max_size=12)) for base in ("varbinary(40)", "tinyblob", "blob", "mediumblob", "longblob")]
+    kinds += [
+        Kind(base, TEXT) for base in ("varchar(40)", "char(40)", "tinytext", "text", "mediumtext", "longtext")
+    ]
+    kinds += [
+        Kind(base, st.binary(max_size=12))
+        for base in ("varbinary(40)", "tinyblob", "blob", "mediumblob", "longblob")
+    ]
     members = ",".join("'" + member.replace("'", "''") + "'" for member in _MEMBERS)
     return [
         *kinds,
         Kind("float", st.floats(width=32, allow_nan=False, allow_infinity=False).map(shortest_float32)),
         Kind("double", st.floats(allow_nan=False, allow_infinity=False)),
-        Kind("decimal(20,4)", st.integers(-(10**20) + 1, 10**20 - 1).map(lambda number: Decimal(number).scaleb(-4))),
-        Kind("decimal(65,0)", st.integers(-(10**65) + 1, 10**65 - 1).map(lambda number: Decimal((number < 0, _digits(number), 0)))),
+        Kind(
+            "decimal(20,4)",
+            st.integers(-(10**20) + 1, 10**20 - 1).map(lambda number: Decimal(number).scaleb(-4)),
+        ),
+        Kind(
+            "decimal(65,0)",
+            st.integers(-(10**65) + 1, 10**65 - 1).map(
+                lambda number: Decimal((number < 0, _digits(number), 0))
+            ),
+        ),
         Kind("year", st.just(0) | st.integers(1901, 2155)),
         Kind("date", st.just("0000-00-00") | _datetimes(0, (1000, 9999)).map(lambda text: text[:10])),
         Kind("binary(4)", st.binary(min_size=4, max_size=4)),
@@ -109,9 +144,13 @@ def cases(draw: st.DrawFn) -> Case:
     assert schema is not None
     start = 470615235786964992
     emitted_at_ns = 1_795_254_653_000 * 1_000_000
-    created = SchemaChange(ddl, TABLE, read_ddl(ddl).kinds, "CREATE", _source(start), emitted_at_ns, (TABLE,), (), schema)
+    created = SchemaChange(
+        ddl, TABLE, read_ddl(ddl).kinds, "CREATE", _source(start), emitted_at_ns, (TABLE,), (), schema
+    )
     row = st.tuples(_integers("bigint", unsigned=False), *(st.none() | kind.values for kind in kinds))
-    changes = [draw(_change(schema, row, start + (number + 1 << 18))) for number in range(draw(st.integers(1, 4)))]
+    changes = [
+        draw(_change(schema, row, start + (number + 1 << 18))) for number in range(draw(st.integers(1, 4)))
+    ]
     return Case(created, tuple(changes))
 
 

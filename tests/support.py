@@ -24,7 +24,9 @@ def captured(path: str) -> list[ConsumerRecord]:
     """The records of one file below tests/data, such as `ticdc/canal-json/09_dml`."""
     lines = (DATA / f"{path}.jsonl").read_text(encoding="utf-8").split("\n")
     return [
-        ConsumerRecord(r["topic"], r["partition"], r["offset"], r["timestamp"], _bytes(r["key"]), _bytes(r["value"]))
+        ConsumerRecord(
+            r["topic"], r["partition"], r["offset"], r["timestamp"], _bytes(r["key"]), _bytes(r["value"])
+        )
         for r in map(json.loads, filter(None, lines))
     ]
 
@@ -34,10 +36,16 @@ def captured_files(variant: str) -> list[str]:
     return sorted(f"{variant}/{path.name[: -len('.jsonl')]}" for path in (DATA / variant).glob("*.jsonl"))
 
 
-def record(message: dict[str, Any] | bytes | str, offset: int = 0, timestamp_ms: int = 0, partition: int = 0) -> ConsumerRecord:
+def record(
+    message: dict[str, Any] | bytes | str, offset: int = 0, timestamp_ms: int = 0, partition: int = 0
+) -> ConsumerRecord:
     """A message as a record of the topic `topic`."""
     value = (
-        message if isinstance(message, bytes) else message.encode() if isinstance(message, str) else json.dumps(message).encode()
+        message
+        if isinstance(message, bytes)
+        else message.encode()
+        if isinstance(message, str)
+        else json.dumps(message).encode()
     )
     return ConsumerRecord("topic", partition, offset, timestamp_ms, None, value)
 
@@ -59,7 +67,9 @@ def translated_records(translator: Translator, messages: list[ConsumerRecord]) -
     return [out for message in messages for out in translator.translate(message)]
 
 
-def events(protocol: str, messages: list[ConsumerRecord], options: dict[str, str] | None = None) -> list[Event]:
+def events(
+    protocol: str, messages: list[ConsumerRecord], options: dict[str, str] | None = None
+) -> list[Event]:
     """The canonical events."""
     translator = Translator(protocol, protocol, options)
     return [event for message in messages for event in translator.inspect(message)]

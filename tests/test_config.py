@@ -40,7 +40,11 @@ TABLES = {table for table, _, _ in keys(Config)}
 
 def tables(found: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """The tables of a TOML document by their dotted names, without the tables inside them."""
-    inner = {name: value for name, value in found.items() if isinstance(value, dict) and f"{path}.{name}".lstrip(".") in TABLES}
+    inner = {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, dict) and f"{path}.{name}".lstrip(".") in TABLES
+    }
     yield path, {name: value for name, value in found.items() if name not in inner}
     for name, value in inner.items():
         yield from tables(value, f"{path}.{name}".lstrip("."))
@@ -54,10 +58,16 @@ def test_the_example_shows_every_key_with_its_true_default() -> None:
     assert {(table, key) for table in shown for key in shown[table]} == set(known)
     for (table, key), default in known.items():
         if default is PydanticUndefined:
-            assert key in required[table], f"{table}.{key} must be set, so the example must not comment it out"
+            assert key in required[table], (
+                f"{table}.{key} must be set, so the example must not comment it out"
+            )
         else:
-            assert key not in required.get(table, {}), f"{table}.{key} has a default, so the example must comment it out"
-            assert shown[table][key] == (default.get_secret_value() if isinstance(default, SecretStr) else default)
+            assert key not in required.get(table, {}), (
+                f"{table}.{key} has a default, so the example must comment it out"
+            )
+            assert shown[table][key] == (
+                default.get_secret_value() if isinstance(default, SecretStr) else default
+            )
 
 
 def test_every_key_of_the_example_is_explained() -> None:
@@ -79,11 +89,15 @@ def test_defaults_follow_the_source(tmp_path: Path) -> None:
     assert config.target_topics == {"orders": "orders.canal"}
     assert config.target_partitions is None
     assert config.translator().source.name == "ticdc-canal-json"
-    assert load(tmp_path, MINIMAL + "partitions = 3\nbootstrap_servers = 'other:1'").target_servers == "other:1"
+    assert (
+        load(tmp_path, MINIMAL + "partitions = 3\nbootstrap_servers = 'other:1'").target_servers == "other:1"
+    )
 
 
 def test_options_may_be_booleans_numbers_and_texts(tmp_path: Path) -> None:
-    text = MINIMAL.replace("[source]", 'from_options = {enable-tidb-extension = true, timezone = "UTC"}\n[source]')
+    text = MINIMAL.replace(
+        "[source]", 'from_options = {enable-tidb-extension = true, timezone = "UTC"}\n[source]'
+    )
     assert load(tmp_path, text).route.from_options == {"enable-tidb-extension": "true", "timezone": "UTC"}
 
 
@@ -120,8 +134,16 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("{topic}.canal", "{table}.canal", "target.topic: '{table}.canal' holds an unknown placeholder (the only one is {topic})"),
-        ("{topic}.canal", "{topic}", "target.topic: relay would read what it writes: orders is also a source topic"),
+        (
+            "{topic}.canal",
+            "{table}.canal",
+            "target.topic: '{table}.canal' holds an unknown placeholder (the only one is {topic})",
+        ),
+        (
+            "{topic}.canal",
+            "{topic}",
+            "target.topic: relay would read what it writes: orders is also a source topic",
+        ),
         ("{topic}.canal", "ord ers", "target.topic: 'ord ers' is no topic name"),
         ('["orders"]', '["a/b"]', "source.topics: 'a/b' is no topic name"),
         ('["orders"]', "[]", "source.topics: must not be empty"),
@@ -184,8 +206,12 @@ def test_storages_are_checked_and_their_secrets_not_told(tmp_path: Path) -> None
     assert "hidden" not in found
 
 
-def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("relay.config.checks.storage_problems", lambda _: [])  # the packages for s3 may not be installed
+def test_check_prints_no_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "relay.config.checks.storage_problems", lambda _: []
+    )  # the packages for s3 may not be installed
     path = tmp_path / "relay.toml"
     options = 'from_options = {claim-check-storage-uri = "s3://bucket/x?access-key=hidden"}\n'
     path.write_text(MINIMAL.replace("[source]", options + "[source]"))
@@ -202,7 +228,10 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             '[delivery]\nshards = 2\nshard = 2\nmode = "exactly-once"',
             "delivery: shard 2 does not exist: shards are counted from 0 to 1",
         ),
-        ("[delivery]\nshards = 2", 'delivery.mode: shards and transactional_id are for exactly-once (set mode = "exactly-once")'),
+        (
+            "[delivery]\nshards = 2",
+            'delivery.mode: shards and transactional_id are for exactly-once (set mode = "exactly-once")',
+        ),
         ('[errors]\ndecode = "dead-letter"', "errors: decode: dead-letter needs dead_letter_topic"),
         (
             '[errors]\ndead_letter_topic = "orders"',
@@ -212,9 +241,18 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             '[schema]\nhistory_topic = "orders.canal"',
             "schema.history_topic: orders.canal is also in target.topic (name another topic)",
         ),
-        ('[schema]\nhistory_topic = "a b"', "schema.history_topic: 'a b' is no topic name (Kafka allows up to 249 letters"),
-        ('[schema]\nhistory_topic = ""\nwait = true', "schema.wait: needs a schema history (set history_topic in [schema])"),
-        ('[source.security]\nca_file = "ca.pem"', "source.security: ca_file and certificate_file are for TLS"),
+        (
+            '[schema]\nhistory_topic = "a b"',
+            "schema.history_topic: 'a b' is no topic name (Kafka allows up to 249 letters",
+        ),
+        (
+            '[schema]\nhistory_topic = ""\nwait = true',
+            "schema.wait: needs a schema history (set history_topic in [schema])",
+        ),
+        (
+            '[source.security]\nca_file = "ca.pem"',
+            "source.security: ca_file and certificate_file are for TLS",
+        ),
         (
             '[source.security]\nprotocol = "SASL_SSL"\nusername = "u"',
             "source.security: mechanism PLAIN needs username and password or password_file",
@@ -228,8 +266,18 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "source.security: password and password_file are both given: keep one",
         ),
         *(
-            (f'[source.security]\n{key} = "s3cret"', "source.security: credentials are for SASL: set protocol to SASL_SSL")
-            for key in ("username", "password", "password_file", "token_endpoint", "client_id", "client_secret_file")
+            (
+                f'[source.security]\n{key} = "s3cret"',
+                "source.security: credentials are for SASL: set protocol to SASL_SSL",
+            )
+            for key in (
+                "username",
+                "password",
+                "password_file",
+                "token_endpoint",
+                "client_id",
+                "client_secret_file",
+            )
         ),
         (
             '[target.security]\nprotocol = "SSL"',
@@ -237,7 +285,10 @@ def test_check_prints_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ),
         ("[http]\nport = 70000", "http.port: input should be less than or equal to 65535, not 70000"),
         ("[http]\nprot = 1", "http.prot: there is no such key (did you mean port"),
-        ("[source.security]\npasword_file = 'x'", "source.security.pasword_file: there is no such key (did you mean password_file"),
+        (
+            "[source.security]\npasword_file = 'x'",
+            "source.security.pasword_file: there is no such key (did you mean password_file",
+        ),
     ],
 )
 def test_a_table_that_contradicts_itself(tmp_path: Path, text: str, wanted: str) -> None:
@@ -277,7 +328,10 @@ def test_a_start_that_is_not_complete(tmp_path: Path, text: str, wanted: str) ->
 @pytest.mark.parametrize("text", ["2026-01-31T12:00:00+08:00", '"2026-01-31T04:00:00Z"'])
 def test_a_start_in_time_has_a_zone(tmp_path: Path, text: str) -> None:
     start = f'group_id = "g"\nstart = "timestamp"\nstart_timestamp = {text}'
-    assert load(tmp_path, MINIMAL.replace('group_id = "g"', start)).source.start_timestamp_ms == 1_769_832_000_000
+    assert (
+        load(tmp_path, MINIMAL.replace('group_id = "g"', start)).source.start_timestamp_ms
+        == 1_769_832_000_000
+    )
 
 
 def test_own_topics_and_ids_follow_the_group(tmp_path: Path) -> None:
@@ -302,11 +356,26 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("[source.security]\npassword = 48151623", "source.security.password: input should be a valid string"),
-        ("[source.security]\nkey_password = 48151.623", "source.security.key_password: input should be a valid string"),
-        ("[target.security]\nclient_secret = true", "target.security.client_secret: input should be a valid string"),
-        ("security = 48151623", "target.security: input should be a valid dictionary or instance of Security"),
-        ("[errors]\ndead_letter_topic = 48151623", "errors.dead_letter_topic: input should be a valid string"),
+        (
+            "[source.security]\npassword = 48151623",
+            "source.security.password: input should be a valid string",
+        ),
+        (
+            "[source.security]\nkey_password = 48151.623",
+            "source.security.key_password: input should be a valid string",
+        ),
+        (
+            "[target.security]\nclient_secret = true",
+            "target.security.client_secret: input should be a valid string",
+        ),
+        (
+            "security = 48151623",
+            "target.security: input should be a valid dictionary or instance of Security",
+        ),
+        (
+            "[errors]\ndead_letter_topic = 48151623",
+            "errors.dead_letter_topic: input should be a valid string",
+        ),
     ],
 )
 def test_numbers_in_place_of_texts_are_not_shown(tmp_path: Path, text: str, wanted: str) -> None:
@@ -317,15 +386,47 @@ def test_numbers_in_place_of_texts_are_not_shown(tmp_path: Path, text: str, want
 @pytest.mark.parametrize(
     ("source", "delivery", "stall", "wait", "longest"),
     [
-        ("", "stall_timeout_seconds = 90", "90", "delivery.delivery_timeout_seconds and 30 s for an answer", "90"),
-        ("", "stall_timeout_seconds = 0.5", "0.5", "delivery.delivery_timeout_seconds and 30 s for an answer", "90"),
-        ("", "delivery_timeout_seconds = 270", "300", "delivery.delivery_timeout_seconds and 30 s for an answer", "300"),
+        (
+            "",
+            "stall_timeout_seconds = 90",
+            "90",
+            "delivery.delivery_timeout_seconds and 30 s for an answer",
+            "90",
+        ),
+        (
+            "",
+            "stall_timeout_seconds = 0.5",
+            "0.5",
+            "delivery.delivery_timeout_seconds and 30 s for an answer",
+            "90",
+        ),
+        (
+            "",
+            "delivery_timeout_seconds = 270",
+            "300",
+            "delivery.delivery_timeout_seconds and 30 s for an answer",
+            "300",
+        ),
         ("", "drain_timeout_seconds = 300", "300", "delivery.drain_timeout_seconds", "300"),
-        ("rebalance_timeout_ms = 270_000", "", "300", "source.rebalance_timeout_ms and 30 s to connect", "300"),
-        ("rebalance_timeout_ms = 300_500", "", "300", "source.rebalance_timeout_ms and 30 s to connect", "330.5"),
+        (
+            "rebalance_timeout_ms = 270_000",
+            "",
+            "300",
+            "source.rebalance_timeout_ms and 30 s to connect",
+            "300",
+        ),
+        (
+            "rebalance_timeout_ms = 300_500",
+            "",
+            "300",
+            "source.rebalance_timeout_ms and 30 s to connect",
+            "330.5",
+        ),
     ],
 )
-def test_a_stall_is_longer_than_every_wait(tmp_path: Path, source: str, delivery: str, stall: str, wait: str, longest: str) -> None:
+def test_a_stall_is_longer_than_every_wait(
+    tmp_path: Path, source: str, delivery: str, stall: str, wait: str, longest: str
+) -> None:
     """Or the watchdog would end a relay that waits as it should."""
     text = MINIMAL.replace("[source]", f"[source]\n{source}") + f"[delivery]\n{delivery}"
     message = f"is {stall} s, and relay may wait as long: {wait}, {longest} s (set it to more than {longest})"

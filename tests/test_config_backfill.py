@@ -21,11 +21,15 @@ def test_the_table_may_be_left_out(tmp_path: Path) -> None:
 
 
 def test_an_end_needs_its_key_and_a_key_its_end(tmp_path: Path) -> None:
-    assert problems(tmp_path, MINIMAL + '[backfill]\nend = "commit-ts"') == ['backfill: end = "commit-ts" needs end_commit_ts']
+    assert problems(tmp_path, MINIMAL + '[backfill]\nend = "commit-ts"') == [
+        'backfill: end = "commit-ts" needs end_commit_ts'
+    ]
     assert problems(tmp_path, MINIMAL + "[backfill]\nend_offsets = {}\nend_commit_ts = 7") == [
         'backfill: end_commit_ts needs end = "commit-ts"'
     ]
-    found = load(tmp_path, MINIMAL + '[backfill]\nend = "timestamp"\nend_timestamp = 1970-01-01T00:00:01Z').backfill
+    found = load(
+        tmp_path, MINIMAL + '[backfill]\nend = "timestamp"\nend_timestamp = 1970-01-01T00:00:01Z'
+    ).backfill
     assert (found.end, found.end_timestamp_ms) == (End.TIMESTAMP, 1000)
 
 
@@ -45,4 +49,7 @@ def ending_at(partition: str) -> str:
 
 def test_spark_settings_may_be_numbers_and_booleans(tmp_path: Path) -> None:
     text = MINIMAL + '[backfill]\nspark = {"spark.sql.shuffle.partitions" = 8, "spark.ui.enabled" = false}'
-    assert load(tmp_path, text).backfill.spark == {"spark.sql.shuffle.partitions": "8", "spark.ui.enabled": "false"}
+    assert load(tmp_path, text).backfill.spark == {
+        "spark.sql.shuffle.partitions": "8",
+        "spark.ui.enabled": "false",
+    }

@@ -1,4 +1,6 @@
-"""Values that no broker, no socket and no file system takes: each is a problem of the configuration, with its key."""
+"""Values that no broker, no socket and no file system takes: each is a problem of the configuration, with its
+key.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def problems_with(path: Path, *flags: str) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-@pytest.mark.parametrize("key", ["commit_interval", "transaction_interval", "delivery_timeout", "drain_timeout", "stall_timeout"])
+@pytest.mark.parametrize(
+    "key", ["commit_interval", "transaction_interval", "delivery_timeout", "drain_timeout", "stall_timeout"]
+)
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
 def test_seconds_are_numbers(tmp_path: Path, key: str, value: str) -> None:
     (found,) = problems(tmp_path, MINIMAL + f"[delivery]\n{key}_seconds = {value}")
@@ -88,12 +92,24 @@ def test_a_commit_ts_has_64_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["orders/00", "orders/٣", "orders/+0", "orders/-1", "orders/0 ", "orders/", "other/0", f"orders/{10**10}"]
+    "key",
+    [
+        "orders/00",
+        "orders/٣",
+        "orders/+0",
+        "orders/-1",
+        "orders/0 ",
+        "orders/",
+        "other/0",
+        f"orders/{10**10}",
+    ],
 )
 def test_a_start_offset_is_for_a_partition_as_it_is_written(tmp_path: Path, key: str) -> None:
     """Or it would be for none, and all would be read again."""
     (found,) = problems(tmp_path, with_source(f'start = "offsets"\nstart_offsets = {{ "{key}" = 1 }}'))
-    assert found == f'source: start_offsets: "{key}" is not the partition of a source topic, written "topic/0"'
+    assert (
+        found == f'source: start_offsets: "{key}" is not the partition of a source topic, written "topic/0"'
+    )
 
 
 def test_start_offsets_name_partitions(tmp_path: Path) -> None:
@@ -190,7 +206,9 @@ def test_one_broker_by_several_spellings(other: str) -> None:
     assert not same_brokers("[::2]", other)
 
 
-@pytest.mark.parametrize("host", ["a b", "\\u0000", "a" * 300, "..ü", "[::1]", "127.0.0.1/x", "http://x", "a:80"])
+@pytest.mark.parametrize(
+    "host", ["a b", "\\u0000", "a" * 300, "..ü", "[::1]", "127.0.0.1/x", "http://x", "a:80"]
+)
 def test_a_host_that_cannot_be_served_at(tmp_path: Path, host: str) -> None:
     (found,) = problems(tmp_path, MINIMAL + f'[http]\nport = 8080\nhost = "{host}"')
     assert found.startswith("http.host: ")
@@ -214,7 +232,10 @@ def test_hosts_to_serve_at(tmp_path: Path, host: str) -> None:
         ("key_password_file", PASSWORD),
         ("password_file", 'username = "u"\n'),
         ("token_file", 'mechanism = "OAUTHBEARER"\n'),
-        ("client_secret_file", 'mechanism = "OAUTHBEARER"\ntoken_endpoint = "https://x/t"\nclient_id = "c"\n'),
+        (
+            "client_secret_file",
+            'mechanism = "OAUTHBEARER"\ntoken_endpoint = "https://x/t"\nclient_id = "c"\n',
+        ),
     ],
 )
 def test_no_path_holds_nul(tmp_path: Path, key: str, more: str) -> None:
@@ -227,7 +248,9 @@ def test_no_storage_holds_nul(tmp_path: Path, side: str) -> None:
     option = f'{side}_options = {{ claim-check-storage-uri = "file:///a\\u0000b" }}\n[source]'
     text = MINIMAL.replace('to = "canal-json"', 'to = "ticdc-canal-json"').replace("[source]", option)
     found = problems(tmp_path, text)
-    assert found == [f"route.{side}_options.claim-check-storage-uri: holds a NUL character, which no path has"]
+    assert found == [
+        f"route.{side}_options.claim-check-storage-uri: holds a NUL character, which no path has"
+    ]
 
 
 def test_the_files_own_path_holds_no_nul(tmp_path: Path) -> None:
@@ -258,7 +281,9 @@ def test_what_is_no_table_is_no_key(tmp_path: Path, key: str, value: str) -> Non
 # ---------------------------------------------------------------- files that are no configuration
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "{a = " * 5000 + "1" + "}" * 5000])
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "{a = " * 5000 + "1" + "}" * 5000]
+)
 def test_a_file_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
     (found,) = problems(tmp_path, text)
     assert found.endswith("is not TOML that can be read: lists or tables are nested too deeply")
@@ -281,14 +306,19 @@ def test_a_flag_that_is_nested_too_deeply(tmp_path: Path) -> None:
 
 def test_groups_that_differ_have_histories_that_differ(tmp_path: Path) -> None:
     groups = ["x/eu", "x eu", "x-eu", "x:eu", "x·eu"]
-    found = {load(tmp_path, MINIMAL.replace('group_id = "g"', f'group_id = "{group}"')).history_topic for group in groups}
+    found = {
+        load(tmp_path, MINIMAL.replace('group_id = "g"', f'group_id = "{group}"')).history_topic
+        for group in groups
+    }
     assert len(found) == len(groups)
     assert "relay.schema-history.x-eu" in found
     assert "relay.schema-history.x-eu-d2105d6d" in found
 
 
 def test_a_history_with_a_name_of_its_own_keeps_it(tmp_path: Path) -> None:
-    text = MINIMAL.replace('group_id = "g"', 'group_id = "x/eu"') + '[schema]\nhistory_topic = "orders.history"'
+    text = (
+        MINIMAL.replace('group_id = "g"', 'group_id = "x/eu"') + '[schema]\nhistory_topic = "orders.history"'
+    )
     assert load(tmp_path, text).history_topic == "orders.history"
 
 
@@ -297,5 +327,12 @@ def test_a_transaction_must_end_before_the_brokers_end_it(tmp_path: Path) -> Non
     path.write_text(MINIMAL)
     flags = ["delivery.mode=exactly-once", "delivery.delivery_timeout_seconds=60"]
     (found,) = problems_with(path, *flags, "delivery.transaction_interval_seconds=140")
-    assert found.startswith("delivery.transaction_interval_seconds: is 140 s, and the brokers abort a transaction of that length")
-    assert load_config(path, [*flags, "delivery.transaction_interval_seconds=139"]).delivery.transaction_timeout_seconds == 150
+    assert found.startswith(
+        "delivery.transaction_interval_seconds: is 140 s, and the brokers abort a transaction of that length"
+    )
+    assert (
+        load_config(
+            path, [*flags, "delivery.transaction_interval_seconds=139"]
+        ).delivery.transaction_timeout_seconds
+        == 150
+    )

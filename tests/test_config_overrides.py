@@ -34,7 +34,9 @@ def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert config.delivery.commit_interval_seconds == 0.5
 
 
-def test_the_environment_alone_may_hold_what_the_file_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_alone_may_hold_what_the_file_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from-env")
     assert load(tmp_path, MINIMAL.replace('group_id = "g"', "")).source.group_id == "from-env"
 
@@ -60,11 +62,16 @@ TWO = "there are two underscores between table and key"
         ("RELAY_HTTP_PORT", f"{TWO} (did you mean RELAY_HTTP__PORT?)"),
         ("RELAY_SOURCE_GROUPID", f"{TWO} (did you mean RELAY_SOURCE__GROUP_ID?)"),
         ("RELAY_SOURCE_WORDS", f"{TWO} (a table's variables are written RELAY_<TABLE>__<KEY>)"),
-        ("RELAY_GROUP_ID", "is no variable of relay's (a table's variables are written RELAY_<TABLE>__<KEY>)"),
+        (
+            "RELAY_GROUP_ID",
+            "is no variable of relay's (a table's variables are written RELAY_<TABLE>__<KEY>)",
+        ),
         ("RELAY_TRACEBAK", "is no variable of relay's (did you mean RELAY_TRACEBACK?)"),
     ],
 )
-def test_one_underscore_is_one_too_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str) -> None:
+def test_one_underscore_is_one_too_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
     monkeypatch.setenv(name, "48151623")
     assert problems(tmp_path, MINIMAL) == [f"{name}: {problem}"]
 
@@ -95,12 +102,16 @@ def test_a_variable_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("RELAYED", "x"),
     ],
 )
-def test_variables_that_are_no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_variables_that_are_no_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     monkeypatch.setenv(name, value)
     assert load(tmp_path, MINIMAL).source.group_id == "g"
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_win_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
     monkeypatch.setenv("RELAY_SOURCE__GROUP_ID", "from the environment")
@@ -112,7 +123,11 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, m
         'source.topics=["a", "b"]',
     ]
     config = load_config(path, flags)
-    assert (config.source.group_id, config.target.partitions, config.route.from_) == ("blue", 3, "ticdc-canal-json")
+    assert (config.source.group_id, config.target.partitions, config.route.from_) == (
+        "blue",
+        3,
+        "ticdc-canal-json",
+    )
     assert (config.source.security.protocol, config.delivery.drain_timeout_seconds) == ("SSL", 2.5)
     assert config.source.topics == ("a", "b")
     assert load_config(path).source.group_id == "from the environment"
@@ -155,7 +170,12 @@ SECURED = ["source.security.protocol=SASL_SSL", "source.security.username=481516
 def test_a_flag_keeps_the_text_where_the_key_is_text(tmp_path: Path, text: str, wanted: str) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
-    flags = [*SECURED, f"source.security.password={text}", f"source.group_id={text}", f"route.to_options.strict={text}"]
+    flags = [
+        *SECURED,
+        f"source.security.password={text}",
+        f"source.group_id={text}",
+        f"route.to_options.strict={text}",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("relay.config.loading.route_problems", lambda _: [])  # options have rules of their own
         config = load_config(path, [*flags, "target.create_topics=true", f"target.create_settings.x={text}"])
@@ -176,8 +196,13 @@ def test_a_flag_may_be_a_table_or_a_time(tmp_path: Path) -> None:
     path = tmp_path / "relay.toml"
     path.write_text(MINIMAL)
     flags = ["target.create_topics=true", 'target.create_settings={ "retention.ms" = 1 }']
-    config = load_config(path, [*flags, "source.start=timestamp", "source.start_timestamp=2026-01-31T04:00:00Z"])
-    assert (config.target.create_settings, config.source.start_timestamp_ms) == ({"retention.ms": "1"}, 1_769_832_000_000)
+    config = load_config(
+        path, [*flags, "source.start=timestamp", "source.start_timestamp=2026-01-31T04:00:00Z"]
+    )
+    assert (config.target.create_settings, config.source.start_timestamp_ms) == (
+        {"retention.ms": "1"},
+        1_769_832_000_000,
+    )
 
 
 @pytest.mark.parametrize(

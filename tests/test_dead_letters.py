@@ -1,4 +1,6 @@
-"""The format of dead letters, and which policy an error has. What reads and writes topics is tested with the commands."""
+"""The format of dead letters, and which policy an error has. What reads and writes topics is tested with the
+commands.
+"""
 
 from __future__ import annotations
 
@@ -54,18 +56,26 @@ TABLES = (TableId("shop", "orders"), TableId("a,b", 'c".`d'))
 
 def as_read(letter: ProducerRecord, offset: int = 0) -> ConsumerRecord:
     """What a consumer gets of a record that was written."""
-    return ConsumerRecord(letter.topic, letter.partition, offset, letter.timestamp_ms, letter.key, letter.value, letter.headers)
+    return ConsumerRecord(
+        letter.topic, letter.partition, offset, letter.timestamp_ms, letter.key, letter.value, letter.headers
+    )
 
 
 def letter_of(
-    original: ConsumerRecord, offset: int = 0, error: RelayError = MALFORMED, tables: Any = (), route: str = ""
+    original: ConsumerRecord,
+    offset: int = 0,
+    error: RelayError = MALFORMED,
+    tables: Any = (),
+    route: str = "",
 ) -> DeadLetter:
     found = read_letter(as_read(dead_letter(original, error, "dead", tables, route=route), offset))
     assert found is not None
     return found
 
 
-def original(offset: int = 7, partition: int = 0, timestamp_ms: int = 5, topic: str = "orders") -> ConsumerRecord:
+def original(
+    offset: int = 7, partition: int = 0, timestamp_ms: int = 5, topic: str = "orders"
+) -> ConsumerRecord:
     return ConsumerRecord(topic, partition, offset, timestamp_ms, b"k", b"v")
 
 
@@ -88,13 +98,19 @@ CLASSES: list[tuple[RelayError, str | None]] = [
 def test_an_error_follows_the_policy_of_its_class_alone(error: RelayError, name: str | None) -> None:
     names = "decode", "encode", "too_large", "claim_check"
     for policy in Policy:
-        own = Errors(**{each: policy if each == name else Policy.STOP for each in names}, dead_letter_topic="dead")
-        others = Errors(**{each: Policy.STOP if each == name else policy for each in names}, dead_letter_topic="dead")
+        own = Errors(
+            **{each: policy if each == name else Policy.STOP for each in names}, dead_letter_topic="dead"
+        )
+        others = Errors(
+            **{each: Policy.STOP if each == name else policy for each in names}, dead_letter_topic="dead"
+        )
         assert policy_for(error, own) is (Policy.STOP if name is None else policy)
         assert policy_for(error, others) is Policy.STOP
 
 
-@pytest.mark.parametrize(("key", "value"), [(b"k", b"v"), (None, None), (b"", b""), (b"\xff\x00", None), (None, b"\xc3")])
+@pytest.mark.parametrize(
+    ("key", "value"), [(b"k", b"v"), (None, None), (b"", b""), (b"\xff\x00", None), (None, b"\xc3")]
+)
 def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value: bytes | None) -> None:
     headers = (("h", b"1"), ("h", None), ("ä", b"\xff"))
     given_record = ConsumerRecord("orders", 3, 4711, 1_700_000_000_123, key, value, headers)
@@ -113,7 +129,13 @@ def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value
     )
     found = read_letter(as_read(letter, 9))
     assert found == DeadLetter(
-        Place("dead", 1, 9), given_record, "decode.malformed", "canal-json", "data[0].c1", "is no number", TABLES
+        Place("dead", 1, 9),
+        given_record,
+        "decode.malformed",
+        "canal-json",
+        "data[0].c1",
+        "is no number",
+        TABLES,
     )
     assert found.source == Place("orders", 3, 4711)
 
@@ -165,7 +187,9 @@ def test_an_error_of_no_codec_has_its_text_as_detail() -> None:
 def test_the_last_block_of_headers_is_the_letters_own() -> None:
     """A dead letter that was fed to the relay again keeps its old headers, as headers of the original."""
     first = as_read(dead_letter(original(), MALFORMED, "dead", TABLES), 1)
-    again = read_letter(as_read(dead_letter(first, NotRepresentable("maxwell-json", "", "no word"), "dead2"), 2))
+    again = read_letter(
+        as_read(dead_letter(first, NotRepresentable("maxwell-json", "", "no word"), "dead2"), 2)
+    )
     assert again is not None
     assert (again.code, again.tables, again.original) == ("encode.not-representable", (), first)
     before = read_letter(again.original)
@@ -220,7 +244,15 @@ def test_other_records_are_no_letters(headers: Any) -> None:
 _HEADERS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["relay.source", "relay.error.code", "relay.route", "relay.error.tables", "relay.error.path", "relay.replayed", "h"]
+            [
+                "relay.source",
+                "relay.error.code",
+                "relay.route",
+                "relay.error.tables",
+                "relay.error.path",
+                "relay.replayed",
+                "h",
+            ]
         ),
         st.none() | st.binary(max_size=12) | st.sampled_from([b"t/0/1", b'[["a","b"]]', b"[[1]]", b"["]),
     ),
@@ -239,7 +271,9 @@ def test_any_headers_are_read_without_an_error_and_are_kept(headers: Any) -> Non
 
 
 def test_the_format_on_disk_is_the_golden_one() -> None:
-    """What is in topics today must be read tomorrow: a letter, a letter of a letter, a marker, a letter with its route."""
+    """What is in topics today must be read tomorrow: a letter, a letter of a letter, a marker, a letter with
+    its route.
+    """
     lines = GOLDEN.read_bytes().splitlines(keepends=True)
     first, second, mark, routed = (parse_record(line) for line in lines)
     record = ConsumerRecord("orders", 3, 4711, 1_700_000_000_123, None, b'{"a":1', (("h", None),))
@@ -280,13 +314,17 @@ def test_a_letter_of_a_marker_is_a_letter() -> None:
 def test_letters_are_gathered_with_what_was_replayed() -> None:
     letters = Letters(lambda place: place.offset == 1)
     for offset in range(3):
-        letters.add(as_read(dead_letter(original(offset, timestamp_ms=100 - offset), MALFORMED, "dead"), offset))
+        letters.add(
+            as_read(dead_letter(original(offset, timestamp_ms=100 - offset), MALFORMED, "dead"), offset)
+        )
     letters.add(as_read(marker(Place("dead", 0, 2), 1_000), 3))
     letters.add(ConsumerRecord("dead", 0, 4, 0, None, b"something else"))
     found = letters.found()
     assert [letter.place.offset for letter in found] == [2, 1, 0], "by time, oldest first"
     assert [letter.replayed_ms for letter in found] == [1_000, None, None]
-    assert [letter.original.value for letter in found] == [None, b"v", None], "what is not asked for is not kept"
+    assert [letter.original.value for letter in found] == [None, b"v", None], (
+        "what is not asked for is not kept"
+    )
     assert letters.others == 1
 
 

@@ -8,7 +8,7 @@ from support import CANAL, OPEN, TICDC
 
 from relay import ConfigError, Translator
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import side_of
+from relay.codecs.codec import side_of
 
 DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
 #: The options that mean nothing on the other side; `strict` is one of every protocol.
@@ -34,32 +34,54 @@ def problems(source: str, target: str, reading: dict[str, str], writing: dict[st
 
 def test_every_protocol_is_here() -> None:
     found = {
-        codec.name: {field.encode_name for field in msgspec.structs.fields(codec.options) if side_of(field.type)}
+        codec.name: {
+            field.encode_name for field in msgspec.structs.fields(codec.options) if side_of(field.type)
+        }
         for codec in PROTOCOLS.values()
     }
     assert found == {protocol: {"strict", *options} for protocol, options in ONE_SIDED.items()}
 
 
 @pytest.mark.parametrize(("protocol", "name", "value", "side"), CASES)
-def test_an_option_of_one_side_is_refused_on_the_other(protocol: str, name: str, value: str, side: str) -> None:
+def test_an_option_of_one_side_is_refused_on_the_other(
+    protocol: str, name: str, value: str, side: str
+) -> None:
     given = {name: value}
     if side == "target":
         Translator(CANAL, protocol, None, given)
         (problem,) = problems(protocol, CANAL, given, {})
-        assert problem.startswith(f"from.option.{name}: is an option of the target side, and would do nothing on the source side")
+        assert problem.startswith(
+            f"from.option.{name}: is an option of the target side, and would do nothing on the source side"
+        )
     else:
         Translator(protocol, CANAL, given)
         (problem,) = problems(CANAL, protocol, {}, given)
-        assert problem.startswith(f"to.option.{name}: is an option of the source side, and would do nothing on the target side")
+        assert problem.startswith(
+            f"to.option.{name}: is an option of the source side, and would do nothing on the target side"
+        )
 
 
 @pytest.mark.parametrize(
     ("protocol", "given"),
     [
         (TICDC, {"enable-tidb-extension": "true", "content-compatible": "true", "output-row-key": "true"}),
-        (TICDC, {"output-row-key": "true", "large-message-handle-option": "handle-key-only", "claim-check-raw-value": "true"}),
+        (
+            TICDC,
+            {
+                "output-row-key": "true",
+                "large-message-handle-option": "handle-key-only",
+                "claim-check-raw-value": "true",
+            },
+        ),
         (OPEN, {"max-batch-size": "16", "output-old-value": "false", "only-output-updated-columns": "true"}),
-        (DEBEZIUM, {"debezium-disable-schema": "true", "debezium-include-start-ts": "true", "timezone": "Asia/Shanghai"}),
+        (
+            DEBEZIUM,
+            {
+                "debezium-disable-schema": "true",
+                "debezium-include-start-ts": "true",
+                "timezone": "Asia/Shanghai",
+            },
+        ),
     ],
 )
 def test_a_source_takes_what_its_producer_was_set_to(protocol: str, given: dict[str, str]) -> None:
@@ -68,5 +90,12 @@ def test_a_source_takes_what_its_producer_was_set_to(protocol: str, given: dict[
 
 def test_the_row_key_needs_the_member_that_holds_it() -> None:
     (problem,) = problems(TICDC, TICDC, {}, {"output-row-key": "true"})
-    assert problem == "to.option.enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)"
-    assert Translator(TICDC, TICDC, None, {"output-row-key": "true", "enable-tidb-extension": "true"}).target.name == TICDC
+    assert (
+        problem == "to.option.enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)"
+    )
+    assert (
+        Translator(
+            TICDC, TICDC, None, {"output-row-key": "true", "enable-tidb-extension": "true"}
+        ).target.name
+        == TICDC
+    )

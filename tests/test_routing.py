@@ -1,4 +1,6 @@
-"""Where records go: rows of one key to one partition and in order, DDL and watermarks where the target's readers look for them."""
+"""Where records go: rows of one key to one partition and in order, DDL and watermarks where the target's
+readers look for them.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,20 @@ def _tidb(commit_ts: int) -> dict[str, Any]:
 
 
 def _stream(changes: list[tuple[int, str, str]], source_partitions: int) -> list[ConsumerRecord]:
-    """A DDL in every source partition, then changes `(a, k, operation)` as TiCDC spreads them: a key in one partition."""
-    ddl = {"id": 0, "database": "d", "table": "t", "pkNames": None, "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "sql": _DDL}
+    """A DDL in every source partition, then changes `(a, k, operation)` as TiCDC spreads them: a key in one
+    partition.
+    """
+    ddl = {
+        "id": 0,
+        "database": "d",
+        "table": "t",
+        "pkNames": None,
+        "isDdl": True,
+        "type": "CREATE",
+        "es": 1,
+        "ts": 1,
+        "sql": _DDL,
+    }
     found = [record(ddl | _tidb(10), offset=0, partition=at) for at in range(source_partitions)]
     for number, (a, k, op) in enumerate(changes):
         cells = {"a": str(a), "k": k, "v": str(number)}
@@ -37,7 +51,10 @@ def _stream(changes: list[tuple[int, str, str]], source_partitions: int) -> list
 
 
 _CHANGES = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from(["", "x", "表"]), st.sampled_from(["INSERT", "UPDATE", "DELETE"])), max_size=30
+    st.tuples(
+        st.integers(0, 3), st.sampled_from(["", "x", "表"]), st.sampled_from(["INSERT", "UPDATE", "DELETE"])
+    ),
+    max_size=30,
 )
 
 
@@ -87,11 +104,31 @@ def _partitions(target: str, message: dict[str, Any], options: dict[str, str]) -
         ("ticdc-debezium", _TICDC, [0, 1, 2], [0, 1, 2]),
     ],
 )
-def test_ddl_and_watermarks(target: str, options: dict[str, str], ddl: list[int], watermark: list[int]) -> None:
-    """Canal's readers look for DDL in partition 0, those of Open Protocol in every one; watermarks are everywhere."""
-    statement = {"database": TABLE.database, "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "sql": _DDL}
+def test_ddl_and_watermarks(
+    target: str, options: dict[str, str], ddl: list[int], watermark: list[int]
+) -> None:
+    """Canal's readers look for DDL in partition 0, those of Open Protocol in every one; watermarks are
+    everywhere.
+    """
+    statement = {
+        "database": TABLE.database,
+        "table": "t",
+        "isDdl": True,
+        "type": "CREATE",
+        "es": 1,
+        "ts": 1,
+        "sql": _DDL,
+    }
     assert _partitions(target, statement | _tidb(10), options) == ddl
-    mark = {"database": "", "table": "", "isDdl": False, "type": "TIDB_WATERMARK", "es": 1, "ts": 1, "_tidb": {"watermarkTs": 9}}
+    mark = {
+        "database": "",
+        "table": "",
+        "isDdl": False,
+        "type": "TIDB_WATERMARK",
+        "es": 1,
+        "ts": 1,
+        "_tidb": {"watermarkTs": 9},
+    }
     assert _partitions(target, mark, options) == watermark
 
 
@@ -105,4 +142,6 @@ def test_a_batch_is_split_by_the_keys_of_its_rows() -> None:
     spread = Translator(OPEN, "ticdc-canal-json", partitions=4).translate(source)
     assert len(spread) == len(rows)
     assert len({out.partition for out in spread}) > 1
-    assert sorted(json.loads(out.value or b"")["data"][0]["a"] for out in spread) == sorted(row["a"] for row in rows)
+    assert sorted(json.loads(out.value or b"")["data"][0]["a"] for out in spread) == sorted(
+        row["a"] for row in rows
+    )

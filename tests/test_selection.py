@@ -1,4 +1,6 @@
-"""Which events are translated: two translators whose bounds meet give each event once, and know the same tables."""
+"""Which events are translated: two translators whose bounds meet give each event once, and know the same
+tables.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ _TARGET = {"enable-tidb-extension": "true", "output-raw-change-event": "true"}
 def _ckafka_records() -> list[ConsumerRecord]:
     statement = ddl("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
     rows = [row(new={"id": str(number), "v": "x"}, TIME=f"201606101200{number:02}") for number in range(9)]
-    return [record(message, offset=at, timestamp_ms=1465532000123) for at, message in enumerate([statement, *rows])]
+    return [
+        record(message, offset=at, timestamp_ms=1465532000123)
+        for at, message in enumerate([statement, *rows])
+    ]
 
 
 def _records(files: str) -> list[ConsumerRecord]:
@@ -89,26 +94,45 @@ def test_a_row_after_the_bound_has_the_definition_from_before_it() -> None:
         "id": 0, "database": "d", "table": "t", "pkNames": None, "isDdl": True, "type": "CREATE", "es": 1, "ts": 1,
         "sql": "CREATE TABLE t (id INT PRIMARY KEY, price DECIMAL(9,2))", "_tidb": {"commitTs": 10},
     }  # fmt: skip
-    insert = row_message({"id": "int", "price": "decimal"}, {"id": "1", "price": "2.50"}, pkNames=["id"], _tidb={"commitTs": 20})
+    insert = row_message(
+        {"id": "int", "price": "decimal"},
+        {"id": "1", "price": "2.50"},
+        pkNames=["id"],
+        _tidb={"commitTs": 20},
+    )
     translator = Translator(TICDC, CANAL, selection=Selection(15))
     (out,) = translated_records(translator, [record(statement), record(insert, offset=1)])
     assert b'"price":"decimal(9,2)"' in (out.value or b"")
     assert Lossy.SCHEMA_GUESSED not in translator.lossy
 
 
-@pytest.mark.parametrize(("since", "before", "kept"), [(5, None, 3), (6, None, 2), (0, 6, 2), (0, 5, 1), (5, 6, 1), (6, 6, 0)])
+@pytest.mark.parametrize(
+    ("since", "before", "kept"), [(5, None, 3), (6, None, 2), (0, 6, 2), (0, 5, 1), (5, 6, 1), (6, 6, 0)]
+)
 def test_the_lower_bound_is_in_and_the_upper_is_not(since: int, before: int | None, kept: int) -> None:
-    rows = [row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": commit_ts}) for commit_ts in (4, 5, 6, 7)]
+    rows = [
+        row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": commit_ts}) for commit_ts in (4, 5, 6, 7)
+    ]
     translator = Translator(TICDC, TICDC, selection=Selection(since, before))
-    assert len(translated_records(translator, [record(one, offset=at) for at, one in enumerate(rows)])) == kept
+    assert (
+        len(translated_records(translator, [record(one, offset=at) for at, one in enumerate(rows)])) == kept
+    )
 
 
 def test_without_a_commit_ts_the_event_time_counts() -> None:
-    """TiDB's timestamps hold milliseconds above 18 bits, so the whole millisecond of the bound belongs to the newer side."""
+    """TiDB's timestamps hold milliseconds above 18 bits, so the whole millisecond of the bound belongs to the
+    newer side.
+    """
     at_ms = 1_700_000_000_123
-    messages = [record(row_message({"id": "int"}, {"id": "1"}, es=at_ms + shift), offset=shift + 1) for shift in (-1, 0, 1)]
+    messages = [
+        record(row_message({"id": "int"}, {"id": "1"}, es=at_ms + shift), offset=shift + 1)
+        for shift in (-1, 0, 1)
+    ]
     newer = Translator(CANAL, CANAL, selection=Selection(at_ms << 18))
-    assert [out.headers[0][1] for out in translated_records(newer, messages)] == [b"topic/0/1/0", b"topic/0/2/0"]
+    assert [out.headers[0][1] for out in translated_records(newer, messages)] == [
+        b"topic/0/1/0",
+        b"topic/0/2/0",
+    ]
     # A bound inside the millisecond: the event counts as the millisecond's beginning, on both sides.
     bound = (at_ms << 18) + 5
     for selection, kept in ((Selection(bound), 1), (Selection(before_commit_ts=bound), 2)):
@@ -137,7 +161,9 @@ def test_watermarks_that_are_not_wanted_are_counted(source: str, files: str, par
     translator = Translator(source, OPEN, partitions=partitions, selection=Selection(watermarks=False))
     written = translated_records(translator, records)
     assert _watermarks(OPEN, _read(written)) == 0
-    assert translator.events == Counter({kind: count for kind, count in _events(whole, records).items() if kind != "watermark"})
+    assert translator.events == Counter(
+        {kind: count for kind, count in _events(whole, records).items() if kind != "watermark"}
+    )
     assert translator.lossy[Lossy.WATERMARK] == given
 
 
@@ -158,7 +184,9 @@ def test_strict_lets_pass_what_was_asked_for() -> None:
 
 
 def _read(written: list[Any]) -> list[ConsumerRecord]:
-    return [ConsumerRecord(out.topic, out.partition, at, 0, out.key, out.value) for at, out in enumerate(written)]
+    return [
+        ConsumerRecord(out.topic, out.partition, at, 0, out.key, out.value) for at, out in enumerate(written)
+    ]
 
 
 def _events(translator: Translator, records: list[ConsumerRecord]) -> Counter[str]:

@@ -27,7 +27,9 @@ def memory() -> Any:
     return files
 
 
-@pytest.mark.parametrize("uri", ["{}", "{}/", "file://{}", "local://{}", "{}/not/yet/there", "{}/odd ?#%41 name"])
+@pytest.mark.parametrize(
+    "uri", ["{}", "{}/", "file://{}", "local://{}", "{}/not/yet/there", "{}/odd ?#%41 name"]
+)
 def test_a_folder_keeps_objects(tmp_path: Path, uri: str) -> None:
     storage, uri = Storage(), uri.format(tmp_path)
     storage.store(Blob(uri, NAME, b"first"))
@@ -60,16 +62,22 @@ def test_a_missing_object_has_its_own_error(tmp_path: Path, memory: Any, uri: st
     assert (raised.value.code, raised.value.exit_status) == ("service.claim-check-missing", 3)
 
 
-def test_a_storage_that_fails_is_unavailable_and_no_secret_is_told(monkeypatch: pytest.MonkeyPatch, memory: Any) -> None:
+def test_a_storage_that_fails_is_unavailable_and_no_secret_is_told(
+    monkeypatch: pytest.MonkeyPatch, memory: Any
+) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise RuntimeError("denied to secret")
 
     monkeypatch.setattr(type(memory), "cat_file", fails)
     monkeypatch.setattr(type(memory), "pipe_file", fails)
     uri = "memory://key:secret@bucket/x"
-    with pytest.raises(StorageUnavailable, match=r"memory://bucket/x/.* cannot be read: RuntimeError") as read:
+    with pytest.raises(
+        StorageUnavailable, match=r"memory://bucket/x/.* cannot be read: RuntimeError"
+    ) as read:
         Storage().fetch(ClaimCheck(uri, NAME))
-    with pytest.raises(StorageUnavailable, match=r"memory://bucket/x/.* cannot be written: RuntimeError") as written:
+    with pytest.raises(
+        StorageUnavailable, match=r"memory://bucket/x/.* cannot be written: RuntimeError"
+    ) as written:
         Storage().store(Blob(uri, NAME, b"x"))
     assert "secret" not in f"{read.value}{written.value}"
     assert (read.value.code, read.value.exit_status) == ("service.storage-unavailable", 3)
@@ -97,7 +105,9 @@ def test_an_unfinished_object_is_not_seen(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_needs_are_answered_until_there_is_none() -> None:
-    message = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"})
+    message = row_message(
+        {"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"}
+    )
     translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
     with pytest.raises(ClaimCheckMissing):
         Storage().translate(translator, record(message))
@@ -115,15 +125,22 @@ def test_a_need_says_what_to_do_and_no_secret() -> None:
         f"the claim-check object {NAME} is needed: call Storage().translate(translator, record), which fetches it, "
         "or fetch it, give it to Translator.provide, and call again"
     )
-    assert str(Need("schema 7")) == "schema 7 is needed: fetch it, give it to Translator.provide, and call again"
+    assert (
+        str(Need("schema 7")) == "schema 7 is needed: fetch it, give it to Translator.provide, and call again"
+    )
     assert "secret" not in repr(need)
     copied = pickle.loads(pickle.dumps(need))  # noqa: S301  # its own
     assert (copied.storage, copied.name, str(copied)) == (need.storage, NAME, str(need))
 
 
 def test_what_is_provided_stands_beside_the_callers_own_blobs() -> None:
-    claim = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"})
-    full = record(row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})).value or b""
+    claim = row_message(
+        {"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"}
+    )
+    full = (
+        record(row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})).value
+        or b""
+    )
     other = "00000000-0000-0000-0000-000000000000.json"
     translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
     given = msgspec.structs.replace(record(claim), blobs={NAME: full})
@@ -157,8 +174,16 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
     [
         ("nosuch://x", "is no storage that can be opened: ValueError", "s3://bucket/prefix"),
         ("memory://x?secret=1", "there is no parameter 'secret'", "known here: none"),
-        ("s4://x?access-key=hidden", "is no storage that can be opened", "a folder, or for example s3://bucket/prefix"),
-        ("s3://x?acces-key=hidden", "there is no parameter 'acces-key'", "access-key, endpoint, region, secret-access-key"),
+        (
+            "s4://x?access-key=hidden",
+            "is no storage that can be opened",
+            "a folder, or for example s3://bucket/prefix",
+        ),
+        (
+            "s3://x?acces-key=hidden",
+            "there is no parameter 'acces-key'",
+            "access-key, endpoint, region, secret-access-key",
+        ),
         ("azure://x?sas=hidden", "there is no parameter 'sas'", "account-key, account-name, sas-token"),
     ],
 )
@@ -171,9 +196,12 @@ def test_uris_that_are_not(uri: str, message: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "extra"), [("s3://b", "s3"), ("gs://b", "gcs"), ("gcs://b", "gcs"), ("azure://b", "azure"), ("az://b", "azure")]
+    ("uri", "extra"),
+    [("s3://b", "s3"), ("gs://b", "gcs"), ("gcs://b", "gcs"), ("azure://b", "azure"), ("az://b", "azure")],
 )
-def test_packages_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch, uri: str, extra: str) -> None:
+def test_packages_that_are_not_installed_are_named(
+    monkeypatch: pytest.MonkeyPatch, uri: str, extra: str
+) -> None:
     def without(*_: Any, **__: Any) -> None:
         raise ImportError("no s3fs")
 
@@ -197,11 +225,17 @@ def test_packages_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPat
             },
         ),
         ("gs://bucket/x?credentials-file=/key.json", "gcs://bucket/x", {"token": "/key.json"}),
-        ("azblob://box/x?account-name=a&account-key=b", "az://box/x", {"account_name": "a", "account_key": "b"}),
+        (
+            "azblob://box/x?account-name=a&account-key=b",
+            "az://box/x",
+            {"account_name": "a", "account_key": "b"},
+        ),
         ("abfs://box@account/x?sas-token=a", "abfs://box@account/x", {"sas_token": "a"}),
     ],
 )
-def test_ticdcs_parameters_are_understood(monkeypatch: pytest.MonkeyPatch, uri: str, given: str, arguments: dict[str, Any]) -> None:
+def test_ticdcs_parameters_are_understood(
+    monkeypatch: pytest.MonkeyPatch, uri: str, given: str, arguments: dict[str, Any]
+) -> None:
     asked = []
 
     def url_to_fs(place: str, **options: Any) -> tuple[Any, str]:

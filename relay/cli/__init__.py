@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the `relay` program with the arguments of the process. Ends in SystemExit, whose code is the exit status."""
+    """Run the `relay` program with the arguments of the process. Ends in SystemExit, whose code is the exit
+    status.
+    """
     # Importing `relay.cli.run`, say, must not cost what the command line costs.
     from relay.cli.commands import app
 

@@ -1,4 +1,5 @@
-"""What the commands have in common: `K=V` options, choices, and opening what INPUT, --output and --dead-letters name.
+"""What the commands have in common: `K=V` options, choices, and opening what INPUT, --output and
+--dead-letters name.
 
 Loaded for `relay --help` as well, so it imports nothing slow.
 """
@@ -47,12 +48,18 @@ class Input(NamedTuple):
 
 
 def key_values(texts: Iterable[str], path: str, problems: list[Problem]) -> dict[str, str]:
-    """Read `name=value` texts; what is wrong with them is appended to `problems`, `path` says of which option."""
+    """Read `name=value` texts; what is wrong with them is appended to `problems`, `path` says of which
+    option.
+    """
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            problems.append(Problem(path, f"{text!r} is not of the form NAME=VALUE", "for example enable-tidb-extension=true"))
+            problems.append(
+                Problem(
+                    path, f"{text!r} is not of the form NAME=VALUE", "for example enable-tidb-extension=true"
+                )
+            )
         elif name in found:
             problems.append(Problem(f"{path}.{name}", "given twice", "keep one of the two"))
         else:
@@ -73,7 +80,9 @@ def open_input(name: str) -> Iterator[Input]:
         stream = path.open("rb", buffering=_READ_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConfigError([Problem("INPUT", f"cannot read {name}: {reason}", "give a file, or - for stdin")]) from error
+        raise ConfigError(
+            [Problem("INPUT", f"cannot read {name}: {reason}", "give a file, or - for stdin")]
+        ) from error
     size = path.stat().st_size if path.is_file() else None
     with stream:
         yield Input(stream, name, size)
@@ -96,7 +105,9 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names mean one regular file, so that writing the one destroys the other. `one` may stand for stdin."""
+    """Whether two names mean one regular file, so that writing the one destroys the other. `one` may stand
+    for stdin.
+    """
     if other == STANDARD:
         return False
     if one == STANDARD:

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay.codecs._large_messages import shown_uri
+from relay.codecs.wire.large_messages import shown_uri
 from relay.config import Config, load_config
 from relay.errors import ServiceError
-from relay.service.clients import cluster_settings
-from relay.service.probe import State, probe
+from relay.kafka.clients import cluster_settings
+from relay.service.check.route import State, probe
 
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
@@ -39,7 +39,9 @@ def summary(config: Config) -> str:
     route, source, target = config.route, config.source, config.target
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
     spread = (
-        f"spread over {target.partitions} partitions by primary key" if target.partitions else "in the partition of their source"
+        f"spread over {target.partitions} partitions by primary key"
+        if target.partitions
+        else "in the partition of their source"
     )
     return "\n".join(
         [
@@ -53,4 +55,6 @@ def summary(config: Config) -> str:
 
 def _options(options: dict[str, str]) -> str:
     shown = {name: shown_uri(value) if name.endswith("-uri") else value for name, value in options.items()}
-    return " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")" if options else ""
+    return (
+        " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")" if options else ""
+    )

@@ -1,4 +1,5 @@
-"""What can be typed: the commands, their arguments and their help. What they do lies in the modules they call.
+"""What can be typed: the commands, their arguments and their help. What they do lies in the modules they
+call.
 
 Those modules are imported by the command that needs them, so that `relay translate` loads no Kafka client.
 """
@@ -39,22 +40,35 @@ def _protocols(incomplete: str) -> list[str]:
 _From = Annotated[
     str,
     typer.Option(
-        "--from", metavar="PROTOCOL", help="Protocol of the input; `relay formats` lists them.", autocompletion=_protocols
+        "--from",
+        metavar="PROTOCOL",
+        help="Protocol of the input; `relay formats` lists them.",
+        autocompletion=_protocols,
     ),
 ]
-_To = Annotated[str, typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=_protocols)]
+_To = Annotated[
+    str, typer.Option("--to", metavar="PROTOCOL", help="The output's protocol.", autocompletion=_protocols)
+]
 _FromOptions = Annotated[
     list[str] | None,
-    typer.Option("--from-option", metavar="NAME=VALUE", help="An option of the input protocol; may be repeated."),
+    typer.Option(
+        "--from-option", metavar="NAME=VALUE", help="An option of the input protocol; may be repeated."
+    ),
 ]
 _ToOptions = Annotated[
     list[str] | None,
-    typer.Option("--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."),
+    typer.Option(
+        "--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."
+    ),
 ]
-_Input = Annotated[str, typer.Argument(metavar="INPUT", help="A file; - or nothing for stdin.", show_default=False)]
+_Input = Annotated[
+    str, typer.Argument(metavar="INPUT", help="A file; - or nothing for stdin.", show_default=False)
+]
 _InputFormat = Annotated[
     InputFormat,
-    typer.Option(help="What a line of INPUT is: a record, or only a message value. auto: the first line tells."),
+    typer.Option(
+        help="What a line of INPUT is: a record, or only a message value. auto: the first line tells."
+    ),
 ]
 
 
@@ -71,19 +85,28 @@ def _relay(
     context: typer.Context,
     *,
     show_traceback: Annotated[
-        bool, typer.Option("--traceback", envvar="RELAY_TRACEBACK", help="Show where an error was raised, for a bug report.")
+        bool,
+        typer.Option(
+            "--traceback", envvar="RELAY_TRACEBACK", help="Show where an error was raised, for a bug report."
+        ),
     ] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Translate change events from one CDC format into another: in files, or as a relay in Kafka.
 
-    [bold]relay demo[/bold] shows it at work; [bold]relay COMMAND --help[/bold] explains a command with an example.
+    [bold]relay demo[/bold] shows it at work; [bold]relay COMMAND --help[/bold] explains a command with an
+    example.
     """
     del version
     context.obj = show_traceback
 
 
-@app.command("translate", epilog="Example: relay translate --from ticdc-canal-json --to canal-json in.jsonl --output out.jsonl")
+@app.command(
+    "translate",
+    epilog="Example: relay translate --from ticdc-canal-json --to canal-json in.jsonl --output out.jsonl",
+)
 def _translate(
     context: typer.Context,
     *,
@@ -92,8 +115,12 @@ def _translate(
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
-    output: Annotated[str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")] = STANDARD,
-    topic: Annotated[str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")] = "{topic}",
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")
+    ] = STANDARD,
+    topic: Annotated[
+        str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
+    ] = "{topic}",
     partitions: Annotated[
         int | None,
         typer.Option(
@@ -105,17 +132,25 @@ def _translate(
         ),
     ] = None,
     input_format: _InputFormat = InputFormat.AUTO,
-    on_error: Annotated[OnError, typer.Option(help="What to do with a record that cannot be translated.")] = OnError.STOP,
+    on_error: Annotated[
+        OnError, typer.Option(help="What to do with a record that cannot be translated.")
+    ] = OnError.STOP,
     dead_letters: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Where such records go, with headers relay.error.* (--on-error dead-letter).")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Where such records go, with headers relay.error.* (--on-error dead-letter)."
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")
+    ] = False,
 ) -> None:
     """Translate a file of change events from one protocol into another.
 
-    INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key, value. Key and value are
-    null, text, or {"base64": "…"} for bytes that are no UTF-8. Where the first line lacks value or partition, every line is
-    taken as a message value. The output is the same, with offsets counted from 0.
+    INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key,
+    value. Key and value are null, text, or {"base64": "…"} for bytes that are no UTF-8. Where the first line
+    lacks value or partition, every line is taken as a message value. The output is the same, with offsets
+    counted from 0.
 
     A summary on stderr tells what was translated and what the target format could not carry.
     """
@@ -150,29 +185,36 @@ def _inspect(
 ) -> None:
     """Show the change events in a file, value by value, as relay understands them.
 
-    A column is shown as a value, as NULL, or as ABSENT where the message does not say; an asterisk marks a changed column.
-    Text stands in quotes, binary as X'00FF'; times of TIMESTAMP columns are UTC.
+    A column is shown as a value, as NULL, or as ABSENT where the message does not say; an asterisk marks a
+    changed column. Text stands in quotes, binary as X'00FF'; times of TIMESTAMP columns are UTC.
 
-    With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are JSON's own, a decimal is
-    {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
+    With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are
+    JSON's own, a decimal is {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
     """
     from relay.cli.inspect import inspect
 
     options = tuple(from_option or ())
-    raise finish(lambda: inspect(source, options, input_name, input_format, as_json=as_json), show_traceback=context.obj)
+    raise finish(
+        lambda: inspect(source, options, input_name, input_format, as_json=as_json),
+        show_traceback=context.obj,
+    )
 
 
 @app.command("formats", epilog="Example: relay formats --from ticdc-canal-json --to canal-json")
 def _formats(
     context: typer.Context,
     *,
-    source: Annotated[str | None, typer.Option("--from", metavar="PROTOCOL", autocompletion=_protocols)] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="PROTOCOL", autocompletion=_protocols)
+    ] = None,
     target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
-    """List the protocols with their options, or, with --from and --to, what a route between two of them cannot carry."""
+    """List the protocols with their options, or, with --from and --to, what a route between two of them
+    cannot carry.
+    """
     from relay.cli.formats import formats
 
     options = tuple(from_option or ()), tuple(to_option or ())
@@ -180,19 +222,26 @@ def _formats(
 
 
 _Config = Annotated[
-    Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False)
+    Path,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
+    ),
 ]
 
 
 _Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."),
+    typer.Option(
+        "--set", metavar="TABLE.KEY=VALUE", help="Set a key, over file and environment; may be repeated."
+    ),
 ]
 
 
 @app.command("run", epilog="Example: relay run --config relay.toml")
 def _run(context: typer.Context, config: _Config, *, settings: _Settings = None) -> None:
-    """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or Ctrl-C."""
+    """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
+    Ctrl-C.
+    """
     from relay.cli.run import run
 
     raise finish(lambda: run(config, settings or ()), show_traceback=context.obj)
@@ -204,13 +253,18 @@ def _check(
     *,
     config: _Config,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written.")
+        bool,
+        typer.Option(
+            "--connect", help="Also try brokers, TLS, login, topics and permissions; nothing is written."
+        ),
     ] = False,
     settings: _Settings = None,
 ) -> None:
-    """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked without --connect.
+    """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked
+    without --connect.
 
-    With --connect: one line a check, ok, FAILED or untested, with the reason and what to do. Exit status 3 if one FAILED.
+    With --connect: one line a check, ok, FAILED or untested, with the reason and what to do. Exit status 3 if
+    one FAILED.
     """
     from relay.cli.check import check
 
@@ -221,7 +275,9 @@ app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(schema_history, name="schema-history")
 
 
-@app.command("explain", epilog="Example: relay explain --config relay.toml --topic orders --partition 3 --offset 4711")
+@app.command(
+    "explain", epilog="Example: relay explain --config relay.toml --topic orders --partition 3 --offset 4711"
+)
 def _explain(
     context: typer.Context,
     config: _Config,
@@ -229,27 +285,35 @@ def _explain(
     partition: Annotated[int, typer.Option(min=0, metavar="N", help="Partition of the source record.")],
     offset: Annotated[int, typer.Option(min=0, metavar="N", help="Offset of the source record.")],
     topic: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Source topic; needed where the configuration has several.")
+        str | None,
+        typer.Option(metavar="TOPIC", help="Source topic; needed where the configuration has several."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as a JSON object.")] = False,
 ) -> None:
-    """Show the way of one source record: its events, what is written for it, what is lost, or the error and what follows from it.
+    """Show the way of one source record: its events, what is written for it, what is lost, or the error and
+    what follows from it.
 
-    Table definitions come from the schema history, as of the record's position. Nothing is written or committed, and no group is
-    joined, so a relay at work is not disturbed.
+    Table definitions come from the schema history, as of the record's position. Nothing is written or
+    committed, and no group is joined, so a relay at work is not disturbed.
     """
     from relay.cli.explain import explain
 
-    raise finish(lambda: explain(config, topic, partition, offset, as_json=as_json), show_traceback=context.obj)
+    raise finish(
+        lambda: explain(config, topic, partition, offset, as_json=as_json), show_traceback=context.obj
+    )
 
 
 @app.command("demo")
 def _demo(
     context: typer.Context,
     *,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the demo's broker running until Ctrl-C.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the demo's broker running until Ctrl-C.")
+    ] = False,
 ) -> None:
-    """Show the relay at work on a real Apache Kafka that is fetched and started for it; needs `pip install relay-cdc\\[demo]`."""
+    """Show the relay at work on a real Apache Kafka that is fetched and started for it; needs `pip install
+    relay-cdc\\[demo]`.
+    """
     from relay.cli.demo import demo
 
     raise finish(lambda: demo(keep), show_traceback=context.obj)

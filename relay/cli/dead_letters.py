@@ -1,4 +1,6 @@
-"""What can be typed behind `relay dead-letters`. What it does lies in the modules that the commands import when they are called."""
+"""What can be typed behind `relay dead-letters`. What it does lies in the modules that the commands import
+when they are called.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +20,47 @@ app = typer.Typer(
 )
 
 _Config = Annotated[
-    Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False)
+    Path,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
+    ),
 ]
 _Codes = Annotated[
     list[str] | None,
-    typer.Option("--code", metavar="CODE", help="Only errors of this code or family (`decode`); may be repeated."),
+    typer.Option(
+        "--code", metavar="CODE", help="Only errors of this code or family (`decode`); may be repeated."
+    ),
 ]
 _Tables = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="DB.TABLE", help="Only records about this table; `*`, `?`, `[…]`; may be repeated."),
+    typer.Option(
+        "--table", metavar="DB.TABLE", help="Only records about this table; `*`, `?`, `[…]`; may be repeated."
+    ),
 ]
 _Since = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only records from this time on: ISO 8601 with zone, or `2h` ago (s, m, h, d, w)."),
+    typer.Option(
+        metavar="TIME",
+        help="Only records from this time on: ISO 8601 with zone, or `2h` ago (s, m, h, d, w).",
+    ),
 ]
 _Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this time.")]
 _Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this source topic.")]
-_Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="Only records of this source partition.")]
+_Partition = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Only records of this source partition.")
+]
 _Offset = Annotated[int | None, typer.Option(min=0, metavar="N", help="Only records of this source offset.")]
 _Route = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Only letters of this route, named as `show` and `list --json` name it.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Only letters of this route, named as `show` and `list --json` name it."
+    ),
 ]
 _All = Annotated[bool, typer.Option("--all", help="Letters that were replayed, too.")]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object a letter, for programs.")]
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")]
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
+]
 
 
 @app.command("list", epilog="Example: relay dead-letters list --config relay.toml --code decode --since 2h")
@@ -62,11 +81,15 @@ def _list(
     as_json: _Json = False,
     export: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the originals as a record file, for `relay inspect` and `relay translate`."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the originals as a record file, for `relay inspect` and `relay translate`.",
+        ),
     ] = None,
     quiet: _Quiet = False,
 ) -> None:
-    """List dead letters, the newest last: position, original position, time, error and tables; never keys and values.
+    """List dead letters, the newest last: position, original position, time, error and tables; never keys and
+    values.
 
     Times are the Kafka timestamps of the originals. The whole topic is read; no group is joined.
     """
@@ -92,20 +115,27 @@ def _list(
 @app.command("show", epilog="Example: relay dead-letters show 0/12 --config relay.toml")
 def _show(
     context: typer.Context,
-    position: Annotated[str, typer.Argument(metavar="POSITION", help="PARTITION/OFFSET, as `list` shows it.", show_default=False)],
+    position: Annotated[
+        str,
+        typer.Argument(metavar="POSITION", help="PARTITION/OFFSET, as `list` shows it.", show_default=False),
+    ],
     config: _Config,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="The same as a JSON object.")] = False,
     quiet: _Quiet = False,
 ) -> None:
-    """Show one dead letter: its error, its headers, and the original with key and value as a line of a record file."""
+    """Show one dead letter: its error, its headers, and the original with key and value as a line of a record
+    file.
+    """
     from relay.cli.letters import Request, show_letter
 
     request = Request(config=config, quiet=quiet)
     raise finish(lambda: show_letter(request, position, as_json=as_json), show_traceback=context.obj)
 
 
-@app.command("replay", epilog="Example: relay dead-letters replay --config relay.toml --code encode --dry-run")
+@app.command(
+    "replay", epilog="Example: relay dead-letters replay --config relay.toml --code encode --dry-run"
+)
 def _replay(
     context: typer.Context,
     config: _Config,
@@ -125,8 +155,8 @@ def _replay(
 ) -> None:
     """Translate dead letters again, as the configuration is now, and write the results to the target topics.
 
-    Replayed letters are marked, so that they do not come again. Those that fail again stay, are listed, and the exit status is 2.
-    Replayed records stand behind newer ones of the same key.
+    Replayed letters are marked, so that they do not come again. Those that fail again stay, are listed, and
+    the exit status is 2. Replayed records stand behind newer ones of the same key.
     """
     from relay.cli.letters import Request
     from relay.cli.replay import replay_letters

@@ -1,4 +1,5 @@
-"""Canonical events as lines of text for `relay inspect`: exact values, aligned columns, nothing that could steer a terminal.
+"""Canonical events as lines of text for `relay inspect`: exact values, aligned columns, nothing that could
+steer a terminal.
 
 A line is a list of (text, style); styles are rich's and are dropped when the output is no terminal.
 """
@@ -38,7 +39,8 @@ _STYLES = {
 }
 _OTHER_STYLE = "bold cyan"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: A column of text is padded to the longest entry, but one long value must not push all others off the screen.
+#: A column of text is padded to the longest entry, but one long value must not push all others off the
+#: screen.
 _MOST_PADDING = 40
 
 
@@ -66,7 +68,9 @@ def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
 def _when(source: Source, emitted_at_ns: int) -> str:
     parts = []
     if source.commit_ts is not None:
-        parts.append(f"commit ts {source.commit_ts} ({wall_time((source.commit_ts >> TSO_LOGICAL_BITS) * 1_000_000)})")
+        parts.append(
+            f"commit ts {source.commit_ts} ({wall_time((source.commit_ts >> TSO_LOGICAL_BITS) * 1_000_000)})"
+        )
     parts.append(f"changed {wall_time(source.event_time_ns)}")
     parts.append(f"sent {wall_time(emitted_at_ns)}")
     if source.gtid:
@@ -88,7 +92,9 @@ def wall_time(nanoseconds: int) -> str:
 
 
 def _row_lines(event: RowChange) -> list[Line]:
-    images = {name: row for name, row in (("before", event.before), ("after", event.after)) if row is not None}
+    images = {
+        name: row for name, row in (("before", event.before), ("after", event.after)) if row is not None
+    }
     keys = event.schema.primary_key or ()
     table: list[Line] = [[(title, "dim") for title in ("", "column", "type", *images)]]
     for index, column in enumerate(event.schema.columns):
@@ -108,7 +114,9 @@ def _row_lines(event: RowChange) -> list[Line]:
 
 
 def _differ(one: Cell, other: Cell) -> bool:
-    """Whether two cells are different; a number and a text that compare equal do not exist, but 1.0 and 1.00 do."""
+    """Whether two cells are different; a number and a text that compare equal do not exist, but 1.0 and 1.00
+    do.
+    """
     return cell_text(one) != cell_text(other)
 
 
@@ -136,7 +144,9 @@ def printable(text: str, keep: str = "") -> str:
 
 def aligned(table: list[Line]) -> list[Line]:
     """Pad the cells of a table, so that its columns stand below each other."""
-    widths = [max(min(cell_len(row[index][0]), _MOST_PADDING) for row in table) for index in range(len(table[0]))]
+    widths = [
+        max(min(cell_len(row[index][0]), _MOST_PADDING) for row in table) for index in range(len(table[0]))
+    ]
     lines: list[Line] = []
     for row in table:
         line: Line = [("  ", "")]
@@ -163,20 +173,33 @@ def definition_lines(schema: TableSchema) -> list[Line]:
     lines = aligned([_definition_row(column) for column in schema.columns])
     if schema.primary_key:
         lines.append([(f"    primary key ({printable(', '.join(schema.primary_key))})", "")])
-    lines += [[(f"    unique key {printable(key.name)} ({printable(', '.join(key.columns))})", "")] for key in schema.unique_keys]
-    lines += [[(f"    index {printable(index.name)} ({printable(', '.join(index.columns))})", "")] for index in schema.indexes]
+    lines += [
+        [(f"    unique key {printable(key.name)} ({printable(', '.join(key.columns))})", "")]
+        for key in schema.unique_keys
+    ]
+    lines += [
+        [(f"    index {printable(index.name)} ({printable(', '.join(index.columns))})", "")]
+        for index in schema.indexes
+    ]
     return lines
 
 
 def _definition_row(column: Column) -> Line:
-    return [("", ""), (printable(column.name), ""), (printable(format_type(column.type)), "cyan"), (_attributes(column), "")]
+    return [
+        ("", ""),
+        (printable(column.name), ""),
+        (printable(format_type(column.type)), "cyan"),
+        (_attributes(column), ""),
+    ]
 
 
 def _attributes(column: Column) -> str:
     words = [{True: "null", False: "not null", None: "null or not unknown"}[column.nullable]]
     if not isinstance(column.default, Absent):
         text = "NULL" if column.default.text is None else column.default.text
-        words.append(f"default {text if column.default.is_expression or column.default.text is None else repr(text)}")
+        words.append(
+            f"default {text if column.default.is_expression or column.default.text is None else repr(text)}"
+        )
     if column.generated is not None:
         words.append(f"generated {column.generated.value}")
     if column.auto_increment:

@@ -25,7 +25,10 @@ def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exi
     try:
         status = work() or 0
         sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:  # the outermost place: whatever comes here is reported, not hidden
+    except (
+        Exception,
+        KeyboardInterrupt,
+    ) as error:  # the outermost place: whatever comes here is reported, not hidden
         status = _status(error)
         if isinstance(error, BrokenPipeError):
             _discard_stdout()
@@ -52,7 +55,9 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
         say_error(describe(error))
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
-        say_error(f"this is a defect of relay, please report it{advice}: {type(error).__name__}: {describe(error)}")
+        say_error(
+            f"this is a defect of relay, please report it{advice}: {type(error).__name__}: {describe(error)}"
+        )
 
 
 def describe(error: BaseException) -> str:
@@ -61,7 +66,9 @@ def describe(error: BaseException) -> str:
 
 
 def say(text: str) -> None:
-    """Print on stderr. That nobody reads it, or that it is full, changes neither the work nor the exit status."""
+    """Print on stderr. That nobody reads it, or that it is full, changes neither the work nor the exit
+    status.
+    """
     with contextlib.suppress(OSError):
         typer.echo(text, err=True)
 

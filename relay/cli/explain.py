@@ -1,4 +1,6 @@
-"""`relay explain`: the way of one source record, from its bytes to the records of the target, or to the error and its policy."""
+"""`relay explain`: the way of one source record, from its bytes to the records of the target, or to the error
+and its policy.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ from relay.cli.event_text import Line, event_lines, printable, wall_time
 from relay.cli.formats import BEFORE_LOST_WORDS, LOST_WORDS
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.letters import bytes_text, header_lines
-from relay.codecs._codec import Lossy
+from relay.codecs.losses import Lossy
 from relay.config import Config, Policy, load_config
 from relay.dead_letters import Place, error_class, policy_for
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
+from relay.kafka.reading import Brokers, Lookup, look_up, quiet_client
 from relay.model import Event
 from relay.record_lines import format_record
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.offline import Learned, learned_translator
-from relay.service.replay import oversize_of
-from relay.service.state import record_too_large
-from relay.service.topic_reading import Brokers, Lookup, look_up, quiet_client
+from relay.service.commands.offline import Learned, learned_translator
+from relay.service.commands.replay import oversize_of
+from relay.service.loop.rounds import record_too_large
 from relay.storage import Storage
 
 #: Kinds of loss that are a field of `Carries`: `relay formats` has the words.
@@ -85,7 +87,9 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of one record. `unchecked`: why it is not known whether the target takes the output."""
+    """Everything that is known of one record. `unchecked`: why it is not known whether the target takes the
+    output.
+    """
 
     record: ConsumerRecord
     learned: Learned
@@ -142,24 +146,36 @@ async def _explained(config: Config, place: Place) -> Explanation:
     except ServiceError as raised:
         unchecked = str(raised)
     return Explanation(
-        record=record, learned=learned, events=events, output=produced, losses=losses, error=error, unchecked=unchecked
+        record=record,
+        learned=learned,
+        events=events,
+        output=produced,
+        losses=losses,
+        error=error,
+        unchecked=unchecked,
     )
 
 
 def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
     """The record at a place. Raises ConfigError that says what is there instead."""
     if place.partition >= found.partitions:
-        raise ConfigError([Problem("--partition", f"{place.topic} has the partitions 0 to {found.partitions - 1}")])
+        raise ConfigError(
+            [Problem("--partition", f"{place.topic} has the partitions 0 to {found.partitions - 1}")]
+        )
     if found.record is not None and found.record.offset == place.offset:
         return found.record
     where = f"{place.topic}/{place.partition}"
-    held = f"it holds the offsets {found.first} to {found.end - 1}" if found.first < found.end else "it is empty"
+    held = (
+        f"it holds the offsets {found.first} to {found.end - 1}" if found.first < found.end else "it is empty"
+    )
     if place.offset < found.first:
         problem = f"{where} does not hold {place.offset} any more: {held}"
     elif place.offset >= found.end:
         problem = f"{where} does not hold {place.offset} yet: {held}"
     else:
-        following = "there is none behind it" if found.record is None else f"the next one is {found.record.offset}"
+        following = (
+            "there is none behind it" if found.record is None else f"the next one is {found.record.offset}"
+        )
         problem = f"{where} has no record at {place.offset} (a transaction's mark, or aborted, or compacted): {following}"
     raise ConfigError([Problem("--offset", problem)])
 
@@ -178,7 +194,9 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
     }
     if error is not None:
         protocol, path, reason = (
-            (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
+            (error.protocol, error.path, error.reason)
+            if isinstance(error, CodecError)
+            else ("", "", str(error))
         )
         policy = policy_for(error, config.errors)
         found["error"] = {
@@ -193,11 +211,15 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
 
 
 def _event_objects(explanation: Explanation) -> list[object]:
-    """The events as `relay inspect --json` prints them; an image that cannot be read leaves its event out, `error` says why."""
+    """The events as `relay inspect --json` prints them; an image that cannot be read leaves its event out,
+    `error` says why.
+    """
     found: list[object] = []
     for event in explanation.events:
         try:
-            found.append(orjson.Fragment(orjson.dumps(event_object(event, explanation.record), default=exact)))
+            found.append(
+                orjson.Fragment(orjson.dumps(event_object(event, explanation.record), default=exact))
+            )
         except CodecError:
             continue
     return found
@@ -216,13 +238,19 @@ def _lines(explanation: Explanation, config: Config) -> list[Line]:
         lines += _output_lines(explanation)
     if explanation.losses:
         lines += [[], [("lost", "bold yellow")]]
-        lines += [[(f"  {loss.what}  {loss.count}", ""), (f"  {loss.words}", "dim")] for loss in explanation.losses]
+        lines += [
+            [(f"  {loss.what}  {loss.count}", ""), (f"  {loss.words}", "dim")] for loss in explanation.losses
+        ]
     return lines if error is None else lines + _error_lines(error, config)
 
 
 def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
     record, learned = explanation.record, explanation.learned
-    history = f"from {learned.records} records of {config.history_topic}" if config.history_topic else "no schema history is kept"
+    history = (
+        f"from {learned.records} records of {config.history_topic}"
+        if config.history_topic
+        else "no schema history is kept"
+    )
     if learned.failed:
         history += f", {learned.failed} of them cannot be read"
     rows = {
@@ -266,20 +294,33 @@ def _output_lines(explanation: Explanation) -> list[Line]:
             [(f"  {'value':10}", "dim"), (bytes_text(out.value), "")],
             *header_lines(out.headers),
         ]
-        lines += [[(f"  {'object':10}", "dim"), (f"{printable(blob.name)}, {len(blob.data)} bytes", "")] for blob in out.blobs]
+        lines += [
+            [(f"  {'object':10}", "dim"), (f"{printable(blob.name)}, {len(blob.data)} bytes", "")]
+            for blob in out.blobs
+        ]
     if explanation.unchecked:
-        lines.append([(f"  whether the target takes it is not known: {printable(explanation.unchecked)}", "yellow")])
+        lines.append(
+            [(f"  whether the target takes it is not known: {printable(explanation.unchecked)}", "yellow")]
+        )
     return lines
 
 
 def _error_lines(error: RelayError, config: Config) -> list[Line]:
     rows = {"code": error.code}
     if isinstance(error, CodecError):
-        rows |= {"protocol": error.protocol, "path": error.path or "the whole message", "reason": error.reason}
+        rows |= {
+            "protocol": error.protocol,
+            "path": error.path or "the whole message",
+            "reason": error.reason,
+        }
     else:
         rows["reason"] = str(error)
     name = error_class(error)
     policy = policy_for(error, config.errors)
     setting = "no policy is for this" if name is None else f'{name} = "{policy}" in [errors]'
     rows["policy"] = f"{setting}: {_POLICIES[policy].format(topic=config.errors.dead_letter_topic)}"
-    return [[], [("error", "bold red")], *([(f"  {key:10}", "dim"), (printable(text), "")] for key, text in rows.items())]
+    return [
+        [],
+        [("error", "bold red")],
+        *([(f"  {key:10}", "dim"), (printable(text), "")] for key, text in rows.items()),
+    ]

@@ -1,4 +1,6 @@
-"""`relay formats`: the protocols, their options, and what a route cannot carry. All of it is read from the codecs themselves."""
+"""`relay formats`: the protocols, their options, and what a route cannot carry. All of it is read from the
+codecs themselves.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ import typer
 
 from relay.cli.arguments import key_values
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs._codec import SIDES, Before, Carries, Codec, Options, parse_options, side_of
-from relay.codecs._large_messages import Handling, LargeMessageOptions
+from relay.codecs.codec import SIDES, Codec, Options, parse_options, side_of
+from relay.codecs.losses import Before, Carries
+from relay.codecs.wire.large_messages import Handling, LargeMessageOptions
 from relay.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -69,9 +72,16 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 def formats(
-    source: str | None, target: str | None, source_options: Sequence[str], target_options: Sequence[str], *, as_json: bool
+    source: str | None,
+    target: str | None,
+    source_options: Sequence[str],
+    target_options: Sequence[str],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print the protocols (both names, or one, left out), or the losses of a route. Raises ConfigError with every problem."""
+    """Print the protocols (both names, or one, left out), or the losses of a route. Raises ConfigError with
+    every problem.
+    """
     problems: list[Problem] = []
     from_side = _side(source, source_options, "from", problems)
     to_side = _side(target, target_options, "to", problems)
@@ -90,7 +100,9 @@ def formats(
         _print_protocols(codecs, carries)
 
 
-def _side(name: str | None, texts: Sequence[str], side: str, problems: list[Problem]) -> tuple[Codec, Options] | None:
+def _side(
+    name: str | None, texts: Sequence[str], side: str, problems: list[Problem]
+) -> tuple[Codec, Options] | None:
     options = key_values(texts, f"--{side}-option", problems)
     if name is None:
         if texts:
@@ -103,7 +115,9 @@ def _side(name: str | None, texts: Sequence[str], side: str, problems: list[Prob
         problems += error.problems
         return None
     if side == "to":
-        problems += [problem._replace(path=f"to.option.{problem.path}") for problem in parsed.writing_problems()]
+        problems += [
+            problem._replace(path=f"to.option.{problem.path}") for problem in parsed.writing_problems()
+        ]
     return codec, parsed
 
 
@@ -118,7 +132,10 @@ def losses(source: Carries, target: Carries) -> list[Loss]:
 
 def _large_row_losses(options: Options) -> list[Loss]:
     """Name what these target options leave out of rows above the limit."""
-    if isinstance(options, LargeMessageOptions) and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY:
+    if (
+        isinstance(options, LargeMessageOptions)
+        and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY
+    ):
         return [Loss("large_rows", "of a row above max-message-bytes, the columns other than its handle key")]
     return []
 
@@ -154,7 +171,9 @@ def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
         return "true | false"
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return " | ".join(str(choice.value) for choice in annotation)
-    return {int: "integer", str: "text", float: "number"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
+    return {int: "integer", str: "text", float: "number"}.get(
+        annotation, getattr(annotation, "__name__", str(annotation))
+    )
 
 
 def _text(value: object) -> str:
@@ -167,14 +186,19 @@ def _text(value: object) -> str:
 
 
 def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
-    # rich is loaded only for what it draws; the file's functions are also used by the tests of the documentation.
+    # rich is loaded only for what it draws; the file's functions are also used by the tests of the
+    # documentation.
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     console = _console()
     for codec in codecs:
-        table = Table(title=f"[bold]{codec.name}[/bold]  {escape(codec.title)}", title_justify="left", box=box.SIMPLE_HEAD)
+        table = Table(
+            title=f"[bold]{codec.name}[/bold]  {escape(codec.title)}",
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+        )
         for heading in ("option", "type", "default", "side", "meaning"):
             table.add_column(heading, overflow="fold")
         for option in options_of(codec):
@@ -210,7 +234,9 @@ def _print_route(source: str, target: str, lost: list[Loss], *, as_json: bool) -
         typer.echo(f"{source} -> {target} cannot carry, where a message has it:")
         for loss in lost:
             typer.echo(f"  - {loss.words}")
-        typer.echo("What is lost is counted while translating; the target option strict=true refuses it instead.")
+        typer.echo(
+            "What is lost is counted while translating; the target option strict=true refuses it instead."
+        )
 
 
 def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:

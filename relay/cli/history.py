@@ -1,4 +1,6 @@
-"""`relay schema-history show` and `export`: what the schema history holds, and what the commands on it have in common."""
+"""`relay schema-history show` and `export`: what the schema history holds, and what the commands on it have
+in common.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,19 @@ from relay.cli.letters import Progress
 from relay.cli.record_files import RecordWriter
 from relay.config import Config, load_config
 from relay.errors import ConfigError, Problem
+from relay.kafka.reading import quiet_client
 from relay.model import Position, TableId, TableSchema
 from relay.records import ConsumerRecord
-from relay.service.history import source_records, teach
-from relay.service.history_admin import read_kept
-from relay.service.topic_reading import quiet_client
+from relay.service.commands.history_admin import read_kept
+from relay.service.loop.history import source_records, teach
 
 _GONE = "gone"  # dropped, or renamed
 
 
 class Known(NamedTuple):
-    """What the catalogue knows of a table. `schema` is None if there is no such table, or if its definition is unknown."""
+    """What the catalogue knows of a table. `schema` is None if there is no such table, or if its definition
+    is unknown.
+    """
 
     id: TableId
     versions: int
@@ -53,7 +57,9 @@ def known_tables(catalog: Catalog) -> list[Known]:
         for name, (newest, *older) in tables.items():
             # A database that was dropped has an entry of its own, without a table's name.
             if name:
-                found.append(Known(TableId(database, name), 1 + len(older), newest.schema, newest.is_gone, newest.at))
+                found.append(
+                    Known(TableId(database, name), 1 + len(older), newest.schema, newest.is_gone, newest.at)
+                )
     return sorted(found)
 
 
@@ -82,7 +88,9 @@ def show(config_path: Path, table: str | None, *, as_json: bool, quiet: bool) ->
     chosen = known if table is None else _named(table, known)
     if as_json:
         for each in chosen:
-            definition = {} if table is None else {"definition": each.schema and definition_object(each.schema)}
+            definition = (
+                {} if table is None else {"definition": each.schema and definition_object(each.schema)}
+            )
             typer.echo(orjson.dumps(_object(each) | definition))
     elif table is not None:
         for each in chosen:
@@ -122,7 +130,9 @@ def _object(known: Known) -> dict[str, Any]:
 
 
 def _table(known: list[Known]) -> list[Line]:
-    rows: list[Line] = [[(title, "dim") for title in ("table", "versions", "columns", "newest statement", "changed")]]
+    rows: list[Line] = [
+        [(title, "dim") for title in ("table", "versions", "columns", "newest statement", "changed")]
+    ]
     for each in known:
         columns = each.state if each.schema is None else str(len(each.schema.columns))
         style = "" if each.schema is not None else "dim"

@@ -18,18 +18,20 @@ from relay.cli.letters import Progress
 from relay.cli.record_files import RecordReader
 from relay.config import Config, Mode
 from relay.errors import CodecError, ConfigError, Problem, ServiceError
+from relay.kafka.reading import quiet_client
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.history import history_record, source_records, teach
-from relay.service.history_admin import ensure_topic, members, write
-from relay.service.topic_reading import quiet_client
+from relay.service.commands.history_admin import ensure_topic, members, write
+from relay.service.loop.history import history_record, source_records, teach
 
 FAILED = 2
 
 
 @dataclass
 class _Found:
-    """What a file held: how many records, those that change the catalogue as the history's own, and how many had no meaning."""
+    """What a file held: how many records, those that change the catalogue as the history's own, and how many
+    had no meaning.
+    """
 
     read: int = 0
     unreadable: int = 0
@@ -37,9 +39,11 @@ class _Found:
 
 
 def import_records(config_path: Path, input_name: str, topic: str | None, *, quiet: bool) -> int:
-    """Write those records of INPUT into the history that change the catalogue; gives 2 if some could not be read.
+    """Write those records of INPUT into the history that change the catalogue; gives 2 if some could not be
+    read.
 
-    Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed, ServiceError.
+    Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
+    ServiceError.
     """
     config = history_config(config_path)
     with open_input(input_name) as opened, quiet_client():
@@ -49,7 +53,9 @@ def import_records(config_path: Path, input_name: str, topic: str | None, *, qui
         reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
         found = _changing(reader, config, topic, known)
         if found.entries:
-            asyncio.run(write(config, found.entries, Progress(f"writing {config.history_topic}", quiet=quiet)))
+            asyncio.run(
+                write(config, found.entries, Progress(f"writing {config.history_topic}", quiet=quiet))
+            )
     if not quiet:
         others = found.read - len(found.entries) - found.unreadable
         say(
@@ -59,7 +65,9 @@ def import_records(config_path: Path, input_name: str, topic: str | None, *, qui
     return FAILED if found.unreadable else 0
 
 
-def _changing(reader: RecordReader, config: Config, topic: str | None, known: Iterable[ConsumerRecord]) -> _Found:
+def _changing(
+    reader: RecordReader, config: Config, topic: str | None, known: Iterable[ConsumerRecord]
+) -> _Found:
     """Find the records that change the catalogue beyond what is known."""
     values = {each.key: each.value for each in known}
     translator = config.translator()
@@ -72,7 +80,9 @@ def _changing(reader: RecordReader, config: Config, topic: str | None, known: It
         try:
             translator.learn(record)
         except CodecError as error:
-            error.add_note(f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})")
+            error.add_note(
+                f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})"
+            )
             say_error(describe(error))
             found.unreadable += 1
         except Need:
@@ -90,11 +100,19 @@ def _changing(reader: RecordReader, config: Config, topic: str | None, known: It
 def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
     place = printable(f"{record.topic}/{record.partition}/{record.offset}")
     hint = "its records are of another topic of that name: --topic gives them a name of their own"
-    return ConfigError([Problem("INPUT", f"{reader.name} line {reader.line}: the history has another record of {place}", hint)])
+    return ConfigError(
+        [
+            Problem(
+                "INPUT", f"{reader.name} line {reader.line}: the history has another record of {place}", hint
+            )
+        ]
+    )
 
 
 def reset(config_path: Path, *, yes: bool, quiet: bool) -> int:
-    """Take everything out of the history; without `yes` say what would follow, and give 2. Raises ConfigError, ServiceError."""
+    """Take everything out of the history; without `yes` say what would follow, and give 2. Raises
+    ConfigError, ServiceError.
+    """
     config = history_config(config_path)
     entries = kept(config, quiet=quiet)
     topic, group = config.history_topic, config.source.group_id
@@ -109,7 +127,9 @@ def reset(config_path: Path, *, yes: bool, quiet: bool) -> int:
         say_error("nothing was changed; --yes does it")
         return FAILED
     if isinstance(running, int) and running:
-        raise ServiceError(f"group {group} has {running} members: stop all instances first; nothing was changed")
+        raise ServiceError(
+            f"group {group} has {running} members: stop all instances first; nothing was changed"
+        )
     if not quiet:
         say(_running(config, running))
     now_ms = int(time.time() * 1000)

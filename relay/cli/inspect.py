@@ -16,15 +16,29 @@ from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import describe, say_error
 from relay.cli.record_files import RecordReader
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
-from relay.model import ABSENT, Absent, Event, Row, RowChange, SchemaChange, Source, TableSchema, TransactionMark
+from relay.model import (
+    ABSENT,
+    Absent,
+    Event,
+    Row,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableSchema,
+    TransactionMark,
+)
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
 from relay.storage import Storage, storage_problems
 from relay.translator import Translator, kind_of
 
 
-def inspect(source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool) -> int:
-    """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives the worst exit status of any."""
+def inspect(
+    source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool
+) -> int:
+    """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives the worst
+    exit status of any.
+    """
     translator, storage = _translator(source, options), Storage()
     show = _print_json if as_json else _text_printer()
     status = 0
@@ -35,7 +49,9 @@ def inspect(source: str, options: Sequence[str], input_name: str, input_format: 
                 for event in storage.inspect(translator, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
             except (CodecError, ClaimCheckMissing) as error:
-                error.add_note(f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})")
+                error.add_note(
+                    f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})"
+                )
                 sys.stdout.flush()
                 say_error(describe(error))
                 status = max(status, error.exit_status)
@@ -153,7 +169,11 @@ def definition_object(schema: TableSchema) -> dict[str, Any]:
     """Give a table's definition as a JSON object."""
     columns = []
     for column in schema.columns:
-        entry: dict[str, Any] = {"name": column.name, "type": format_type(column.type), "nullable": column.nullable}
+        entry: dict[str, Any] = {
+            "name": column.name,
+            "type": format_type(column.type),
+            "nullable": column.nullable,
+        }
         if not isinstance(column.default, Absent):
             entry["default"] = _fields(column.default)
         columns.append(entry)

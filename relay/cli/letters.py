@@ -1,4 +1,6 @@
-"""`relay dead-letters list` and `show`: what is in the dead-letter topic, and what the commands on it have in common."""
+"""`relay dead-letters list` and `show`: what is in the dead-letter topic, and what the commands on it have in
+common.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ from relay.cli.record_files import RecordWriter
 from relay.config import Config, load_config
 from relay.dead_letters import DeadLetter, Filter, Letters, Place, by_original, route_name
 from relay.errors import ConfigError, Problem
+from relay.kafka.reading import Brokers, quiet_client, read_topic
 from relay.record_lines import format_record
 from relay.records import Header
-from relay.service.topic_reading import Brokers, quiet_client, read_topic
 
 _PIPE_WIDTH = 200
 _SHOW_EVERY_SECONDS = 2.0
@@ -120,11 +122,15 @@ def letter_config(path: Path) -> Config:
 
 
 async def read_letters(config: Config, keeps: Callable[[Place], bool], *, quiet: bool) -> Letters:
-    """Read the whole dead-letter topic; key and value of those letters that `keeps` says. Raises ServiceError."""
+    """Read the whole dead-letter topic; key and value of those letters that `keeps` says. Raises
+    ServiceError.
+    """
     topic = config.errors.dead_letter_topic
     letters = Letters(keeps)
     with quiet_client():
-        await read_topic(Brokers.of_target(config), topic, letters.add, Progress(f"reading {topic}", quiet=quiet))
+        await read_topic(
+            Brokers.of_target(config), topic, letters.add, Progress(f"reading {topic}", quiet=quiet)
+        )
     return letters
 
 
@@ -234,7 +240,13 @@ def show_letter(request: Request, position: str, *, as_json: bool) -> None:
     letters = asyncio.run(read_letters(config, lambda each: each == place, quiet=request.quiet)).found()
     letter = next((letter for letter in letters if letter.place == place), None)
     if letter is None:
-        raise ConfigError([Problem("POSITION", f"there is no dead letter at {place}", "`relay dead-letters list` shows all")])
+        raise ConfigError(
+            [
+                Problem(
+                    "POSITION", f"there is no dead letter at {place}", "`relay dead-letters list` shows all"
+                )
+            ]
+        )
     record = record_json(format_record(letter.original, letter.source.offset))
     if as_json:
         typer.echo(orjson.dumps(letter_object(letter) | {"record": orjson.Fragment(record)}))

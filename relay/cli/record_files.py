@@ -1,8 +1,9 @@
 """Record files: Kafka records as JSON Lines, exact to the byte, read and written as a stream.
 
-One record a line: `topic, partition, offset, timestamp` (ms since 1970), `headers` (`[[name, value], …]`), `key`, `value`. Key,
-value and header values are null, a string where the bytes are valid UTF-8, else `{"base64": "…"}`. Unknown members are ignored
-and never written. Input may also be plain message values, one a line; the first line tells (`InputFormat.AUTO`).
+One record a line: `topic, partition, offset, timestamp` (ms since 1970), `headers` (`[[name, value], …]`),
+`key`, `value`. Key, value and header values are null, a string where the bytes are valid UTF-8, else
+`{"base64": "…"}`. Unknown members are ignored and never written. Input may also be plain message values, one
+a line; the first line tells (`InputFormat.AUTO`).
 """
 
 from __future__ import annotations
@@ -38,13 +39,21 @@ _PROBE_DECODER = msgspec.json.Decoder(_Probe)
 
 
 class RecordReader:
-    """Iterates over the records of a stream; `line` is the number of the line last read, `bytes_read` counts the input.
+    """Iterates over the records of a stream; `line` is the number of the line last read, `bytes_read` counts
+    the input.
 
-    Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's name in errors.
-    `placed`: whether a record must name its topic and its offset.
+    Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's
+    name in errors. `placed`: whether a record must name its topic and its offset.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, input_format: InputFormat = InputFormat.AUTO, *, placed: bool = False) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        input_format: InputFormat = InputFormat.AUTO,
+        *,
+        placed: bool = False,
+    ) -> None:
         self._stream = stream
         self._placed = placed
         self._counted: Counter[tuple[str, int]] = Counter()
@@ -75,7 +84,9 @@ class RecordReader:
 
     def _record(self, line: bytes) -> ConsumerRecord:
         try:
-            return parse_record(line) if self._placed else parse_record(line, DEFAULT_TOPIC, self._next_offset)
+            return (
+                parse_record(line) if self._placed else parse_record(line, DEFAULT_TOPIC, self._next_offset)
+            )
         except ValueError as error:
             raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
 
@@ -93,9 +104,11 @@ def _detect(line: bytes) -> InputFormat:
 
 
 class RecordWriter:
-    """Writes records as lines, offsets counted from 0 per topic and partition; a file never ends in the middle of a line.
+    """Writes records as lines, offsets counted from 0 per topic and partition; a file never ends in the
+    middle of a line.
 
-    `raw` is an unbuffered binary file, `name` its name in errors. `live` writes every record at once, for input that trickles.
+    `raw` is an unbuffered binary file, `name` its name in errors. `live` writes every record at once, for
+    input that trickles.
     """
 
     def __init__(self, raw: BinaryIO, name: str, *, live: bool = False) -> None:
@@ -124,7 +137,9 @@ class RecordWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the operating system. Raises ServiceError when it takes no more, BrokenPipeError when nobody reads."""
+        """Hand everything to the operating system. Raises ServiceError when it takes no more, BrokenPipeError
+        when nobody reads.
+        """
         data, self._pending = self._pending, bytearray()
         sent = 0
         try:
@@ -138,10 +153,14 @@ class RecordWriter:
             if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
                 raise
             reason = error.strerror or error
-            raise ServiceError(f"cannot write {self._name}: {reason}; what was written until then is kept") from error
+            raise ServiceError(
+                f"cannot write {self._name}: {reason}; what was written until then is kept"
+            ) from error
 
     def _cut_half_line(self, data: bytearray, sent: int) -> None:
-        """Take back the part of a line at the end of what was sent: `sent` bytes of `data` are the file's last ones."""
+        """Take back the part of a line at the end of what was sent: `sent` bytes of `data` are the file's
+        last ones.
+        """
         half = sent - (data.rfind(b"\n", 0, sent) + 1)
         if half and self._raw.seekable():
             end = self._raw.seek(0, os.SEEK_END)  # a file opened for appending has other bytes before ours

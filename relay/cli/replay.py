@@ -10,9 +10,9 @@ from relay.cli.exits import say
 from relay.cli.letters import Progress, Request, letter_config, now_ms, read_letters, with_values
 from relay.config import Config
 from relay.dead_letters import DeadLetter, Filter, by_original, route_name
-from relay.service.offline import learned_translator
-from relay.service.replay import Outcome, Replay, target_limits
-from relay.service.topic_reading import quiet_client
+from relay.kafka.reading import quiet_client
+from relay.service.commands.offline import learned_translator
+from relay.service.commands.replay import Outcome, Replay, target_limits
 
 FAILED = 2
 _BEHIND = (
@@ -44,7 +44,8 @@ async def _replay(config: Config, wanted: Filter, request: Request, *, dry_run: 
     learned = await learned_translator(config)
     if learned.failed:
         _say(
-            f"records of the schema history that cannot be read with this route: {learned.failed} of {learned.records}", quiet=quiet
+            f"records of the schema history that cannot be read with this route: {learned.failed} of {learned.records}",
+            quiet=quiet,
         )
     if not dry_run:
         _say(_BEHIND, quiet=quiet)
@@ -57,7 +58,8 @@ async def _replay(config: Config, wanted: Filter, request: Request, *, dry_run: 
 
 
 async def _chosen(config: Config, wanted: Filter, request: Request) -> list[DeadLetter]:
-    """The letters to replay: those of this route, or of the one that is asked for, of which `--limit` takes the first originals.
+    """The letters to replay: those of this route, or of the one that is asked for, of which `--limit` takes
+    the first originals.
 
     Only letters of the route's topics; those of relays that named no route may be anyone's.
     """
@@ -65,14 +67,22 @@ async def _chosen(config: Config, wanted: Filter, request: Request) -> list[Dead
     letters = wanted.of((await read_letters(config, lambda _: False, quiet=quiet)).found())
     mine = [letter for letter in letters if letter.original.topic in config.target_topics]
     if len(mine) < len(letters):
-        topics = ", ".join(sorted({letter.original.topic for letter in letters} - config.target_topics.keys()))
-        _say(f"letters of other topics ({printable(topics)}), left alone: {len(letters) - len(mine)}", quiet=quiet)
+        topics = ", ".join(
+            sorted({letter.original.topic for letter in letters} - config.target_topics.keys())
+        )
+        _say(
+            f"letters of other topics ({printable(topics)}), left alone: {len(letters) - len(mine)}",
+            quiet=quiet,
+        )
     names = {"", route_name(config)} if wanted.route is None else {wanted.route}
     ours = [letter for letter in mine if letter.route in names]
     if len(ours) < len(mine):
         routes = "; ".join(sorted({letter.route for letter in mine} - names))
         hint = "--route NAME takes those of one of them"
-        _say(f"letters of other routes ({printable(routes)}), left alone: {len(mine) - len(ours)}; {hint}", quiet=quiet)
+        _say(
+            f"letters of other routes ({printable(routes)}), left alone: {len(mine) - len(ours)}; {hint}",
+            quiet=quiet,
+        )
     return [letter for same in by_original(ours)[: request.limit] for letter in same]
 
 

@@ -10,5 +10,7 @@ from relay.service.app import run_service
 
 
 def run(config_path: Path, settings: Sequence[str] = ()) -> int:
-    """Run the relay until it is stopped; gives the exit status. Raises ConfigError with every problem of the configuration."""
+    """Run the relay until it is stopped; gives the exit status. Raises ConfigError with every problem of the
+    configuration.
+    """
     return run_service(load_config(config_path, settings))

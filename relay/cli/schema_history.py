@@ -1,4 +1,6 @@
-"""What can be typed behind `relay schema-history`. What it does lies in the modules that the commands import when called."""
+"""What can be typed behind `relay schema-history`. What it does lies in the modules that the commands import
+when called.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,14 @@ app = typer.Typer(
 )
 
 _Config = Annotated[
-    Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False)
+    Path,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
+    ),
 ]
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")]
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
+]
 
 
 @app.command("show", epilog="Example: relay schema-history show --config relay.toml --table shop.orders")
@@ -29,7 +36,8 @@ def _show(
     config: _Config,
     *,
     table: Annotated[
-        str | None, typer.Option(metavar="DB.TABLE", help="The present definition of this table: columns, types, keys.")
+        str | None,
+        typer.Option(metavar="DB.TABLE", help="The present definition of this table: columns, types, keys."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a table, for programs.")] = False,
     quiet: _Quiet = False,
@@ -40,15 +48,21 @@ def _show(
     raise finish(lambda: show(config, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
 
 
-@app.command("export", epilog="Example: relay schema-history export --config relay.toml --output history.jsonl")
+@app.command(
+    "export", epilog="Example: relay schema-history export --config relay.toml --output history.jsonl"
+)
 def _export(
     context: typer.Context,
     config: _Config,
     *,
-    output: Annotated[str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")] = STANDARD,
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")
+    ] = STANDARD,
     quiet: _Quiet = False,
 ) -> None:
-    """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and `relay translate`."""
+    """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
+    `relay translate`.
+    """
     from relay.cli.history import export
 
     raise finish(lambda: export(config, output, quiet=quiet), show_traceback=context.obj)
@@ -59,17 +73,24 @@ def _import(
     context: typer.Context,
     config: _Config,
     *,
-    input_name: Annotated[str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")] = STANDARD,
+    input_name: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")
+    ] = STANDARD,
     topic: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Topic that the records get in place of their own, if it is another of the same name."),
+        typer.Option(
+            metavar="NAME",
+            help="Topic that the records get in place of their own, if it is another of the same name.",
+        ),
     ] = None,
     quiet: _Quiet = False,
 ) -> None:
-    """Put records that change table definitions into the history: an export, or what was captured of the source.
+    """Put records that change table definitions into the history: an export, or what was captured of the
+    source.
 
-    The other records of INPUT are passed over. Each record must name its topic, partition and offset. The history's topic is
-    created if it is missing. Instances at work learn what is new at once. Exit status 2 if some records could not be read.
+    The other records of INPUT are passed over. Each record must name its topic, partition and offset. The
+    history's topic is created if it is missing. Instances at work learn what is new at once. Exit status 2 if
+    some records could not be read.
     """
     from relay.cli.history_changes import import_records
 
@@ -81,10 +102,14 @@ def _reset(
     context: typer.Context,
     config: _Config,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this the command only tells what would follow.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without this the command only tells what would follow.")
+    ] = False,
     quiet: _Quiet = False,
 ) -> None:
-    """Empty the history. All instances must be stopped: one that runs goes on with what it knows, and adds to the history."""
+    """Empty the history. All instances must be stopped: one that runs goes on with what it knows, and adds to
+    the history.
+    """
     from relay.cli.history_changes import reset
 
     raise finish(lambda: reset(config, yes=yes, quiet=quiet), show_traceback=context.obj)

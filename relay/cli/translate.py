@@ -10,7 +10,16 @@ from contextlib import ExitStack, contextmanager
 
 import msgspec
 
-from relay.cli.arguments import STANDARD, Input, InputFormat, OnError, key_values, open_input, open_output, same_file
+from relay.cli.arguments import (
+    STANDARD,
+    Input,
+    InputFormat,
+    OnError,
+    key_values,
+    open_input,
+    open_output,
+    same_file,
+)
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
@@ -43,7 +52,9 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def translate(request: TranslateRequest) -> None:
-    """Translate INPUT into the output. Raises ConfigError with every problem of the request before anything is written."""
+    """Translate INPUT into the output. Raises ConfigError with every problem of the request before anything
+    is written.
+    """
     translator = _translator(request)
     with ExitStack() as stack:
         source = stack.enter_context(open_input(request.input))
@@ -69,7 +80,12 @@ def _translator(request: TranslateRequest) -> Translator:
     target_options = key_values(request.target_options, "--to-option", problems)
     try:
         translator = Translator(
-            request.source, request.target, source_options, target_options, topic=request.topic, partitions=request.partitions
+            request.source,
+            request.target,
+            source_options,
+            target_options,
+            topic=request.topic,
+            partitions=request.partitions,
         )
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from error
@@ -85,12 +101,20 @@ def _problems(request: TranslateRequest) -> list[Problem]:
         hint = "letters, digits, . _ - and {topic}, which stands for the record's own topic"
         problems.append(Problem("--topic", f"{request.topic!r} makes no topic name", hint))
     if request.on_error is OnError.DEAD_LETTER and request.dead_letters is None:
-        problems.append(Problem("--on-error", "dead-letter needs a file to write to", "add --dead-letters FILE"))
+        problems.append(
+            Problem("--on-error", "dead-letter needs a file to write to", "add --dead-letters FILE")
+        )
     if request.on_error is not OnError.DEAD_LETTER and request.dead_letters is not None:
-        problems.append(Problem("--dead-letters", "nothing would be written there", "add --on-error dead-letter"))
+        problems.append(
+            Problem("--dead-letters", "nothing would be written there", "add --on-error dead-letter")
+        )
     if request.dead_letters == STANDARD:
         problems.append(Problem("--dead-letters", "cannot be stdout, where the output goes", "name a file"))
-    files = {"INPUT": request.input, "--output": request.output, "--dead-letters": request.dead_letters or STANDARD}
+    files = {
+        "INPUT": request.input,
+        "--output": request.output,
+        "--dead-letters": request.dead_letters or STANDARD,
+    }
     names = list(files)
     problems += [
         Problem(second, f"is the same file as {first}", "name another file")
@@ -161,7 +185,9 @@ class _Run:
             # The service's format, for the few runs that need it.
             from relay.dead_letters import error_headers, tables_of
 
-            self._dead_letters.write_original(record, error_headers(record, error, tables_of(self._translator, record)))
+            self._dead_letters.write_original(
+                record, error_headers(record, error, tables_of(self._translator, record))
+            )
         if self._failed <= _REPORTED:
             say_error(describe(error))
         elif self._failed == _REPORTED + 1:
@@ -174,7 +200,9 @@ class _Run:
         lines += _counts("events", self._translator.events.items())
         lines += _counts("lost", self._translator.lossy.items())
         if self._stopped:
-            lines.append("  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on.")
+            lines.append(
+                "  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on."
+            )
         if self._failed:
             what = "written to the dead letters" if self._dead_letters is not None else "skipped"
             lines.append(f"  failed  {self._failed} {what}")
@@ -200,7 +228,13 @@ class _Bar(_Silent):
     def __init__(self, size: int) -> None:
         # Loaded only for a terminal: rich's progress bars cost 50 ms to import.
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
 
         columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
         self.display = Progress(*columns, console=Console(stderr=True), transient=True)

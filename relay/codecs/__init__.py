@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from relay.codecs import canal_json, ckafka_json, ticdc_canal_json, ticdc_debezium, ticdc_open_protocol
-from relay.codecs._codec import Codec
+from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
+from relay.codecs.codec import Codec
+from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.errors import ConfigError, Problem
 
 PROTOCOLS: Final[dict[str, Codec]] = {

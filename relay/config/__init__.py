@@ -1,4 +1,6 @@
-"""The relay's configuration: a TOML file, overridden by the environment and by flags, as frozen and typed tables."""
+"""The relay's configuration: a TOML file, overridden by the environment and by flags, as frozen and typed
+tables.
+"""
 
 from relay.config.choices import Compression, Mode, Policy, Start
 from relay.config.loading import Config, load_config

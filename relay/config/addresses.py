@@ -1,4 +1,6 @@
-"""Addresses as aiokafka and the system's resolver read them: what they would fail on is found before anything connects."""
+"""Addresses as aiokafka and the system's resolver read them: what they would fail on is found before anything
+connects.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def parse_server(server: str) -> Address:
     if server.startswith("["):
         host, bracket, port = server[1:].partition("]")
         host = host if bracket else ""
-    elif "%" not in server and _is_ipv6(server):  # with a zone, the client takes what follows the last colon for the port
+    elif "%" not in server and _is_ipv6(
+        server
+    ):  # with a zone, the client takes what follows the last colon for the port
         host, port = server, ""
     else:
         host, colon, number = server.rpartition(":")

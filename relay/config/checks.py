@@ -1,4 +1,6 @@
-"""What must hold between the keys of a configuration, and what only the codecs and Kafka's own rules can tell."""
+"""What must hold between the keys of a configuration, and what only the codecs and Kafka's own rules can
+tell.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,15 @@ def config_problems(config: Config) -> list[Problem]:
 
 
 def route_problems(route: Route | None) -> list[Problem]:
-    """Check codec names and options, also when other tables are wrong, so that nobody has to run twice to see all."""
+    """Check codec names and options, also when other tables are wrong, so that nobody has to run twice to see
+    all.
+    """
     if route is None:
         return []
     try:
-        problems = storage_problems(Translator(route.from_, route.to, route.from_options, route.to_options).storages)
+        problems = storage_problems(
+            Translator(route.from_, route.to, route.from_options, route.to_options).storages
+        )
     except ConfigError as error:
         problems = error.problems
     found = [problem._replace(path=_route_path(problem.path)) for problem in problems]
@@ -100,7 +106,9 @@ def _topic_problems(config: Config) -> list[Problem]:
     template = config.target.topic
     rest = template.replace("{topic}", "")
     if "{" in rest or "}" in rest:
-        problems.append(Problem("target.topic", f"{template!r} holds an unknown placeholder", "the only one is {topic}"))
+        problems.append(
+            Problem("target.topic", f"{template!r} holds an unknown placeholder", "the only one is {topic}")
+        )
         return problems
     for source, target in config.target_topics.items():
         for path, name in (("source.topics", source), ("target.topic", target)):
@@ -134,8 +142,14 @@ def _name_problems(path: str, name: str) -> Iterator[Problem]:
 
 def _own_topic_problems(config: Config) -> Iterator[Problem]:
     """Check the topics that relay keeps beside the target: each must be its own."""
-    taken = {**dict.fromkeys(config.source.topics, "source.topics"), **dict.fromkeys(config.target_topics.values(), "target.topic")}
-    own = {"errors.dead_letter_topic": config.errors.dead_letter_topic, "schema.history_topic": config.history_topic}
+    taken = {
+        **dict.fromkeys(config.source.topics, "source.topics"),
+        **dict.fromkeys(config.target_topics.values(), "target.topic"),
+    }
+    own = {
+        "errors.dead_letter_topic": config.errors.dead_letter_topic,
+        "schema.history_topic": config.history_topic,
+    }
     if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
         own["delivery.progress_topic"] = config.delivery.progress_topic
     for path, name in own.items():
@@ -149,10 +163,16 @@ def _own_topic_problems(config: Config) -> Iterator[Problem]:
 def _mode_problems(config: Config) -> Iterator[Problem]:
     delivery = config.delivery
     if delivery.mode is not Mode.EXACTLY_ONCE and (delivery.shards > 1 or delivery.transactional_id):
-        yield Problem("delivery.mode", "shards and transactional_id are for exactly-once", 'set mode = "exactly-once"')
+        yield Problem(
+            "delivery.mode", "shards and transactional_id are for exactly-once", 'set mode = "exactly-once"'
+        )
     if delivery.mode is Mode.EXACTLY_ONCE and config.source.group_instance_id:
         hint = "leave it out: the shard is the instance"
-        yield Problem("source.group_instance_id", "exactly-once does not join the group, its shards have fixed partitions", hint)
+        yield Problem(
+            "source.group_instance_id",
+            "exactly-once does not join the group, its shards have fixed partitions",
+            hint,
+        )
     if config.schema.wait and not config.history_topic:
         yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
 
@@ -169,9 +189,15 @@ def _target_problems(config: Config) -> Iterator[Problem]:
     target = config.target
     if not target.bootstrap_servers and target.security != Security():
         hint = "leave [target.security] out, or set bootstrap_servers in [target]"
-        yield Problem("target.security", "the target is the source's cluster, so [source.security] holds", hint)
+        yield Problem(
+            "target.security", "the target is the source's cluster, so [source.security] holds", hint
+        )
     if not target.create_topics and (target.create_settings or target.create_replication_factor != -1):
-        yield Problem("target.create_topics", "is off, so nothing is created with these settings", "set create_topics = true")
+        yield Problem(
+            "target.create_topics",
+            "is off, so nothing is created with these settings",
+            "set create_topics = true",
+        )
 
 
 def _waiting_problems(config: Config) -> Iterator[Problem]:
@@ -187,5 +213,7 @@ def _waiting_problems(config: Config) -> Iterator[Problem]:
         waits[name] = config.source.rebalance_timeout_ms / 1000 + _CONNECT_SECONDS
     name, longest = max(waits.items(), key=lambda item: item[1])
     if delivery.stall_timeout_seconds <= longest:
-        message = f"is {delivery.stall_timeout_seconds:g} s, and relay may wait as long: {name}, {longest:g} s"
+        message = (
+            f"is {delivery.stall_timeout_seconds:g} s, and relay may wait as long: {name}, {longest:g} s"
+        )
         yield Problem("delivery.stall_timeout_seconds", message, f"set it to more than {longest:g}")

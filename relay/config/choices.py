@@ -26,7 +26,9 @@ class Compression(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a target topic holds after a crash: repeats (`at-least-once`), or each record once (`exactly-once`)."""
+    """What a target topic holds after a crash: repeats (`at-least-once`), or each record once
+    (`exactly-once`).
+    """
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"

@@ -18,14 +18,21 @@ Tables = dict[str, Any]
 def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Problem]) -> Tables:
     """Read `table.key=value` texts into tables; what is wrong is appended to `problems`.
 
-    A value is TOML, or text if it is none. Where the key takes text, only quoted text is TOML: `007` and `true` are texts there.
+    A value is TOML, or text if it is none. Where the key takes text, only quoted text is TOML: `007` and
+    `true` are texts there.
     """
     tables: Tables = {}
     for setting in settings:
         path, equals, text = setting.partition("=")
         names = path.split(".")
         if not equals or len(names) < 2 or not all(names):
-            problems.append(Problem("--set", f"{path!r} is not of the form TABLE.KEY=VALUE", "for example source.group_id=blue"))
+            problems.append(
+                Problem(
+                    "--set",
+                    f"{path!r} is not of the form TABLE.KEY=VALUE",
+                    "for example source.group_id=blue",
+                )
+            )
             continue
         clash = _put(tables, names, _value(text, type_at(model, names)))
         if clash:
@@ -50,7 +57,10 @@ def _put(tables: Tables, names: Sequence[str], value: object) -> str:
 def _value(text: str, declared: object) -> object:
     try:
         value: object = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # also a number with more digits than Python reads, and lists in thousands of lists
+    except (
+        ValueError,
+        RecursionError,
+    ):  # also a number with more digits than Python reads, and lists in thousands of lists
         return text
     if is_text(declared):
         is_one_text = isinstance(value, str) and not ("\n" in text and text[:3] not in {'"""', "'''"})

@@ -18,7 +18,8 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def type_at(model: type[BaseModel], path: Sequence[str]) -> Any:  # noqa: ANN401 - a type, or a form such as dict[str, str]
-    """The declared type of a key, without constraints; for a key inside a table of options, that of all its values.
+    """The declared type of a key, without constraints; for a key inside a table of options, that of all its
+    values.
 
     None if there is no such key.
     """

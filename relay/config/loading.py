@@ -1,8 +1,10 @@
 """The relay's configuration: a TOML file, overridden by environment variables, as frozen and typed tables.
 
-`load_config` reports every problem at once, each with its key path and a hint. Precedence: flag > environment > file > default. A
-variable is `RELAY_<TABLE>__<KEY>` (`RELAY_SOURCE__GROUP_ID`); lists are written with commas; the hyphens of a codec's option become
-underscores (`RELAY_ROUTE__FROM_OPTIONS__ENABLE_TIDB_EXTENSION`). A new table is one more class here and one more field of `Config`.
+`load_config` reports every problem at once, each with its key path and a hint. Precedence: flag > environment
+> file > default. A variable is `RELAY_<TABLE>__<KEY>` (`RELAY_SOURCE__GROUP_ID`); lists are written with
+commas; the hyphens of a codec's option become underscores
+(`RELAY_ROUTE__FROM_OPTIONS__ENABLE_TIDB_EXTENSION`). A new table is one more class here and one more field of
+`Config`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,17 @@ from relay.config.checks import config_problems, route_problems, same_brokers
 from relay.config.choices import Watermarks
 from relay.config.flags import tables_of
 from relay.config.keys import is_table, keys_of, type_at
-from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Security, Source, Target
+from relay.config.tables import (
+    Backfill,
+    Delivery,
+    Errors,
+    Http,
+    Route,
+    SchemaHistory,
+    Security,
+    Source,
+    Target,
+)
 from relay.config.variables import BETWEEN, PREFIX, near, stray_variables
 from relay.errors import ConfigError, Problem
 from relay.translator import Selection, Translator
@@ -80,7 +92,9 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags win over the environment, and that over the file, which comes as arguments."""
+        """Order the sources: flags win over the environment, and that over the file, which comes as
+        arguments.
+        """
         return _Flags(settings_cls), env_settings, init_settings
 
     @property
@@ -91,7 +105,9 @@ class Config(BaseSettings):
     @property
     def is_one_cluster(self) -> bool:
         """Whether one transaction can hold both the target's records and the source's offsets."""
-        return not self.target.bootstrap_servers or same_brokers(self.source.bootstrap_servers, self.target.bootstrap_servers)
+        return not self.target.bootstrap_servers or same_brokers(
+            self.source.bootstrap_servers, self.target.bootstrap_servers
+        )
 
     @property
     def target_security(self) -> Security:
@@ -124,9 +140,13 @@ class Config(BaseSettings):
         return self.target.partitions or None
 
     def translator(self, before_commit_ts: int | None = None) -> Translator:
-        """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see `Selection`."""
+        """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see
+        `Selection`.
+        """
         route = self.route
-        selection = Selection(self.source.start_commit_ts, before_commit_ts, self.target.watermarks is Watermarks.KEEP)
+        selection = Selection(
+            self.source.start_commit_ts, before_commit_ts, self.target.watermarks is Watermarks.KEEP
+        )
         return Translator(
             route.from_,
             route.to,
@@ -139,24 +159,31 @@ class Config(BaseSettings):
 
 
 def _in_topic_names(group: str) -> str:
-    """A group's name as a part of a topic's: what topics cannot hold becomes hyphens, and a hash keeps such groups apart."""
+    """A group's name as a part of a topic's: what topics cannot hold becomes hyphens, and a hash keeps such
+    groups apart.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]", "-", group)
     digest = hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
     return name if name == group else f"{name}-{digest[:_HASH_DIGITS]}"
 
 
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
-    """Read the file, the environment and flags (`table.key=value`); raises ConfigError with every problem there is."""
+    """Read the file, the environment and flags (`table.key=value`); raises ConfigError with every problem
+    there is.
+    """
     data = _read(path)
     problems = stray_variables(os.environ, Config)
     token = _flags.set(tables_of(settings, Config, problems))
     config = None
-    # Not everything goes to the constructor: pydantic has arguments of its own there, whose names begin with underscores.
+    # Not everything goes to the constructor: pydantic has arguments of its own there, whose names begin with
+    # underscores.
     tables = {name: table for name, table in data.items() if name in keys_of(Config)}
     try:
         config = Config(**tables)
     except SettingsError as error:
-        problems.append(Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>"))
+        problems.append(
+            Problem("environment", str(error), "a table's variables are written RELAY_<TABLE>__<KEY>")
+        )
     except ValidationError as error:
         problems += [_problem(details) for details in error.errors(include_url=False, include_context=False)]
     finally:
@@ -180,8 +207,13 @@ def _read(path: Path) -> dict[str, Any]:
         hint = "text values need quotes" if "Invalid value" in str(error) else ""
         raise ConfigError([Problem(str(path), f"is not TOML: {error}", hint)]) from error
     except RecursionError as error:
-        raise ConfigError([Problem(str(path), "is not TOML that can be read: lists or tables are nested too deeply")]) from error
-    except (OSError, ValueError) as error:  # also bytes that are no text, numbers that are too long, and NUL in the path
+        raise ConfigError(
+            [Problem(str(path), "is not TOML that can be read: lists or tables are nested too deeply")]
+        ) from error
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # also bytes that are no text, numbers that are too long, and NUL in the path
         raise ConfigError([Problem(str(path), f"cannot be read: {error}")]) from error
 
 

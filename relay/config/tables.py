@@ -1,4 +1,6 @@
-"""The tables of the configuration: keys, types and defaults. A new key is one line here and one in config.example.toml."""
+"""The tables of the configuration: keys, types and defaults. A new key is one line here and one in
+config.example.toml.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,11 @@ def _moment(given: object) -> object:
 
 def _texts(given: object) -> object:
     """Topic settings as texts, whatever TOML type they were written in."""
-    return {str(name): _option_text(value) for name, value in given.items()} if isinstance(given, dict) else given
+    return (
+        {str(name): _option_text(value) for name, value in given.items()}
+        if isinstance(given, dict)
+        else given
+    )
 
 
 def _path(given: str) -> str:
@@ -89,11 +95,13 @@ WirePositive = Annotated[int, Field(gt=0, le=_INT32_MAX)]
 WireNonNegative = Annotated[int, Field(ge=0, le=_INT32_MAX)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
-#: `topic/0`, of numbers that Kafka may have. Python's own reading takes digits of all scripts, and leading zeros.
+#: `topic/0`, of numbers that Kafka may have. Python's own reading takes digits of all scripts, and leading
+#: zeros.
 _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
-#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database may differ.
+#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database
+#: may differ.
 COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
 
 
@@ -118,7 +126,9 @@ _CREDENTIALS: Final = (
 
 
 class Security(_Table):
-    """TLS and SASL of one cluster. A secret comes as it is, best from the environment, or in a file of its own."""
+    """TLS and SASL of one cluster. A secret comes as it is, best from the environment, or in a file of its
+    own.
+    """
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ca_file: FilePath = ""
@@ -156,11 +166,15 @@ class Security(_Table):
         if self.certificate_file and not self.key_file:
             raise ValueError("certificate_file needs key_file")
         if (self.ca_file or self.certificate_file) and not self.uses_tls:
-            raise ValueError(f"ca_file and certificate_file are for TLS: set protocol to SSL or SASL_SSL, not {self.protocol}")
+            raise ValueError(
+                f"ca_file and certificate_file are for TLS: set protocol to SSL or SASL_SSL, not {self.protocol}"
+            )
         if self.uses_sasl:
             self._check_sasl()
         elif any(getattr(self, name) for name in _CREDENTIALS):
-            raise ValueError(f"credentials are for SASL: set protocol to SASL_SSL or SASL_PLAINTEXT, not {self.protocol}")
+            raise ValueError(
+                f"credentials are for SASL: set protocol to SASL_SSL or SASL_PLAINTEXT, not {self.protocol}"
+            )
         return self
 
     def _check_sasl(self) -> None:
@@ -169,7 +183,9 @@ class Security(_Table):
                 raise ValueError(f"mechanism {self.mechanism} needs username and password or password_file")
         elif bool(self.token_file) == bool(self.token_endpoint):
             raise ValueError("mechanism OAUTHBEARER needs one of token_file and token_endpoint")
-        elif self.token_endpoint and not (self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)):
+        elif self.token_endpoint and not (
+            self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)
+        ):
             raise ValueError("token_endpoint needs client_id and client_secret or client_secret_file")
 
 
@@ -186,7 +202,8 @@ class Source(_Table):
     start_commit_ts: int = Field(default=0, ge=0, le=_INT64_MAX)
     fetch_max_bytes: WirePositive = 2_097_152
     max_partition_fetch_bytes: WirePositive = 262_144
-    # Long polls of partitions without records delay the busy ones of the same broker; 20 s without records count as a failure.
+    # Long polls of partitions without records delay the busy ones of the same broker; 20 s without records
+    # count as a failure.
     fetch_max_wait_ms: int = Field(default=50, gt=0, le=10_000)
     session_timeout_ms: WirePositive = 30_000
     rebalance_timeout_ms: WirePositive = 60_000
@@ -208,7 +225,9 @@ class Source(_Table):
             raise ValueError(f"topics: {twice[0]} is named twice")
         for name in self.start_offsets:
             if not self.has_partition(name):
-                raise ValueError(f'start_offsets: "{name}" is not the partition of a source topic, written "topic/0"')
+                raise ValueError(
+                    f'start_offsets: "{name}" is not the partition of a source topic, written "topic/0"'
+                )
         return self
 
     def has_partition(self, name: str) -> bool:
@@ -226,11 +245,17 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def _milliseconds(moment: str) -> int | None:
-    return (datetime.datetime.fromisoformat(moment) - _EPOCH) // datetime.timedelta(milliseconds=1) if moment else None
+    return (
+        (datetime.datetime.fromisoformat(moment) - _EPOCH) // datetime.timedelta(milliseconds=1)
+        if moment
+        else None
+    )
 
 
 class Target(_Table):
-    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0 keeps the source's partition."""
+    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0 keeps the source's
+    partition.
+    """
 
     topic: Text
     bootstrap_servers: str = ""
@@ -260,15 +285,17 @@ class Delivery(_Table):
 
     @property
     def transaction_timeout_seconds(self) -> float:
-        """How long a transaction may be open: longer than relay ever waits for acknowledgements, or the broker would abort what is
-        only slow; at most the brokers' default for `transaction.max.timeout.ms`.
+        """How long a transaction may be open: longer than relay ever waits for acknowledgements, or the
+        broker would abort what is only slow; at most the brokers' default for `transaction.max.timeout.ms`.
         """
         return min(900.0, 2 * self.delivery_timeout_seconds + 30)
 
     @model_validator(mode="after")
     def _shard_exists(self) -> Self:
         if self.shard >= self.shards:
-            raise ValueError(f"shard {self.shard} does not exist: shards are counted from 0 to {self.shards - 1}")
+            raise ValueError(
+                f"shard {self.shard} does not exist: shards are counted from 0 to {self.shards - 1}"
+            )
         return self
 
 
@@ -283,7 +310,11 @@ class Errors(_Table):
 
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
-        named = [name for name in ("decode", "encode", "too_large", "claim_check") if getattr(self, name) is Policy.DEAD_LETTER]
+        named = [
+            name
+            for name in ("decode", "encode", "too_large", "claim_check")
+            if getattr(self, name) is Policy.DEAD_LETTER
+        ]
         if named and not self.dead_letter_topic:
             raise ValueError(f"{', '.join(named)}: dead-letter needs dead_letter_topic")
         return self
@@ -304,7 +335,9 @@ class Http(_Table):
 
 
 class Backfill(_Table):
-    """What the Spark job reads and writes where it is not the topics, where it ends, and how much it takes at once."""
+    """What the Spark job reads and writes where it is not the topics, where it ends, and how much it takes at
+    once.
+    """
 
     input: str = ""
     input_format: InputFormat = InputFormat.JSON_LINES

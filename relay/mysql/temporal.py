@@ -1,8 +1,9 @@
 """Dates and times in MySQL's own text, and the zone of TIMESTAMP.
 
-Contract: canonical temporal values are text exactly as MySQL prints them: `YYYY-MM-DD`, `YYYY-MM-DD hh:mm:ss[.f]`,
-`[-]hhh:mm:ss[.f]`. Zero dates, partial dates (`2020-02-00`) and invalid ones (`2009-11-31`, ALLOW_INVALID_DATES) are values like
-any other. TIMESTAMP is in UTC. The readers check the form and give the text back; ValueError if it is something else.
+Contract: canonical temporal values are text exactly as MySQL prints them: `YYYY-MM-DD`, `YYYY-MM-DD
+hh:mm:ss[.f]`, `[-]hhh:mm:ss[.f]`. Zero dates, partial dates (`2020-02-00`) and invalid ones (`2009-11-31`,
+ALLOW_INVALID_DATES) are values like any other. TIMESTAMP is in UTC. The readers check the form and give the
+text back; ValueError if it is something else.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def read_time(text: str) -> str:
 
 
 def read_timestamp(zone: tzinfo, text: str) -> str:
-    """A TIMESTAMP of the given zone in UTC. Text with an offset of its own (`… +00:00`, `…Z`) keeps to that. Raises ValueError."""
+    """A TIMESTAMP of the given zone in UTC. Text with an offset of its own (`… +00:00`, `…Z`) keeps to that.
+    Raises ValueError.
+    """
     if _DATETIME(text) is not None:
         return text if zone is UTC else _shift(text, zone, UTC)
     with_offset = _OFFSET(text)
@@ -55,7 +58,9 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
 
 
 def timestamp_text(zone: tzinfo, value: str) -> str:
-    """A canonical (UTC) TIMESTAMP in the given zone. Zero timestamps and text that is no calendar time stay as they are."""
+    """A canonical (UTC) TIMESTAMP in the given zone. Zero timestamps and text that is no calendar time stay
+    as they are.
+    """
     return _shift(value, UTC, zone)
 
 
@@ -64,8 +69,8 @@ def _moment(text: str) -> datetime:
 
 
 def _shift(text: str, source: tzinfo, target: tzinfo) -> str:
-    """The moment in another zone. What is no moment stays as it is: the zero timestamp (MySQL Reference Manual §11.2.2), a date
-    that is not in the calendar, the calendar's last hours.
+    """The moment in another zone. What is no moment stays as it is: the zero timestamp (MySQL Reference
+    Manual §11.2.2), a date that is not in the calendar, the calendar's last hours.
     """
     try:
         return _print(_moment(text).replace(tzinfo=source).astimezone(target), text)

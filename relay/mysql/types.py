@@ -1,9 +1,10 @@
 """MySQL column types: reading them from text (`decimal(10, 4) unsigned`) and writing them as MySQL does.
 
-Contract: `parse_type` takes the type words of a column definition or of Canal's `mysqlType`, in any case and spelling, and gives
-one `ColumnType` whose `base` is one of the names below; an unknown word is kept as a base of its own, lower case, so that a type
-of a newer server still passes. `format_type` is the inverse, in the spelling of SHOW CREATE TABLE (MySQL ≥ 8.0.19: integer
-widths only where they were given). Sources: MySQL Reference Manual 8.4 §11.1 (synonyms §11.9), TiDB "Data Types".
+Contract: `parse_type` takes the type words of a column definition or of Canal's `mysqlType`, in any case and
+spelling, and gives one `ColumnType` whose `base` is one of the names below; an unknown word is kept as a base
+of its own, lower case, so that a type of a newer server still passes. `format_type` is the inverse, in the
+spelling of SHOW CREATE TABLE (MySQL ≥ 8.0.19: integer widths only where they were given). Sources: MySQL
+Reference Manual 8.4 §11.1 (synonyms §11.9), TiDB "Data Types".
 """
 
 from __future__ import annotations
@@ -17,12 +18,27 @@ from relay.model import ColumnType
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS: Final = frozenset(INTEGER_BITS)
 #: Display widths that TiDB gives to integers of its own accord, signed and unsigned.
-DISPLAY_WIDTHS: Final = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
+DISPLAY_WIDTHS: Final = {
+    "tinyint": (4, 3),
+    "smallint": (6, 5),
+    "mediumint": (9, 8),
+    "int": (11, 10),
+    "bigint": (20, 20),
+}
 FLOATS: Final = frozenset({"float", "double"})
 CHARS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BLOBS: Final = frozenset({"tinyblob", "blob", "mediumblob", "longblob"})
 GEOMETRIES: Final = frozenset(
-    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"}
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+    }
 )
 #: Types whose canonical value is `bytes`.
 BINARIES: Final = BLOBS | GEOMETRIES | {"binary", "varbinary"}
@@ -59,7 +75,9 @@ class _Words:
             at = match.end()
             quoted = match.group(1)
             self._tokens.append(
-                (quoted.replace("''", "'"), True) if quoted is not None else (match.group(2) or match.group(3), False)
+                (quoted.replace("''", "'"), True)
+                if quoted is not None
+                else (match.group(2) or match.group(3), False)
             )
         if text[at:].strip():
             raise ValueError("unbalanced quotes in a type")
@@ -98,7 +116,8 @@ class _Words:
 
 @functools.lru_cache(maxsize=4096)
 def parse_type(text: str) -> ColumnType:
-    """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character set latin1`.
+    """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character
+    set latin1`.
 
     Raises ValueError when the text is empty or its quotes or parentheses do not match.
     """
@@ -111,7 +130,10 @@ def parse_type(text: str) -> ColumnType:
     if not words.peek() or words.peek() in "(),":
         raise ValueError("a type does not begin with a name")
     name = words.take().lower()
-    while words.peek() in _NAME_WORDS and f"{name} {words.peek()}" in _ALIASES | {"long char": "", "national varchar": ""}:
+    while words.peek() in _NAME_WORDS and f"{name} {words.peek()}" in _ALIASES | {
+        "long char": "",
+        "national varchar": "",
+    }:
         name = f"{name} {words.take().lower()}"
     attributes = _Attributes(unsigned=unsigned)
     arguments = words.arguments()
@@ -164,7 +186,9 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     scale = numbers[1] if len(numbers) > 1 else None
     if name in {"bool", "boolean"}:
         length = 1
-    if base == "float" and length is not None and scale is None:  # FLOAT(p): p > 24 means DOUBLE, and p is not kept
+    if (
+        base == "float" and length is not None and scale is None
+    ):  # FLOAT(p): p > 24 means DOUBLE, and p is not kept
         base, length = ("double" if length > 24 else "float"), None
     if base == "decimal":
         length, scale = _precision(length, scale)
@@ -181,7 +205,9 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
 
 
 def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
-    """DECIMAL(p) has scale 0; a bare DECIMAL is left open here, because a bare `decimal` on the wire may be any."""
+    """DECIMAL(p) has scale 0; a bare DECIMAL is left open here, because a bare `decimal` on the wire may be
+    any.
+    """
     return (length, 0) if length is not None and scale is None else (length, scale)
 
 
@@ -190,14 +216,21 @@ _IMPLIED: Final = {"decimal": (10, 0), "bit": (1, None), "char": (1, None), "bin
 
 
 def with_implied_parameters(column_type: ColumnType) -> ColumnType:
-    """The type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is CHAR(1), DATETIME has fsp 0.
+    """The type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is
+    CHAR(1), DATETIME has fsp 0.
 
     Only for text from a table definition: on the wire a bare word says that the parameters are unknown.
     """
     if column_type.length is None and column_type.base in _IMPLIED:
         length, scale = _IMPLIED[column_type.base]
         return ColumnType(
-            column_type.base, column_type.unsigned, column_type.zerofill, length, scale, column_type.charset, column_type.collation
+            column_type.base,
+            column_type.unsigned,
+            column_type.zerofill,
+            length,
+            scale,
+            column_type.charset,
+            column_type.collation,
         )
     if column_type.length is None and column_type.base in FRACTIONAL:
         return ColumnType(column_type.base, length=0)
@@ -213,14 +246,20 @@ def format_type(column_type: ColumnType) -> str:
 
 
 def lacks_parameters(column_type: ColumnType) -> bool:
-    """Whether only the bare word is known of a type that always has parameters, so that `format_type` cannot say them."""
+    """Whether only the bare word is known of a type that always has parameters, so that `format_type` cannot
+    say them.
+    """
     if column_type.base in {"enum", "set"}:
         return column_type.members is None
-    return column_type.length is None and (column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL)
+    return column_type.length is None and (
+        column_type.base in _PARAMETERIZED or column_type.base in FRACTIONAL
+    )
 
 
 def has_parameters(column_type: ColumnType) -> bool:
-    """Whether the type says more than a bare word that matters to a reader: members, length, precision, fraction digits."""
+    """Whether the type says more than a bare word that matters to a reader: members, length, precision,
+    fraction digits.
+    """
     if column_type.members is not None or column_type.scale is not None:
         return True
     if column_type.base == "tinyint" and column_type.length == 1:
@@ -239,9 +278,17 @@ def suffix(column_type: ColumnType) -> str:
 def _parameters(column_type: ColumnType) -> str:
     if column_type.length is None or (column_type.length == 0 and column_type.base in FRACTIONAL):
         return ""
-    if column_type.base in {"date", "year", "json"} or column_type.base in BLOBS or column_type.base.endswith("text"):
+    if (
+        column_type.base in {"date", "year", "json"}
+        or column_type.base in BLOBS
+        or column_type.base.endswith("text")
+    ):
         return ""
-    return f"({column_type.length})" if column_type.scale is None else f"({column_type.length},{column_type.scale})"
+    return (
+        f"({column_type.length})"
+        if column_type.scale is None
+        else f"({column_type.length},{column_type.scale})"
+    )
 
 
 def quoted_name(name: str) -> str:

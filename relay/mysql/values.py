@@ -1,10 +1,13 @@
-"""Column values as MySQL text: how Canal and its relatives write a value, and the canonical value it stands for.
+"""Column values as MySQL text: how Canal and its relatives write a value, and the canonical value it stands
+for.
 
-Contract: `reader(type, …)` gives a function text → canonical value, `writer(type, …)` its inverse; None instead of a function
-means that text and value are the same, so that the column costs nothing. Both are chosen once per column of a table version.
-A reader raises ValueError for text that is no value of the type. The spelling of a producer is a `TextStyle`.
+Contract: `reader(type, …)` gives a function text → canonical value, `writer(type, …)` its inverse; None
+instead of a function means that text and value are the same, so that the column costs nothing. Both are
+chosen once per column of a table version. A reader raises ValueError for text that is no value of the type.
+The spelling of a producer is a `TextStyle`.
 
-Sources: TiCDC pkg/sink/codec/common (Go), Canal dbsync RowsLogBuffer and JsonConversion (Java), read 2026-07 and 2026-08.
+Sources: TiCDC pkg/sink/codec/common (Go), Canal dbsync RowsLogBuffer and JsonConversion (Java), read 2026-07
+and 2026-08.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ Write = Callable[[Any], str]
 class TextStyle(msgspec.Struct, frozen=True):
     """How a producer spells values.
 
-    `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing zero bytes;
-    `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look alike write labels of ENUM, offsets
-    behind TIMESTAMP, binary text of their own, and Canal an empty text for some JSON; `zone`: the zone of TIMESTAMP;
-    `hex_binary`: binary values are read from hex.
+    `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing
+    zero bytes; `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look
+    alike write labels of ENUM, offsets behind TIMESTAMP, binary text of their own, and Canal an empty text
+    for some JSON; `zone`: the zone of TIMESTAMP; `hex_binary`: binary values are read from hex.
     """
 
     float_text: Callable[[float], str]
@@ -51,14 +54,20 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
         return numbers.read_int
     if base == "decimal":
         return (
-            numbers.read_decimal if column_type.scale is None else functools.partial(numbers.read_scaled_decimal, column_type.scale)
+            numbers.read_decimal
+            if column_type.scale is None
+            else functools.partial(numbers.read_scaled_decimal, column_type.scale)
         )
     if base in FLOATS:
         return numbers.read_float if base == "float" else numbers.read_double
     if base in BINARIES:
         read = _read_hex if style.hex_binary else read_bytes
         length = column_type.length if base == "binary" else None
-        return read if length is None or length > LONGEST_BINARY else functools.partial(_read_padded, read, length)
+        return (
+            read
+            if length is None or length > LONGEST_BINARY
+            else functools.partial(_read_padded, read, length)
+        )
     if base in {"enum", "set"}:
         return functools.partial(_read_members, column_type)
     if base == "timestamp":
@@ -83,7 +92,9 @@ def read_bytes(text: str) -> bytes:
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
-        raise ValueError("binary text with a character beyond U+00FF, so the producer has destroyed it") from None
+        raise ValueError(
+            "binary text with a character beyond U+00FF, so the producer has destroyed it"
+        ) from None
 
 
 def _read_hex(text: str) -> bytes:
@@ -101,8 +112,8 @@ def _read_padded(read: Callable[[str], bytes], length: int, text: str) -> bytes:
 
 
 def _read_json(text: str) -> str:
-    """A JSON value without bytes, as MySQL may have it in a NOT NULL column that was filled without a value: MySQL itself reads it
-    as the literal null (bugs.mysql.com/98496), and Canal sends "" for it.
+    """A JSON value without bytes, as MySQL may have it in a NOT NULL column that was filled without a value:
+    MySQL itself reads it as the literal null (bugs.mysql.com/98496), and Canal sends "" for it.
     """
     return text or "null"
 
@@ -154,7 +165,9 @@ def _stripped_bytes_text(value: bytes) -> str:
 
 
 def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> Callable[[str], str] | None:
-    """Text of one style to text of the other; None if both spell this type alike, so that nothing need be done."""
+    """Text of one style to text of the other; None if both spell this type alike, so that nothing need be
+    done.
+    """
     if _spelled_alike(column_type.base, source, target):
         return None
     if column_type.base in FLOATS:
@@ -179,7 +192,11 @@ def _stripped_text(text: str) -> str:
 
 
 def _converted_year(zero: str, text: str) -> str:
-    return text if len(text) == 4 and text != "0000" and text.isdecimal() else _year_text(zero, numbers.read_int(text))
+    return (
+        text
+        if len(text) == 4 and text != "0000" and text.isdecimal()
+        else _year_text(zero, numbers.read_int(text))
+    )
 
 
 _LOOSE: Final = BINARIES | {"timestamp", "enum", "set", "json"}

@@ -1,1 +1,3 @@
-"""The service: reads a source, translates, writes a target, commits; everything that waits is here and not in the core."""
+"""The service: reads a source, translates, writes a target, commits; everything that waits is here and not in
+the core.
+"""

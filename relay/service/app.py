@@ -1,4 +1,6 @@
-"""Wires the service up: checks the topics, runs the loop until a signal, and turns what ended it into an exit status."""
+"""Wires the service up: checks the topics, runs the loop until a signal, and turns what ended it into an exit
+status.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,23 @@ from functools import partial
 from relay.config import Config, Mode
 from relay.dead_letters import route_name
 from relay.errors import BrokerUnavailable, RelayError
-from relay.service.clients import ClusterSettings, cluster_settings
-from relay.service.history import Schemas
-from relay.service.http import HttpServer
-from relay.service.intake import Intake
-from relay.service.kafka_sink import KafkaSink, TransactionalSink
-from relay.service.kafka_source import KafkaSource, ShardSource
-from relay.service.logs import ClientLogs, Log
-from relay.service.loop import Relay
-from relay.service.objects import Objects, Translates
-from relay.service.progress import ProgressTopic
-from relay.service.reasons import with_reasons
-from relay.service.state import Counts, RecordRefused, Timing
-from relay.service.status import About, Board
-from relay.service.takeover import Claim
-from relay.service.topics import Topics, check_topics
-from relay.service.tuning import tune
-from relay.service.watchdog import Watchdog
+from relay.kafka.clients import ClusterSettings, cluster_settings
+from relay.kafka.fencing import Claim
+from relay.kafka.progress import ProgressTopic
+from relay.kafka.sink import KafkaSink, TransactionalSink
+from relay.kafka.source import KafkaSource, ShardSource
+from relay.kafka.tuning import tune
+from relay.logs import ClientLogs, Log
+from relay.service.check.reasons import with_reasons
+from relay.service.loop.history import Schemas
+from relay.service.loop.intake import Intake
+from relay.service.loop.relay_loop import Relay
+from relay.service.loop.resolver import Objects, Translates
+from relay.service.loop.rounds import Counts, RecordRefused, Timing
+from relay.service.observe.board import About, Board
+from relay.service.observe.http import HttpServer
+from relay.service.observe.watchdog import Watchdog
+from relay.topics.startup import Topics, check_topics
 
 DEFECT = 1
 
@@ -36,7 +38,8 @@ DEFECT = 1
 def run_service(config: Config, log: Log | None = None, translator: Translates | None = None) -> int:
     """Run the relay in this process until SIGTERM or SIGINT; gives the exit status.
 
-    0 stopped on request with everything delivered and committed, 1 a defect, 2 the user's input, 3 the surroundings.
+    0 stopped on request with everything delivered and committed, 1 a defect, 2 the user's input, 3 the
+    surroundings.
     """
     log = log or Log()
     tune()
@@ -60,7 +63,11 @@ async def _run_until_signal(config: Config, log: Log, translator: Translates | N
 
 
 async def run_until(
-    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None = None, board: Board | None = None
+    stop: asyncio.Event,
+    config: Config,
+    log: Log,
+    translator: Translates | None = None,
+    board: Board | None = None,
 ) -> int:
     """Run the relay until `stop` is set; logs what happens and gives the exit status."""
     board = board or Board(About.of(config))
@@ -88,7 +95,9 @@ async def run_until(
     return 0
 
 
-async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, board: Board) -> Counts:
+async def serve(
+    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, board: Board
+) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
     settings = cluster_settings(config)
@@ -100,7 +109,12 @@ async def serve(stop: asyncio.Event, config: Config, log: Log, translator: Trans
 
 
 async def _serve(
-    stop: asyncio.Event, config: Config, settings: ClusterSettings, log: Log, board: Board, translator: Translates
+    stop: asyncio.Event,
+    config: Config,
+    settings: ClusterSettings,
+    log: Log,
+    board: Board,
+    translator: Translates,
 ) -> Counts:
     checking, stopping = asyncio.create_task(check_topics(config, settings)), asyncio.create_task(stop.wait())
     try:
@@ -211,7 +225,9 @@ def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:
         board.failed("translate", error.code, f"{place}/{refused.offset}", message)
         log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=message)
         return error.exit_status
-    log.error("record.refused", partition=place, offset=refused.offset, code="defect", message=type(error).__name__)
+    log.error(
+        "record.refused", partition=place, offset=refused.offset, code="defect", message=type(error).__name__
+    )
     _log_defect(error, log)
     return DEFECT
 
@@ -224,5 +240,7 @@ def _failed(error: RelayError, log: Log, board: Board) -> int:
 
 def _log_defect(error: Exception, log: Log) -> None:
     """Log where a defect is. The exception's text is left out: it may hold a row's values."""
-    frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
+    frames = [
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
+    ]
     log.error("relay.defect", kind=type(error).__name__, frames=frames)

@@ -1,30 +1,30 @@
-"""Faults on purpose: real Apache Kafka, real relay processes, real codecs, and a verifier that knows what must come out.
+"""Faults on purpose: real Apache Kafka, real relay processes, real codecs, and a verifier that knows what
+must come out.
 
-    make chaos                          # throughput, a soak, and 20 seeds of every scenario in both delivery modes
-    make chaos SEEDS=3                  # under 15 minutes on two cores
-    make chaos ONLY=relay-kill,network  # these faults alone
-    cd tests && ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7     # that run again
-    cd tests && ../.venv/bin/python -m chaos soak
-    cd tests && ../.venv/bin/python -m chaos throughput
-    make chaos-spark SEEDS=10           # the Spark job, killed and started again (`chaos.spark_kills`)
+    make chaos # throughput, a soak, and 20 seeds of every scenario in both delivery modes make chaos SEEDS=3
+    # under 15 minutes on two cores make chaos ONLY=relay-kill,network # these faults alone cd tests &&
+    ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7 # that run again cd tests &&
+    ../.venv/bin/python -m chaos soak cd tests && ../.venv/bin/python -m chaos throughput make chaos-spark
+    SEEDS=10 # the Spark job, killed and started again (`chaos.spark_kills`)
 
-A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's JSON. A third is
-there at the start, the rest comes in parts, one for each time that the fault happens, so that relay is at work then. While brokers
-or the network are away, relay is sometimes killed as well. At the end it gets SIGTERM, and the verifier (`chaos.verify`) compares
-source and target:
+A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's
+JSON. A third is there at the start, the rest comes in parts, one for each time that the fault happens, so
+that relay is at work then. While brokers or the network are away, relay is sometimes killed as well. At the
+end it gets SIGTERM, and the verifier (`chaos.verify`) compares source and target:
 
 * no record is lost, in either mode; none is changed; none comes from nowhere
-* exactly-once: a read_committed reader gets no record twice and none of an aborted transaction, says the broker's own log; no
-  transaction stays open
-* the records of a key, and of a partition, first appear in the order of the source; the last record of every key is the newest
+* exactly-once: a read_committed reader gets no record twice and none of an aborted transaction, says the
+  broker's own log; no transaction stays open
+* the records of a key, and of a partition, first appear in the order of the source; the last record of every
+  key is the newest
 * the committed offsets are the ends of the source
-* every relay that lives ends with status 0 within its deadline after SIGTERM. None ends by itself, except an instance that another
-  one of its shard has fenced, and one that was started while no broker could be reached. None logs `relay.defect`, none writes to
-  standard error
+* every relay that lives ends with status 0 within its deadline after SIGTERM. None ends by itself, except an
+  instance that another one of its shard has fenced, and one that was started while no broker could be
+  reached. None logs `relay.defect`, none writes to standard error
 
-The seed decides what happens and when; the operating system decides the rest, so a repeated run is similar, not identical. The logs
-of a failed run stay in .cache/chaos. chaos-results.json holds every run and measurement. The exit status is 1 if one has failed or
-missed its target.
+The seed decides what happens and when; the operating system decides the rest, so a repeated run is similar,
+not identical. The logs of a failed run stay in .cache/chaos. chaos-results.json holds every run and
+measurement. The exit status is 1 if one has failed or missed its target.
 """
 
 from __future__ import annotations
@@ -64,16 +64,33 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="one part alone (default: all but spark)")
-    parser.add_argument("--seeds", type=int, default=20, help="how many seeds of every scenario and mode, from 1 on (default 20)")
+    parser.add_argument(
+        "what", nargs="?", choices=tuple(_PARTS), help="one part alone (default: all but spark)"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=20,
+        help="how many seeds of every scenario and mode, from 1 on (default 20)",
+    )
     parser.add_argument("--seed", type=int, help="faults alone, with this seed")
-    parser.add_argument("--only", type=_scenarios, default=[], help=f"faults alone, of these: {', '.join(SCENARIOS)}")
+    parser.add_argument(
+        "--only", type=_scenarios, default=[], help=f"faults alone, of these: {', '.join(SCENARIOS)}"
+    )
     parser.add_argument("--mode", choices=MODES, help="faults, or the soak, in this delivery mode alone")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time (default 2)")
-    parser.add_argument("--keep", action="store_true", help="keep the logs of all runs in .cache/chaos, not of failed ones alone")
-    parser.add_argument("--messages", type=int, help="for soak (default 1 000 000) and throughput (default 200 000)")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep the logs of all runs in .cache/chaos, not of failed ones alone",
+    )
+    parser.add_argument(
+        "--messages", type=int, help="for soak (default 1 000 000) and throughput (default 200 000)"
+    )
     parser.add_argument("--rate", type=int, default=8_000, help="for soak: messages a second (default 8000)")
-    parser.add_argument("--rounds", type=int, default=7, help="for throughput: turns of each program (default 7)")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="for throughput: turns of each program (default 7)"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "chaos-results.json")
     return parser
 
@@ -81,7 +98,9 @@ def _parser() -> argparse.ArgumentParser:
 def _scenarios(text: str) -> list[str]:
     names = text.replace(",", " ").split()
     if unknown := [name for name in names if name not in SCENARIOS]:
-        raise argparse.ArgumentTypeError(f"no such scenario: {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+        raise argparse.ArgumentTypeError(
+            f"no such scenario: {', '.join(unknown)}; there are {', '.join(SCENARIOS)}"
+        )
     return names
 
 
@@ -91,7 +110,9 @@ def _seeds(given: argparse.Namespace) -> list[int]:
 
 def _faults(given: argparse.Namespace, report: Report) -> int:
     modes = [given.mode] if given.mode else list(MODES)
-    jobs = [Job(name, mode, seed) for name in given.only or SCENARIOS for seed in _seeds(given) for mode in modes]
+    jobs = [
+        Job(name, mode, seed) for name in given.only or SCENARIOS for seed in _seeds(given) for mode in modes
+    ]
     return asyncio.run(campaign(jobs, given.jobs, ROOT / ".cache" / "chaos", report, keep=given.keep))
 
 

@@ -1,4 +1,6 @@
-"""What a run asks of Kafka: topics made and deleted, filled by a feeder, read back; offsets. Over the brokers' own listener."""
+"""What a run asks of Kafka: topics made and deleted, filled by a feeder, read back; offsets. Over the
+brokers' own listener.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ class RunFailed(Exception):
     """A run could not be brought to its end; says what was waited for."""
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = _ANSWER_SECONDS) -> None:
-    """Ask again and again until it is so. Raises RunFailed at the deadline; brokers that do not answer are asked again."""
+async def until(
+    condition: Callable[[], Awaitable[bool]], what: str, seconds: float = _ANSWER_SECONDS
+) -> None:
+    """Ask again and again until it is so. Raises RunFailed at the deadline; brokers that do not answer are
+    asked again.
+    """
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(KafkaError, TimeoutError):
@@ -56,12 +62,16 @@ class Broker:
         """Whether every partition has a leader and all its replicas in sync."""
         (found,) = await self._admin.describe_topics([topic])
         partitions = found["partitions"]
-        return len(partitions) > 0 and all(each["leader"] >= 0 and len(each["isr"]) == replicas for each in partitions)
+        return len(partitions) > 0 and all(
+            each["leader"] >= 0 and len(each["isr"]) == replicas for each in partitions
+        )
 
     async def leaders(self, topic: str) -> list[int]:
         """The node that leads each partition."""
         (found,) = await self._admin.describe_topics([topic])
-        return [int(each["leader"]) for each in sorted(found["partitions"], key=lambda each: each["partition"])]
+        return [
+            int(each["leader"]) for each in sorted(found["partitions"], key=lambda each: each["partition"])
+        ]
 
     async def delete(self, topics: Sequence[str]) -> None:
         """Delete topics; those that do not exist are passed over."""
@@ -114,7 +124,9 @@ class Broker:
     @contextlib.asynccontextmanager
     async def _consumer(self, *, committed: bool) -> AsyncIterator[Any]:
         isolation = "read_committed" if committed else "read_uncommitted"
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest", isolation_level=isolation)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.servers, auto_offset_reset="earliest", isolation_level=isolation
+        )
         async with consumer:
             yield consumer
 
@@ -145,7 +157,9 @@ def _seen(record: Any) -> Seen:
 
 
 class Feeder:
-    """Writes a plan into the source topic, each partition in order, through all faults; brokers may write a request twice."""
+    """Writes a plan into the source topic, each partition in order, through all faults; brokers may write a
+    request twice.
+    """
 
     def __init__(self, broker: Broker, topic: str, plan: Plan) -> None:
         self._broker, self._topic, self._plan = broker, topic, plan
@@ -155,12 +169,19 @@ class Feeder:
         """Write until this share of the plan is in the topic, spread over so many seconds."""
         targets = [int(len(values) * share) for values in self._plan.values]
         begins, ticks = list(self._next), max(1, round(seconds / tick))
-        producer = AIOKafkaProducer(bootstrap_servers=self._broker.servers, enable_idempotence=True, compression_type="zstd")
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._broker.servers, enable_idempotence=True, compression_type="zstd"
+        )
         async with producer:
             since = time.monotonic()
             for number in range(1, ticks + 1):
-                await asyncio.sleep(max(0.0, since + (number - 1) * tick - time.monotonic()) if seconds else 0)
-                goals = [begin + (end - begin) * number // ticks for begin, end in zip(begins, targets, strict=True)]
+                await asyncio.sleep(
+                    max(0.0, since + (number - 1) * tick - time.monotonic()) if seconds else 0
+                )
+                goals = [
+                    begin + (end - begin) * number // ticks
+                    for begin, end in zip(begins, targets, strict=True)
+                ]
                 await self._send(producer, goals)
 
     async def _send(self, producer: Any, goals: Sequence[int]) -> None:

@@ -12,8 +12,12 @@ from chaos.report import Report
 from chaos.trial import Job, Outcome, trial
 
 
-async def campaign(waiting: list[Job], lanes: int, evidence: Path, report: Report, *, keep: bool = False) -> int:
-    """Run all jobs, `lanes` at a time; gives the exit status. `evidence`: where the logs of failed runs stay, or all if `keep`."""
+async def campaign(
+    waiting: list[Job], lanes: int, evidence: Path, report: Report, *, keep: bool = False
+) -> int:
+    """Run all jobs, `lanes` at a time; gives the exit status. `evidence`: where the logs of failed runs stay,
+    or all if `keep`.
+    """
     total, outcomes = len(waiting), list[Outcome]()
     working: list[Lane] = []
 
@@ -26,7 +30,9 @@ async def campaign(waiting: list[Job], lanes: int, evidence: Path, report: Repor
         with tempfile.TemporaryDirectory(prefix="relay-chaos-", ignore_cleanup_errors=True) as folder:
             async with Lane(Path(folder)) as lane:
                 working.append(lane)
-                while not is_interrupted() and (job := _next(waiting, lane, [other for other in working if other is not lane])):
+                while not is_interrupted() and (
+                    job := _next(waiting, lane, [other for other in working if other is not lane])
+                ):
                     outcome = await trial(job, lane, evidence / job.name, keep=keep)
                     outcomes.append(outcome)
                     report.run(outcome, len(outcomes), total)
@@ -39,12 +45,18 @@ async def campaign(waiting: list[Job], lanes: int, evidence: Path, report: Repor
 
 
 def _next(waiting: list[Job], lane: Lane, others: Sequence[Lane]) -> Job | None:
-    """A run of the kind that the lane has, or else of one that no other has; three brokers are enough at a time."""
+    """A run of the kind that the lane has, or else of one that no other has; three brokers are enough at a
+    time.
+    """
     taken = {other.kind for other in others}
     choices = [job for job in waiting if job.kind is not Kind.TRIO or Kind.TRIO not in taken]
     # What takes longest comes first.
     order = list(Kind)
-    job = min(choices, key=lambda job: (job.kind is not lane.kind, job.kind in taken, order.index(job.kind)), default=None)
+    job = min(
+        choices,
+        key=lambda job: (job.kind is not lane.kind, job.kind in taken, order.index(job.kind)),
+        default=None,
+    )
     if job is not None:
         waiting.remove(job)
         lane.kind = job.kind

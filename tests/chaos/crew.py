@@ -1,4 +1,6 @@
-"""The relay processes of a run: started, killed, stopped, watched. A life is one process from its start to its end."""
+"""The relay processes of a run: started, killed, stopped, watched. A life is one process from its start to
+its end.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ class Life:
         self._log, self._errors = folder / f"relay-{number}.log", folder / f"relay-{number}.err"
         with self._log.open("wb") as log, self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "relay", "run", "--config", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=errors
+                [sys.executable, "-m", "relay", "run", "--config", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=errors,
             )
         self._asked_at = 0.0
 
@@ -69,7 +74,8 @@ class Life:
     async def stop(self) -> None:
         """SIGTERM, and wait for its end as long as its deadline allows; then it is killed and `status` is -9.
 
-        Before relay has begun to listen for signals, SIGTERM ends Python itself: that is not what is tried here.
+        Before relay has begun to listen for signals, SIGTERM ends Python itself: that is not what is tried
+        here.
         """
         deadline = time.monotonic() + _START_SECONDS
         while self.is_running and not self.has_logged("relay.starting") and time.monotonic() < deadline:
@@ -102,7 +108,11 @@ class Life:
     @property
     def code(self) -> str:
         """The code of the error that ended it, or nothing."""
-        codes = [each["code"] for each in self.events if each["event"] in {"relay.failed", "record.refused", "relay.stalled"}]
+        codes = [
+            each["code"]
+            for each in self.events
+            if each["event"] in {"relay.failed", "record.refused", "relay.stalled"}
+        ]
         return codes[-1] if codes else ""
 
     def has_logged(self, event: str) -> bool:
@@ -120,14 +130,20 @@ class Life:
             found.append(f"{name} {how} {self.stop_seconds:.1f} s after SIGTERM")
         if self.end is End.ITSELF and not (self.status == 3 and self.code in allowed):
             found.append(f"{name} ended by itself with status {self.status} {self.code}")
-        found += [f"{name} logged {event}" for event in ("relay.defect", "relay.stalled", "http.failed") if self.has_logged(event)]
+        found += [
+            f"{name} logged {event}"
+            for event in ("relay.defect", "relay.stalled", "http.failed")
+            if self.has_logged(event)
+        ]
         if errors := self._errors.read_text(errors="replace").strip():
             found.append(f"{name} wrote to standard error: {errors.splitlines()[-1][:200]}")
         return found
 
 
 class Crew:
-    """All lives of a run. `allowed`: error codes with which a relay may end by itself, and then is started again."""
+    """All lives of a run. `allowed`: error codes with which a relay may end by itself, and then is started
+    again.
+    """
 
     def __init__(self, folder: Path, config: str, allowed: frozenset[str] = frozenset()) -> None:
         self._folder, self.allowed = folder, allowed
@@ -148,7 +164,9 @@ class Crew:
         return self.lives[-1]
 
     async def opened(self, life: Life, event: str = "partitions.opened") -> bool:
-        """Wait until a life has logged that it reads; False if it has ended before. Raises RunFailed at the deadline."""
+        """Wait until a life has logged that it reads; False if it has ended before. Raises RunFailed at the
+        deadline.
+        """
         deadline = time.monotonic() + _START_SECONDS
         while not life.has_logged(event):
             life.look()

@@ -1,4 +1,5 @@
-"""The scenarios: what is done to relay and its brokers while records come. A seeded generator decides what, when and how often.
+"""The scenarios: what is done to relay and its brokers while records come. A seeded generator decides what,
+when and how often.
 
 Each fault leaves everything as it found it: brokers up, the network whole, at least one relay alive.
 """
@@ -26,7 +27,9 @@ _MOST_MEMBERS = 3
 
 @dataclass
 class Stage:
-    """What a fault plays on. `fed`: the share of the records that is in the source. `done`: what was done, for the report."""
+    """What a fault plays on. `fed`: the share of the records that is in the source. `done`: what was done,
+    for the report.
+    """
 
     rng: random.Random
     mode: str
@@ -39,7 +42,9 @@ class Stage:
 
     @contextlib.asynccontextmanager
     async def records(self, parts: int, seconds: float) -> AsyncIterator[None]:
-        """Let one of `parts` of the remaining records come, spread over so many seconds, while the block runs; wait for its end."""
+        """Let one of `parts` of the remaining records come, spread over so many seconds, while the block
+        runs; wait for its end.
+        """
         self.fed += (1.0 - self.fed) / parts
         feeding = asyncio.create_task(self.feeder.feed(self.fed, seconds))
         try:
@@ -104,7 +109,9 @@ async def kill_broker(stage: Stage) -> None:
 
 
 async def elect_leaders(stage: Stage) -> None:
-    """A leader of the source or the target goes, by SIGKILL or in order, and comes back; then its partitions go back to it."""
+    """A leader of the source or the target goes, by SIGKILL or in order, and comes back; then its partitions
+    go back to it.
+    """
     broker, nodes = stage.site.broker, stage.site.cluster.nodes
     for left in (2, 1):
         async with stage.records(left, 6.0):
@@ -152,7 +159,9 @@ async def _members(stage: Stage) -> None:
 
 
 async def _fencing(stage: Stage) -> None:
-    """Another instance of the same shard starts, and fences the first, which ends with status 3 and is started again."""
+    """Another instance of the same shard starts, and fences the first, which ends with status 3 and is
+    started again.
+    """
     rng, crew = stage.rng, stage.crew
     for left in range(rng.randint(3, 4), 0, -1):
         before = crew.running
@@ -160,7 +169,9 @@ async def _fencing(stage: Stage) -> None:
             newest = crew.start()
             stage.done.append("second instance")
             if not await crew.opened(newest):
-                raise RunFailed(f"relay {newest.number}, the newest of its shard, ended with status {newest.status} {newest.code}")
+                raise RunFailed(
+                    f"relay {newest.number}, the newest of its shard, ended with status {newest.status} {newest.code}"
+                )
         # An instance notices at its next transaction, so there must be one.
         async with stage.records(2 * left - 1, 1.0):
             await asyncio.gather(*(_ended(life) for life in before))
@@ -172,7 +183,9 @@ async def _ended(life: Life, seconds: float = 30.0) -> None:
     while life.is_running:
         life.look()
         if asyncio.get_running_loop().time() > deadline:
-            raise RunFailed(f"relay {life.number} still runs {seconds:g} s after another instance of its shard had begun")
+            raise RunFailed(
+                f"relay {life.number} still runs {seconds:g} s after another instance of its shard had begun"
+            )
         await asyncio.sleep(0.05)
 
 

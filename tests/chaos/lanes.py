@@ -38,7 +38,9 @@ class Kind(StrEnum):
 class Site:
     """A running cluster: its nodes, how the harness asks it, and where relay connects."""
 
-    def __init__(self, kind: Kind, home: Path, cluster: Cluster, broker: Broker, proxy: Toxiproxy | None = None) -> None:
+    def __init__(
+        self, kind: Kind, home: Path, cluster: Cluster, broker: Broker, proxy: Toxiproxy | None = None
+    ) -> None:
         self.kind, self.home, self.cluster, self.broker, self.proxy = kind, home, cluster, broker, proxy
         self.relay_servers = f"127.0.0.1:{proxy.port}" if proxy else cluster.bootstrap_servers
 
@@ -88,7 +90,11 @@ class Lane:
         binary = await asyncio.to_thread(toxiproxy.toxiproxy_binary)
         behind, port = free_ports(2)
         properties = home / "node-1" / "server.properties"
-        given = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line and not line.startswith("#"))
+        given = dict(
+            line.split("=", 1)
+            for line in properties.read_text().splitlines()
+            if "=" in line and not line.startswith("#")
+        )
         own = given["listeners"].split(",", 1)[0].rsplit(":", 1)[1]
         with properties.open("a") as file:
             # The last line of a key wins.
@@ -98,5 +104,7 @@ class Lane:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self._stack.aclose()

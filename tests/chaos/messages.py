@@ -1,8 +1,9 @@
-"""What the source topic holds in a run: one table in TiCDC Canal-JSON, whose rows count how often they were written.
+"""What the source topic holds in a run: one table in TiCDC Canal-JSON, whose rows count how often they were
+written.
 
-Partition p has the ids with id modulo PARTITIONS = p. Every partition begins with the DDL of the table, as TiCDC sends it; the n-th
-message of an id has `n` in its row, from 0 (the INSERT) on. Now and then there is a watermark, from which Canal's protocol makes
-nothing.
+Partition p has the ids with id modulo PARTITIONS = p. Every partition begins with the DDL of the table, as
+TiCDC sends it; the n-th message of an id has `n` in its row, from 0 (the INSERT) on. Now and then there is a
+watermark, from which Canal's protocol makes nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from relay import ConsumerRecord, Translator
 SOURCE, TARGET = "ticdc-canal-json", "canal-json"
 PARTITIONS = 4
 MARK = "relay.source"
-# More than a day ago, as for a relay that catches up: brokers may then write a request twice (docs/operations.md).
+# More than a day ago, as for a relay that catches up: brokers may then write a request twice
+# (docs/operations.md).
 _TIME_MS = 1_700_000_000_000
 _DDL = "CREATE TABLE `accounts` (`id` INT NOT NULL PRIMARY KEY,`n` BIGINT NOT NULL,`note` VARCHAR(200) NULL)"
 _WATERMARK_EVERY = 500
 
 
 class Content(NamedTuple):
-    """What a message is about, in both protocols alike: the id and its running number, or -1 and 0 for the DDL."""
+    """What a message is about, in both protocols alike: the id and its running number, or -1 and 0 for the
+    DDL.
+    """
 
     key: int
     number: int
@@ -51,13 +55,17 @@ def timestamp_of(offset: int) -> int:
 
 def planned(rng: random.Random, count: int, ids: int = 400) -> Plan:
     """Messages that are drawn by `rng`; about `count` in all."""
-    return Plan([partition_values(rng, partition, count // PARTITIONS, ids) for partition in range(PARTITIONS)])
+    return Plan(
+        [partition_values(rng, partition, count // PARTITIONS, ids) for partition in range(PARTITIONS)]
+    )
 
 
 def written_twice(plan: Plan, values: Sequence[Sequence[bytes]]) -> int:
-    """How many messages of the plan the source topic holds once more, in requests that are repeated right behind themselves.
+    """How many messages of the plan the source topic holds once more, in requests that are repeated right
+    behind themselves.
 
-    Raises ValueError, which says where, if it holds anything else. A partition's messages are all different, by their times.
+    Raises ValueError, which says where, if it holds anything else. A partition's messages are all different,
+    by their times.
     """
     count = 0
     for partition, (planned_values, found) in enumerate(zip(plan.values, values, strict=True)):
@@ -67,7 +75,9 @@ def written_twice(plan: Plan, values: Sequence[Sequence[bytes]]) -> int:
             number = numbers.get(value)
             # A step back is the begin of a request once more, which ends where the source had ended.
             if number is None or number > end or before not in {number, end}:
-                raise ValueError(f"partition {partition} holds something else than planned from offset {offset} on")
+                raise ValueError(
+                    f"partition {partition} holds something else than planned from offset {offset} on"
+                )
             before = number + 1
             count += number < end
             end = max(end, before)
@@ -83,7 +93,16 @@ def partition_values(rng: random.Random, partition: int, count: int, ids: int) -
     values = [_message("CREATE", 0, sql=_DDL, isDdl=True, pkNames=None)]
     for offset in range(1, count):
         if offset % _WATERMARK_EVERY == 0:
-            values.append(_message("TIDB_WATERMARK", offset, database="", table="", pkNames=None, _tidb={"watermarkTs": offset}))
+            values.append(
+                _message(
+                    "TIDB_WATERMARK",
+                    offset,
+                    database="",
+                    table="",
+                    pkNames=None,
+                    _tidb={"watermarkTs": offset},
+                )
+            )
             continue
         key = rng.choice(keys)
         values.append(row_message(key, numbers[key], offset))
@@ -93,7 +112,10 @@ def partition_values(rng: random.Random, partition: int, count: int, ids: int) -
 
 def row_message(key: int, number: int, offset: int) -> bytes:
     """The INSERT of an id, or its UPDATE from the number before."""
-    types = {"sqlType": {"id": 4, "n": -5, "note": 12}, "mysqlType": {"id": "int", "n": "bigint", "note": "varchar"}}
+    types = {
+        "sqlType": {"id": 4, "n": -5, "note": 12},
+        "mysqlType": {"id": "int", "n": "bigint", "note": "varchar"},
+    }
     data, old = [_row(key, number)], [_row(key, number - 1)] if number else None
     return _message("UPDATE" if number else "INSERT", offset, data=data, old=old, **types)
 

@@ -19,7 +19,9 @@ _COLUMNS = (Defect.LOST, Defect.DUPLICATE, Defect.ABORTED, Defect.DISORDER, Defe
 
 
 class Report:
-    """Prints as results come, and writes them to a file at the end, beside what other commands have left there."""
+    """Prints as results come, and writes them to a file at the end, beside what other commands have left
+    there.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,13 +43,28 @@ class Report:
     def runs(self, outcomes: Sequence[Outcome]) -> int:
         """Print the table of all runs and write them; gives the exit status."""
         table = Table(title="chaos")
-        heads = ("runs", "failed", *map(str, _COLUMNS), "repeats", "hidden aborted", "warnings", "slowest stop", "peak memory")
+        heads = (
+            "runs",
+            "failed",
+            *map(str, _COLUMNS),
+            "repeats",
+            "hidden aborted",
+            "warnings",
+            "slowest stop",
+            "peak memory",
+        )
         for head in ("scenario", "mode", *heads):
             table.add_column(
-                head, justify="left" if head in {"scenario", "mode"} else "right", no_wrap=head in {"scenario", "mode"}
+                head,
+                justify="left" if head in {"scenario", "mode"} else "right",
+                no_wrap=head in {"scenario", "mode"},
             )
         for scenario, mode in dict.fromkeys((each.scenario, each.mode) for each in outcomes):
-            table.add_row(scenario, mode, *_cells([each for each in outcomes if (each.scenario, each.mode) == (scenario, mode)]))
+            table.add_row(
+                scenario,
+                mode,
+                *_cells([each for each in outcomes if (each.scenario, each.mode) == (scenario, mode)]),
+            )
         self._console.print(table)
         self._write({"runs": [dataclasses.asdict(each) for each in outcomes]})
         return int(any(each.problems for each in outcomes))

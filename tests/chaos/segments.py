@@ -1,7 +1,8 @@
-"""Reads a broker's own log files: what became of every transaction, without asking a client library that filters.
+"""Reads a broker's own log files: what became of every transaction, without asking a client library that
+filters.
 
-A segment is a row of record batches (Kafka documentation, section 5.3 "Message Format"). A control batch ends the transaction of
-its producer id in this partition: type 0 of its key aborts it, type 1 commits it.
+A segment is a row of record batches (Kafka documentation, section 5.3 "Message Format"). A control batch ends
+the transaction of its producer id in this partition: type 0 of its key aborts it, type 1 commits it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import NamedTuple
 
 from chaos.verify import Fate
 
-# Base offset, length, leader epoch, magic, checksum, attributes, last offset delta, two timestamps, producer id.
+# Base offset, length, leader epoch, magic, checksum, attributes, last offset delta, two timestamps, producer
+# id.
 _HEADER = struct.Struct(">qiibIhiqqq")
 _BEFORE_LENGTH_COUNTS = 12
 _BATCH_HEADER = 61
@@ -67,7 +69,9 @@ def _batches(data: bytes) -> Iterator[_Batch]:
 
 
 def _marker(body: bytes) -> int:
-    """The type of the marker in a control batch: its only record's key is a version and a type, two bytes each."""
+    """The type of the marker in a control batch: its only record's key is a version and a type, two bytes
+    each.
+    """
     at = 0
     # Length, attributes (one byte), timestamp and offset deltas, length of the key.
     for is_varint in (True, False, True, True, True):

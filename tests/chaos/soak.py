@@ -1,7 +1,8 @@
 """A million messages through one relay: its memory must stay, and it must keep up.
 
-Records come at a steady rate that relay can follow. Its resident memory is looked at every second; what counts is that the highest
-value of the last quarter is not more than 1.05 times that of the second quarter, and that everything is committed at the end.
+Records come at a steady rate that relay can follow. Its resident memory is looked at every second; what
+counts is that the highest value of the last quarter is not more than 1.05 times that of the second quarter,
+and that everything is committed at the end.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class _Soak:
         self._written = [0] * PARTITIONS
 
     async def run(self) -> tuple[Mapping[str, Any], bool]:
-        source, target = await self._broker.create("soak-source", 1), await self._broker.create("soak-target", 1)
+        source, target = (
+            await self._broker.create("soak-source", 1),
+            await self._broker.create("soak-target", 1),
+        )
         servers = self._broker.servers
         crew = Crew(self._folder, config_text(servers=servers, source=source, target=target, mode=self._mode))
         life = crew.start()
@@ -61,7 +65,9 @@ class _Soak:
             fed_seconds = time.monotonic() - since
             lag_at_end = await self._lag(target, {})
             ends = dict.fromkeys(range(PARTITIONS), self._count)
-            problems = await _problem(until(lambda: self._is_committed(target, ends), "everything committed", _CATCH_UP_SECONDS))
+            problems = await _problem(
+                until(lambda: self._is_committed(target, ends), "everything committed", _CATCH_UP_SECONDS)
+            )
             caught_up = time.monotonic() - since - fed_seconds
             sampling.cancel()
             await crew.stop()
@@ -103,7 +109,10 @@ class _Soak:
         """Write everything at the rate; what could not be written in time is made up for."""
         sources = [_endless(partition) for partition in range(PARTITIONS)]
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._broker.servers, enable_idempotence=True, compression_type="zstd", max_batch_size=500_000
+            bootstrap_servers=self._broker.servers,
+            enable_idempotence=True,
+            compression_type="zstd",
+            max_batch_size=500_000,
         )
         async with producer:
             since = time.monotonic()
@@ -113,14 +122,19 @@ class _Soak:
                     await self._send(producer, source, partition, values, goal)
                 await asyncio.sleep(_TICK)
 
-    async def _send(self, producer: Any, topic: str, partition: int, values: Iterator[bytes], goal: int) -> None:
+    async def _send(
+        self, producer: Any, topic: str, partition: int, values: Iterator[bytes], goal: int
+    ) -> None:
         held = None
         while self._written[partition] < goal:
             batch = producer.create_batch()
             while self._written[partition] < goal:
                 value = held or next(values)
                 held = value
-                if batch.append(key=None, value=value, timestamp=timestamp_of(self._written[partition])) is None:
+                if (
+                    batch.append(key=None, value=value, timestamp=timestamp_of(self._written[partition]))
+                    is None
+                ):
                     break
                 held = None
                 self._written[partition] += 1

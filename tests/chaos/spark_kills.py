@@ -1,7 +1,7 @@
 """The Spark job, killed at some moment and started again: its target is as if nothing had happened.
 
-Odd seeds write files, which must be the same exactly; even ones a topic, where repeats are known by `relay.source`, have the same
-bytes, and leave the order of first occurrences as it was.
+Odd seeds write files, which must be the same exactly; even ones a topic, where repeats are known by
+`relay.source`, have the same bytes, and leave the order of first occurrences as it was.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Campaign:
             self._expected += translator.translate(msgspec.structs.replace(record, topic=self._source))
 
     def run(self, seed: int, kill_after: float | None) -> dict[str, Any]:
-        """One try; gives what happened, with `problem` "" if all is well. `kill_after`: seconds after its first step has begun."""
+        """One try; gives what happened, with `problem` "" if all is well. `kill_after`: seconds after its
+        first step has begun.
+        """
         to_files, target = seed % 2 == 1, f"target-{uuid.uuid4().hex[:8]}"
         folder = self._folder / f"seed-{seed}-{uuid.uuid4().hex[:4]}"
         folder.mkdir()
@@ -65,7 +67,12 @@ class Campaign:
         status = first.wait(600)
         seconds = time.monotonic() - began
         problem = f"exit status {status}" if status else self._problem(target, folder if to_files else None)
-        done = {"seed": seed, "to": "files" if to_files else "topic", "killed_after": kill_after, "steps": steps}
+        done = {
+            "seed": seed,
+            "to": "files" if to_files else "topic",
+            "killed_after": kill_after,
+            "steps": steps,
+        }
         return done | {"seconds": seconds, "problem": problem}
 
     def _problem(self, target: str, folder: Path | None) -> str:
@@ -77,7 +84,11 @@ class Campaign:
             found = once(asyncio.run(_read(self._servers, target)))
         except AssertionError as error:
             return str(error)
-        return "" if found == content_of(expected) else f"{len(found)} records of {len(expected)}, or another order"
+        return (
+            ""
+            if found == content_of(expected)
+            else f"{len(found)} records of {len(expected)}, or another order"
+        )
 
 
 def _until_there(path: Path, seconds: float = 240) -> None:
@@ -115,4 +126,10 @@ def spark_kills(seeds: Sequence[int]) -> tuple[dict[str, Any], bool]:
                 told = f"killed after {one['killed_after']:.1f} s and {one['steps']} steps, in all {one['seconds']:.0f} s"
                 console.print(f"--seed {seed} to {one['to']}: {told}: {one['problem'] or 'ok'}")
     failed = sum(bool(run["problem"]) for run in runs)
-    return {"what": "spark", "records": RECORDS, "tries": len(seeds), "failed": failed, "runs": runs}, not failed
+    return {
+        "what": "spark",
+        "records": RECORDS,
+        "tries": len(seeds),
+        "failed": failed,
+        "runs": runs,
+    }, not failed

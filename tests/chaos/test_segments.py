@@ -1,4 +1,6 @@
-"""The broker's own log is read rightly: committed, aborted and open transactions of two producers, and records without one."""
+"""The broker's own log is read rightly: committed, aborted and open transactions of two producers, and
+records without one.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ async def test_the_fate_of_every_record_is_known(home: Path) -> None:
         async with (
             broker_at(servers) as broker,
             AIOKafkaProducer(bootstrap_servers=servers, transactional_id="one") as one,
-            AIOKafkaProducer(bootstrap_servers=servers, transactional_id="two", compression_type="zstd") as two,
+            AIOKafkaProducer(
+                bootstrap_servers=servers, transactional_id="two", compression_type="zstd"
+            ) as two,
             AIOKafkaProducer(bootstrap_servers=servers) as plain,
         ):
             topic = await broker.create("fates", 1)

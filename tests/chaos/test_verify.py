@@ -41,7 +41,9 @@ def without(topics: Topics, which: Callable[[Seen], bool]) -> Topics:
     return dataclasses.replace(topics, target=[seen for seen in topics.target if not which(seen)])
 
 
-def with_again(topics: Topics, which: Callable[[Seen], bool], before: Callable[[Seen], bool] | None = None) -> Topics:
+def with_again(
+    topics: Topics, which: Callable[[Seen], bool], before: Callable[[Seen], bool] | None = None
+) -> Topics:
     """A record once more: behind all others, or right before another one."""
     (again,) = filter(which, topics.target)
     target = list(topics.target)
@@ -91,20 +93,35 @@ DEFECTS: dict[str, tuple[Topics, dict[Defect, int]]] = {
         {Defect.ABORTED: 1},
     ),
     "a transaction stays open": (dataclasses.replace(sound(), hidden={0: 0, 1: 7}), {Defect.HIDDEN: 7}),
-    "two rows of an id are exchanged": (moved_behind(sound(), at(0, 1), at(0, 4)), {Defect.DISORDER: 1, Defect.STALE: 1}),
+    "two rows of an id are exchanged": (
+        moved_behind(sound(), at(0, 1), at(0, 4)),
+        {Defect.DISORDER: 1, Defect.STALE: 1},
+    ),
     "two rows come late": (
         moved_behind(moved_behind(sound(), at(0, 1), at(0, 5)), at(0, 2), at(0, 1)),
         {Defect.DISORDER: 2, Defect.STALE: 2},
     ),
-    "two rows of different ids are exchanged": (moved_behind(sound(), at(0, 1), at(0, 2)), {Defect.DISORDER: 1}),
+    "two rows of different ids are exchanged": (
+        moved_behind(sound(), at(0, 1), at(0, 2)),
+        {Defect.DISORDER: 1},
+    ),
     "a row is in another partition": (changed(sound(), at(0, 5), partition=1), {Defect.DISORDER: 1}),
     "an old row comes late and stays the last of its id": (with_again(sound(), at(1, 1)), {Defect.STALE: 1}),
     "a value is changed": (changed(sound(), at(0, 1), value=b"{}"), {Defect.CHANGED: 1}),
-    "a row has the mark of another": (changed(sound(), at(0, 1), content=Content(0, 1)), {Defect.FOREIGN: 1, Defect.LOST: 1}),
+    "a row has the mark of another": (
+        changed(sound(), at(0, 1), content=Content(0, 1)),
+        {Defect.FOREIGN: 1, Defect.LOST: 1},
+    ),
     "a record has no mark": (changed(sound(), at(0, 1), mark=""), {Defect.FOREIGN: 1, Defect.LOST: 1}),
     "a record is no message": (changed(sound(), at(0, 1), content=None), {Defect.FOREIGN: 1, Defect.LOST: 1}),
-    "the committed offset is short": (dataclasses.replace(sound(), committed={0: 5, 1: 3}), {Defect.UNCOMMITTED: 1}),
-    "the committed offset is beyond the end": (dataclasses.replace(sound(), committed={0: 6, 1: 4}), {Defect.UNCOMMITTED: 1}),
+    "the committed offset is short": (
+        dataclasses.replace(sound(), committed={0: 5, 1: 3}),
+        {Defect.UNCOMMITTED: 1},
+    ),
+    "the committed offset is beyond the end": (
+        dataclasses.replace(sound(), committed={0: 6, 1: 4}),
+        {Defect.UNCOMMITTED: 1},
+    ),
     "nothing is committed": (dataclasses.replace(sound(), committed={}), {Defect.UNCOMMITTED: 2}),
 }
 
@@ -136,12 +153,18 @@ def test_the_messages_count_up_per_id_and_are_told_apart_in_both_protocols() -> 
     assert len(found) == sum(content_of(value) is not None for values in plan.values for value in values)
 
 
-# Brokers forget a producer whose records are old, and then write a repeated request again: the source is what it is.
+# Brokers forget a producer whose records are old, and then write a repeated request again: the source is what
+# it is.
 DOUBLED = [[*SOURCE[0][:3], *SOURCE[0]], SOURCE[1]]
 
 
 def doubled() -> Topics:
-    contents = [(p, o, content) for p, contents in enumerate(DOUBLED) for o, content in enumerate(contents) if content is not None]
+    contents = [
+        (p, o, content)
+        for p, contents in enumerate(DOUBLED)
+        for o, content in enumerate(contents)
+        if content is not None
+    ]
     target = [Seen(p, place, f"s/{p}/{o}/0", content) for place, (p, o, content) in enumerate(contents)]
     ends = {0: 9, 1: 3}
     return Topics("s", DOUBLED, target, committed=ends, ends=ends)
@@ -156,8 +179,11 @@ def test_a_request_that_the_source_holds_twice_is_no_defect_of_relay(exactly_onc
 
 
 def test_a_late_row_equal_to_the_newest_is_told_by_its_offset() -> None:
-    # Ids 0 and 4 are written at offsets 1 and 2, and once more at 4 and 5: what came first must not come last.
-    topics = dataclasses.replace(doubled(), source=[DOUBLED[0][:6], DOUBLED[1]], ends={0: 6, 1: 3}, committed={0: 6, 1: 3})
+    # Ids 0 and 4 are written at offsets 1 and 2, and once more at 4 and 5: what came first must not come
+    # last.
+    topics = dataclasses.replace(
+        doubled(), source=[DOUBLED[0][:6], DOUBLED[1]], ends={0: 6, 1: 3}, committed={0: 6, 1: 3}
+    )
     topics = without(topics, lambda seen: seen.origin in {(0, 7), (0, 8)})
     assert not verify(topics, exactly_once=False).counts
     assert verify(with_again(topics, at(0, 2)), exactly_once=False).counts == {Defect.STALE: 1}
@@ -168,7 +194,9 @@ def test_requests_that_the_source_holds_twice_are_counted() -> None:
     first, *others = (list(values) for values in plan.values)
     assert written_twice(plan, [first, *others]) == 0
     assert written_twice(plan, [[*first[:3], *first], *others]) == 3
-    assert written_twice(plan, [[*first[:6], *first[4:6], *first[4:6], *first[6:], *first[-1:]], *others]) == 5
+    assert (
+        written_twice(plan, [[*first[:6], *first[4:6], *first[4:6], *first[6:], *first[-1:]], *others]) == 5
+    )
     rows = sum(content_of(value) is not None for values in plan.values for value in values)
     again = translations("s", Plan([[*first[:3], *first], *others]))
     assert len(again) == rows + 3, "relay writes a row, and the DDL, as often as the source holds it"
@@ -195,7 +223,8 @@ def test_a_source_that_is_not_as_planned_is_refused(damage: Callable[[list[bytes
 
 
 @pytest.mark.parametrize(
-    "value", [None, b"null", b"[]", b"{}", b'{"data": null}', b'{"data": []}', b'{"data": [{"id": "1"}]}', b"{"]
+    "value",
+    [None, b"null", b"[]", b"{}", b'{"data": null}', b'{"data": []}', b'{"data": [{"id": "1"}]}', b"{"],
 )
 def test_what_is_no_message_is_refused(value: bytes | None) -> None:
     with pytest.raises(ValueError, match=r".+"):

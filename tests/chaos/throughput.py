@@ -1,9 +1,11 @@
-"""How fast, in both modes, next to the least that must be done: `benchmarks.floor_loop`, which copies JSON and keeps no promises.
+"""How fast, in both modes, next to the least that must be done: `benchmarks.floor_loop`, which copies JSON
+and keeps no promises.
 
-The programs take turns, so that a busy moment hits all alike; what counts is all messages over all time (the harmonic mean of the
-rounds, which are equally long in messages): on a machine of two speeds a median falls on either side by chance. The latency is the
-time from when a record can be read in the source until it can be read in the target, both seen by one process, at a steady 1000
-messages a second; what counts is relay's 99th percentile over that of the loop, in the same round: the median of these.
+The programs take turns, so that a busy moment hits all alike; what counts is all messages over all time (the
+harmonic mean of the rounds, which are equally long in messages): on a machine of two speeds a median falls on
+either side by chance. The latency is the time from when a record can be read in the source until it can be
+read in the target, both seen by one process, at a steady 1000 messages a second; what counts is relay's 99th
+percentile over that of the loop, in the same round: the median of these.
 """
 
 from __future__ import annotations
@@ -55,7 +57,10 @@ def throughput(messages: int, rounds: int) -> tuple[Mapping[str, Any], bool]:
             servers = cluster.bootstrap_servers
             notes.print(f"writing {messages} messages")
             asyncio.run(_fill(servers, load))
-            plain, exact = _Bench(servers, folder, ROUTES[0], load), _ExactlyOnce(servers, folder, ROUTES[0], load)
+            plain, exact = (
+                _Bench(servers, folder, ROUTES[0], load),
+                _ExactlyOnce(servers, folder, ROUTES[0], load),
+            )
             speeds: dict[str, list[float]] = {FLOOR: [], RELAY: [], EXACTLY_ONCE: []}
             cpu: dict[str, list[float]] = {FLOOR: [], RELAY: [], EXACTLY_ONCE: []}
             for number in range(rounds):
@@ -76,11 +81,22 @@ def _judged(
 ) -> tuple[Mapping[str, Any], bool]:
     mean = {program: statistics.harmonic_mean(found) for program, found in speeds.items()}
     exact, plain = mean[EXACTLY_ONCE] / mean[RELAY], mean[RELAY] / mean[FLOOR]
-    over = statistics.median(relay - floor for relay, floor in zip(latencies[RELAY], latencies[FLOOR], strict=True))
+    over = statistics.median(
+        relay - floor for relay, floor in zip(latencies[RELAY], latencies[FLOOR], strict=True)
+    )
     verdicts = {
-        f"exactly-once over at-least-once (at least {LEAST_EXACTLY_ONCE})": (round(exact, 3), exact >= LEAST_EXACTLY_ONCE),
-        f"at-least-once over the loop (at least {LEAST_AT_LEAST_ONCE})": (round(plain, 3), plain >= LEAST_AT_LEAST_ONCE),
-        f"99th percentile over the loop, ms (less than {MOST_LATENCY_MS:g})": (round(over, 2), over < MOST_LATENCY_MS),
+        f"exactly-once over at-least-once (at least {LEAST_EXACTLY_ONCE})": (
+            round(exact, 3),
+            exact >= LEAST_EXACTLY_ONCE,
+        ),
+        f"at-least-once over the loop (at least {LEAST_AT_LEAST_ONCE})": (
+            round(plain, 3),
+            plain >= LEAST_AT_LEAST_ONCE,
+        ),
+        f"99th percentile over the loop, ms (less than {MOST_LATENCY_MS:g})": (
+            round(over, 2),
+            over < MOST_LATENCY_MS,
+        ),
     }
     figures: dict[str, Any] = {"what": "throughput"}
     for program, found in mean.items():
@@ -88,13 +104,19 @@ def _judged(
     for program, taken in cpu.items():
         figures[f"{program}, processor seconds for 100 000 messages"] = round(statistics.fmean(taken), 2)
     for program, taken in latencies.items():
-        figures[f"{program}, 99th percentile at {RATE} messages a second, ms"] = round(statistics.median(taken), 1)
-    figures |= {name: f"{value} {'met' if is_met else 'MISSED'}" for name, (value, is_met) in verdicts.items()}
+        figures[f"{program}, 99th percentile at {RATE} messages a second, ms"] = round(
+            statistics.median(taken), 1
+        )
+    figures |= {
+        name: f"{value} {'met' if is_met else 'MISSED'}" for name, (value, is_met) in verdicts.items()
+    }
     figures["rounds"] = {"speeds": dict(speeds), "cpu": dict(cpu), "latencies": dict(latencies)}
     return figures, all(is_met for _, is_met in verdicts.values())
 
 
-def _latencies(servers: str, folder: Path, rounds: int, tell: Callable[[str], None]) -> dict[str, list[float]]:
+def _latencies(
+    servers: str, folder: Path, rounds: int, tell: Callable[[str], None]
+) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {FLOOR: [], RELAY: []}
     for number in range(rounds):
         for program, taken in found.items():
@@ -109,7 +131,9 @@ async def _latency(servers: str, folder: Path, program: str, name: str) -> float
     source, target = f"{name}-source", f"{name}-target"
     await _create(servers, source)
     await _create(servers, target)
-    process = await asyncio.create_subprocess_exec(*_command(servers, folder, program, source, target), stdout=DEVNULL)
+    process = await asyncio.create_subprocess_exec(
+        *_command(servers, folder, program, source, target), stdout=DEVNULL
+    )
     try:
         return await _Probe(servers, source, target).run()
     finally:
@@ -146,11 +170,17 @@ class _Probe:
             for reader in readers:
                 reader.cancel()
         warm = int(RATE * _WARM_SECONDS) // PARTITIONS
-        taken = [(found[self._target][place] - began) * 1000 for place, began in found[self._source].items() if place[1] >= warm]
+        taken = [
+            (found[self._target][place] - began) * 1000
+            for place, began in found[self._source].items()
+            if place[1] >= warm
+        ]
         return statistics.quantiles(taken, n=100)[98]
 
     async def _read(self, topic: str, times: dict[tuple[int, int], float]) -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._servers, auto_offset_reset="earliest", enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers, auto_offset_reset="earliest", enable_auto_commit=False
+        )
         async with consumer:
             consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
             while len(times) < self._count * PARTITIONS:
@@ -178,7 +208,12 @@ class _Probe:
     async def _send(self, producer: Any, values: list[list[bytes]], sent: int, goal: int) -> int:
         while sent < min(goal, self._count * PARTITIONS):
             partition, offset = sent % PARTITIONS, sent // PARTITIONS
-            await producer.send(self._source, values[partition][offset], partition=partition, timestamp_ms=timestamp_of(offset))
+            await producer.send(
+                self._source,
+                values[partition][offset],
+                partition=partition,
+                timestamp_ms=timestamp_of(offset),
+            )
             sent += 1
         return sent
 

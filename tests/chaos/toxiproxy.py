@@ -1,4 +1,6 @@
-"""toxiproxy between relay and a broker: built with Go, once, into the cache folder; driven over its HTTP API on 127.0.0.1."""
+"""toxiproxy between relay and a broker: built with Go, once, into the cache folder; driven over its HTTP API
+on 127.0.0.1.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,13 @@ def toxiproxy_binary() -> Path:
         if not binary.exists():
             go = shutil.which("go")
             if go is None:
-                raise ToxiproxyMissing(f"the network scenario needs Go, to build {PACKAGE}; there is no `go` on the PATH")
+                raise ToxiproxyMissing(
+                    f"the network scenario needs Go, to build {PACKAGE}; there is no `go` on the PATH"
+                )
             environment = {**os.environ, "GOBIN": str(folder)}
-            done = subprocess.run([go, "install", PACKAGE], env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [go, "install", PACKAGE], env=environment, capture_output=True, text=True, check=False
+            )
             if done.returncode != 0:
                 raise ToxiproxyMissing(f"go install {PACKAGE} failed: {done.stderr.strip()[-1000:]}")
     return binary
@@ -58,7 +64,9 @@ class Toxiproxy:
 
     async def poison(self, kind: str, stream: str, **attributes: int) -> None:
         """Add a toxic to `upstream` (requests) or `downstream` (answers)."""
-        await self._post(f"/proxies/{PROXY}/toxics", {"type": kind, "stream": stream, "attributes": attributes})
+        await self._post(
+            f"/proxies/{PROXY}/toxics", {"type": kind, "stream": stream, "attributes": attributes}
+        )
 
     async def heal(self) -> None:
         """Remove all toxics and take connections again."""
@@ -75,12 +83,19 @@ async def running(binary: Path, port: int, upstream: int) -> AsyncIterator[Toxip
     (api_port,) = free_ports(1)
     command = [str(binary), "-host", "127.0.0.1", "-port", str(api_port)]
     # A session of its own: after Ctrl-C the runs that are under way still need it for their end.
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+    )
     try:
         async with aiohttp.ClientSession() as session:
             api = f"http://127.0.0.1:{api_port}"
             await _answers(session, api)
-            proxy = {"name": PROXY, "listen": f"127.0.0.1:{port}", "upstream": f"127.0.0.1:{upstream}", "enabled": True}
+            proxy = {
+                "name": PROXY,
+                "listen": f"127.0.0.1:{port}",
+                "upstream": f"127.0.0.1:{upstream}",
+                "enabled": True,
+            }
             async with session.post(f"{api}/proxies", json=proxy) as answer:
                 answer.raise_for_status()
             yield Toxiproxy(api, session, port)

@@ -43,14 +43,21 @@ commit_interval_seconds = 0.5
 delivery_timeout_seconds = {delivery}
 drain_timeout_seconds = {drain}
 """
-#: The shorter one makes relay give up on a producer, and rewind, where the client alone would have waited for the brokers.
+#: The shorter one makes relay give up on a producer, and rewind, where the client alone would have waited for
+#: the brokers.
 _DELIVERY_SECONDS = (2.0, 60.0)
 
 
 def config_text(*, servers: str, source: str, target: str, mode: str, delivery_seconds: float = 60.0) -> str:
     """A configuration; the group is called like the target topic."""
     return _CONFIG.format(
-        servers=servers, source=source, target=target, group=target, mode=mode, delivery=delivery_seconds, drain=DRAIN_SECONDS
+        servers=servers,
+        source=source,
+        target=target,
+        group=target,
+        mode=mode,
+        delivery=delivery_seconds,
+        drain=DRAIN_SECONDS,
     )
 
 
@@ -136,7 +143,11 @@ class _Run:
         patience = self._rng.choice(_DELIVERY_SECONDS)
         self._outcome.faults.append(f"delivery timeout {patience:g} s")
         config = config_text(
-            servers=self._site.relay_servers, source=source, target=target, mode=self._job.mode, delivery_seconds=patience
+            servers=self._site.relay_servers,
+            source=source,
+            target=target,
+            mode=self._job.mode,
+            delivery_seconds=patience,
         )
         crew = Crew(self._folder, config, self._scenario.allowed(self._job.mode))
         watching = asyncio.create_task(crew.watch())
@@ -161,13 +172,24 @@ class _Run:
         await feeder.feed(_PREFILLED)
         if not await crew.opened(crew.start()):
             raise RunFailed("the first relay ended before it read anything")
-        stage = Stage(self._rng, self._job.mode, self._site, crew, (source, target), feeder, _PREFILLED, self._outcome.faults)
+        stage = Stage(
+            self._rng,
+            self._job.mode,
+            self._site,
+            crew,
+            (source, target),
+            feeder,
+            _PREFILLED,
+            self._outcome.faults,
+        )
         await self._scenario.fault(stage)
         async with stage.records(1, 0.5):
             pass
 
     async def _end(self, crew: Crew, source: str, target: str, group: str) -> None:
-        """Wait until everything is committed and visible, then stop the relays. What does not come is left to the verdict."""
+        """Wait until everything is committed and visible, then stop the relays. What does not come is left to
+        the verdict.
+        """
         broker, since = self._site.broker, time.monotonic()
         ends = await broker.ends(source)
 
@@ -205,7 +227,9 @@ class _Run:
         return await asyncio.to_thread(verify, topics, exactly_once=exact)
 
     async def _held(self, source: str, ends: dict[int, int]) -> list[list[bytes]]:
-        """The values that the source really holds: relay must deliver these, also what brokers have written twice."""
+        """The values that the source really holds: relay must deliver these, also what brokers have written
+        twice.
+        """
         values = await self._site.broker.values(source)
         if dict(enumerate(map(len, values))) != ends:
             raise RunFailed("the harness itself has not read the source from its beginning to its end")
@@ -223,10 +247,19 @@ class _Run:
 
         async def is_read() -> bool:
             logs = {
-                partition: max(map(read_partition, self._site.partition_folders(target, partition)), key=lambda log: log.end)
+                partition: max(
+                    map(read_partition, self._site.partition_folders(target, partition)),
+                    key=lambda log: log.end,
+                )
                 for partition in range(PARTITIONS)
             }
-            found.update({(partition, offset): fate for partition, log in logs.items() for offset, fate in log.fates.items()})
+            found.update(
+                {
+                    (partition, offset): fate
+                    for partition, log in logs.items()
+                    for offset, fate in log.fates.items()
+                }
+            )
             return all(log.end >= ends[partition] for partition, log in logs.items())
 
         await until(is_read, "the broker's log can be read", _VISIBLE_SECONDS)
@@ -238,7 +271,9 @@ class _Run:
         outcome.lives = len(crew.lives)
         outcome.peak_mb = round(crew.most(lambda life: life.peak_mb), 1)
         outcome.stop_seconds = round(crew.most(lambda life: life.stop_seconds), 1)
-        outcome.ended_themselves = dict(Counter(life.code or str(life.status) for life in crew.lives if life.end is End.ITSELF))
+        outcome.ended_themselves = dict(
+            Counter(life.code or str(life.status) for life in crew.lives if life.end is End.ITSELF)
+        )
         warnings: Counter[str] = Counter()
         for each in (event for life in crew.lives for event in life.events if event["level"] != "info"):
             warnings[each["event"]] += 1 + int(each.get("repeated", 0))

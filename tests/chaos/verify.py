@@ -1,7 +1,9 @@
-"""The judge of a run: compares what the target holds with what the source holds. It reads no Kafka and knows nothing of relay.
+"""The judge of a run: compares what the target holds with what the source holds. It reads no Kafka and knows
+nothing of relay.
 
-A record of the target is known by its content (an id and its running number) and by its mark, the header `relay.source`; both must
-agree with the source. Whether a transaction was committed is taken from the broker's log (`chaos.segments`), not from a client.
+A record of the target is known by its content (an id and its running number) and by its mark, the header
+`relay.source`; both must agree with the source. Whether a transaction was committed is taken from the
+broker's log (`chaos.segments`), not from a client.
 """
 
 from __future__ import annotations
@@ -60,10 +62,11 @@ class Defect(StrEnum):
 class Topics:
     """What a run has left behind.
 
-    `source`: what is expected of every offset, by partition (None: nothing is written for it). `target`: what a read_committed
-    reader got, in the order of offsets. `fates`: by partition and offset. `expected`: the translated bytes, by mark.
-    `committed`, `ends`: the group's offsets and the ends of the source, by partition. `hidden`: how many records at the end of each
-    target partition a read_committed reader does not get to see, because a transaction is open.
+    `source`: what is expected of every offset, by partition (None: nothing is written for it). `target`: what
+    a read_committed reader got, in the order of offsets. `fates`: by partition and offset. `expected`: the
+    translated bytes, by mark. `committed`, `ends`: the group's offsets and the ends of the source, by
+    partition. `hidden`: how many records at the end of each target partition a read_committed reader does not
+    get to see, because a transaction is open.
     """
 
     name: str
@@ -91,7 +94,9 @@ class Findings:
             self.examples[defect].append(example)
 
     def __str__(self) -> str:
-        return "; ".join(f"{count} {defect} ({', '.join(self.examples[defect])})" for defect, count in self.counts.items())
+        return "; ".join(
+            f"{count} {defect} ({', '.join(self.examples[defect])})" for defect, count in self.counts.items()
+        )
 
 
 def verify(topics: Topics, *, exactly_once: bool) -> Findings:
@@ -120,7 +125,10 @@ def _is_known(seen: Seen, marks: Mapping[str, Content], findings: Findings) -> b
     """Whether the source has a record with this mark and this content, and the partition is its own."""
     expected = marks.get(seen.mark)
     if expected is None or expected != seen.content:
-        findings.add(Defect.FOREIGN, f"{_place(seen)} has mark {seen.mark!r} and {_words(seen.content)}, not {_words(expected)}")
+        findings.add(
+            Defect.FOREIGN,
+            f"{_place(seen)} has mark {seen.mark!r} and {_words(seen.content)}, not {_words(expected)}",
+        )
         return False
     if seen.origin[0] != seen.partition:
         findings.add(Defect.DISORDER, f"{_place(seen)} comes from {seen.mark}")
@@ -160,7 +168,9 @@ def _check_fates(topics: Topics, findings: Findings) -> None:
 
 
 def _check_order(known: Sequence[Seen], findings: Findings) -> None:
-    """The first appearances of a source partition's records follow their offsets, and so do those of an id, which lives in one."""
+    """The first appearances of a source partition's records follow their offsets, and so do those of an id,
+    which lives in one.
+    """
     met: set[str] = set()
     newest: dict[int, int] = {}
     for seen in known:
@@ -169,12 +179,16 @@ def _check_order(known: Sequence[Seen], findings: Findings) -> None:
         met.add(seen.mark)
         partition, offset = seen.origin
         if offset <= newest.get(partition, -1):
-            findings.add(Defect.DISORDER, f"{seen.mark} at {_place(seen)} is behind offset {newest[partition]}")
+            findings.add(
+                Defect.DISORDER, f"{seen.mark} at {_place(seen)} is behind offset {newest[partition]}"
+            )
         newest[partition] = max(offset, newest.get(partition, -1))
 
 
 def _check_last(known: Sequence[Seen], findings: Findings) -> None:
-    """Whoever keeps the last record of every id must end with the newest: a late write of a former owner would undo it."""
+    """Whoever keeps the last record of every id must end with the newest: a late write of a former owner
+    would undo it.
+    """
     last: dict[tuple[int, int], Seen] = {}
     newest: dict[tuple[int, int], int] = {}
     for seen in known:
@@ -185,7 +199,10 @@ def _check_last(known: Sequence[Seen], findings: Findings) -> None:
             newest[key] = max(offset, newest.get(key, -1))
     for key, seen in last.items():
         if seen.origin[1] < newest[key]:
-            findings.add(Defect.STALE, f"{_words(seen.content)} of {seen.mark} at {_place(seen)} is behind offset {newest[key]}")
+            findings.add(
+                Defect.STALE,
+                f"{_words(seen.content)} of {seen.mark} at {_place(seen)} is behind offset {newest[key]}",
+            )
 
 
 def _check_offsets(topics: Topics, findings: Findings) -> None:

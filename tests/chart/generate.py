@@ -1,6 +1,8 @@
-"""The table of values in helm/README.md, read from values.yaml. `python -m chart.generate` in `tests` writes it anew.
+"""The table of values in helm/README.md, read from values.yaml. `python -m chart.generate` in `tests` writes
+it anew.
 
-A text begins with `# --` above its key and may go on in more lines of comment. A key with a text is a row, whatever lies below it.
+A text begins with `# --` above its key and may go on in more lines of comment. A key with a text is a row,
+whatever lies below it.
 """
 
 from __future__ import annotations

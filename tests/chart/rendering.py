@@ -74,7 +74,10 @@ class Rendered:
         """The variables of the container by name, each without its name."""
         names = [each["name"] for each in self.container["env"]]
         assert len(names) == len(set(names))
-        return {each["name"]: {key: value for key, value in each.items() if key != "name"} for each in self.container["env"]}
+        return {
+            each["name"]: {key: value for key, value in each.items() if key != "name"}
+            for each in self.container["env"]
+        }
 
     @property
     def toml(self) -> str:

@@ -13,14 +13,16 @@ import yaml
 from board_support import make_board
 from chart.rendering import CHART, NAME, NAMESPACE, ROOT, example
 
-from relay.service.metrics import registry_of
+from relay.service.observe.metrics import registry_of
 
 ALERTS = CHART / "files/alerts.yaml"
 PAGE = ROOT / "docs/kubernetes.md"
 _METRIC = re.compile(r"\b(?:relay|process)_[a-z_]+")
 _LABEL_USED = re.compile(r"\$labels\.([a-z]+)")
 _TARGET_LABELS = {"job", "instance", "pod", "namespace"}
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus"
+)
 
 
 def rules() -> list[dict[str, Any]]:
@@ -49,7 +51,11 @@ def test_they_fire_when_they_should() -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_each_is_about_metrics_of_relay(rule: dict[str, Any]) -> None:
-    samples = {sample.name: set(sample.labels) for family in registry_of(make_board()).collect() for sample in family.samples}
+    samples = {
+        sample.name: set(sample.labels)
+        for family in registry_of(make_board()).collect()
+        for sample in family.samples
+    }
     used = set(_METRIC.findall(rule["expr"]))
     assert used <= set(samples)
     assert used or "up{" in rule["expr"]
@@ -71,7 +77,9 @@ def test_a_release_watches_itself() -> None:
     groups = example("monitoring").objects["PrometheusRule"]["spec"]["groups"]
     selectors = [found for rule in groups[0]["rules"] for found in re.findall(r"\{([^}]*)\}", rule["expr"])]
     assert len(selectors) == 11
-    assert {selector for selector in selectors if not selector.startswith(f'namespace="{NAMESPACE}",job="{NAME}"')} == set()
+    assert {
+        selector for selector in selectors if not selector.startswith(f'namespace="{NAMESPACE}",job="{NAME}"')
+    } == set()
     # Prometheus Operator names the job after the service.
     assert example("monitoring").objects["Service"]["metadata"]["name"] == NAME
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in groups[0]["rules"]} == {

@@ -32,7 +32,11 @@ def default() -> Rendered:
 def _schemas_are_read_once() -> Any:
     """The validator reads all definitions of Kubernetes for every object, which takes a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kubernetes_validate.utils, "schema_contents", functools.cache(kubernetes_validate.utils.schema_contents))
+        patch.setattr(
+            kubernetes_validate.utils,
+            "schema_contents",
+            functools.cache(kubernetes_validate.utils.schema_contents),
+        )
         yield
 
 
@@ -74,7 +78,10 @@ def test_objects_belong_to_the_release(name: str) -> None:
         assert len(each["metadata"]["name"]) < 63
     for kind, path in {"Service": ("selector",), "PodDisruptionBudget": ("selector", "matchLabels")}.items():
         if kind in release.objects:
-            assert functools.reduce(lambda found, key: found[key], path, release.objects[kind]["spec"]) == selector
+            assert (
+                functools.reduce(lambda found, key: found[key], path, release.objects[kind]["spec"])
+                == selector
+            )
 
 
 @pytest.mark.parametrize("name", examples())
@@ -122,7 +129,10 @@ def test_a_digest_wins_over_a_tag() -> None:
     assert Rendered(values).container["image"] == f"r/relay@sha256:{'ab' * 32}"
     values["image"]["digest"] = ""
     assert Rendered(values).container["image"] == "r/relay:1"
-    assert example("placement").test_pod["spec"]["containers"][0]["image"] == example("placement").container["image"]
+    assert (
+        example("placement").test_pod["spec"]["containers"][0]["image"]
+        == example("placement").container["image"]
+    )
 
 
 def test_probes_ask_relay() -> None:
@@ -168,7 +178,9 @@ def test_examples_are_valid_for_relay(name: str, tmp_path: Path, monkeypatch: py
     config = load_config(path)
     assert (config.http.host, config.http.port) == ("0.0.0.0", release.container["ports"][0]["containerPort"])  # noqa: S104 - nothing is bound
     assert config.delivery.mode is (Mode.EXACTLY_ONCE if name == "exactly-once" else Mode.AT_LEAST_ONCE)
-    assert release.pod["terminationGracePeriodSeconds"] >= config.delivery.drain_timeout_seconds + MARGIN_SECONDS
+    assert (
+        release.pod["terminationGracePeriodSeconds"] >= config.delivery.drain_timeout_seconds + MARGIN_SECONDS
+    )
 
 
 def test_a_change_of_the_configuration_rolls_the_pods() -> None:
@@ -237,10 +249,14 @@ def test_secrets_are_references() -> None:
 
 def test_files_of_secrets_are_where_the_configuration_says() -> None:
     release = example("secrets")
-    folders = [each["mountPath"] for each in release.container["volumeMounts"] if each["name"].startswith("secret-")]
+    folders = [
+        each["mountPath"] for each in release.container["volumeMounts"] if each["name"].startswith("secret-")
+    ]
     security = tomllib.loads(release.toml)["source"]["security"]
     assert [str(Path(security[key]).parent) for key in ("password_file", "ca_file")] == folders
-    assert all(each["readOnly"] for each in release.container["volumeMounts"] if each["name"].startswith("secret-"))
+    assert all(
+        each["readOnly"] for each in release.container["volumeMounts"] if each["name"].startswith("secret-")
+    )
 
 
 # Workloads.
@@ -293,14 +309,19 @@ def test_pods_go_where_they_are_told() -> None:
         assert release.pod[key] == given[key]
     assert release.workload["spec"]["template"]["metadata"]["labels"]["team"] == "data"
     assert release.annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
-    assert example("exactly-once").pod["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    assert (
+        example("exactly-once").pod["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    )
 
 
 def test_pods_get_more_variables_and_volumes() -> None:
     release = example("more")
     assert release.env["RELAY_SOURCE__GROUP_ID"] == {"value": "relay-blue"}
     assert release.env["AWS_REGION"] == {"valueFrom": {"configMapKeyRef": {"name": "cloud", "key": "region"}}}
-    assert release.pod["volumes"][-1] == {"name": "claim-checks", "persistentVolumeClaim": {"claimName": "claim-checks"}}
+    assert release.pod["volumes"][-1] == {
+        "name": "claim-checks",
+        "persistentVolumeClaim": {"claimName": "claim-checks"},
+    }
     assert release.container["volumeMounts"][-1] == {"name": "claim-checks", "mountPath": "/claim-checks"}
 
 
@@ -308,7 +329,13 @@ def test_pods_get_more_variables_and_volumes() -> None:
 
 
 def test_nothing_more_is_made_unless_it_is_asked_for() -> None:
-    assert set(default().objects) == {"ConfigMap", "Deployment", "PodDisruptionBudget", "Service", "ServiceAccount"}
+    assert set(default().objects) == {
+        "ConfigMap",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Service",
+        "ServiceAccount",
+    }
 
 
 def test_prometheus_is_told_where_the_metrics_are() -> None:
@@ -317,7 +344,12 @@ def test_prometheus_is_told_where_the_metrics_are() -> None:
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
-    assert endpoint == {"port": service["spec"]["ports"][0]["name"], "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}
+    assert endpoint == {
+        "port": service["spec"]["ports"][0]["name"],
+        "path": "/metrics",
+        "interval": "15s",
+        "scrapeTimeout": "10s",
+    }
 
 
 def test_a_network_policy_leaves_only_the_metrics() -> None:
@@ -326,7 +358,10 @@ def test_a_network_policy_leaves_only_the_metrics() -> None:
     assert rule["ports"] == [{"port": "http", "protocol": "TCP"}]
     monitoring, own = rule["from"]
     assert monitoring == values_of(CHART / "ci/network-policy.yaml")["networkPolicy"]["ingressFrom"][0]
-    assert own["podSelector"]["matchLabels"].items() <= example("network-policy").test_pod["metadata"]["labels"].items()
+    assert (
+        own["podSelector"]["matchLabels"].items()
+        <= example("network-policy").test_pod["metadata"]["labels"].items()
+    )
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert {each["port"] for each in spec["egress"][0]["ports"]} == {53}
 

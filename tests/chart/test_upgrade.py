@@ -26,7 +26,9 @@ NOT_FOUND = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason"
 def discovery() -> Answers:
     """What an API server says about itself."""
     groups = [
-        {"name": name.removesuffix("/v1"), "versions": [{"groupVersion": name, "version": "v1"}]} for name in KINDS if "/" in name
+        {"name": name.removesuffix("/v1"), "versions": [{"groupVersion": name, "version": "v1"}]}
+        for name in KINDS
+        if "/" in name
     ]
     answers: Answers = {
         "/version": {"major": "1", "minor": "30", "gitVersion": "v1.30.0"},
@@ -34,7 +36,9 @@ def discovery() -> Answers:
         "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
     }
     for group, kinds in KINDS.items():
-        resources = [{"name": f"{kind.lower()}s", "namespaced": True, "kind": kind, "verbs": ["get"]} for kind in kinds]
+        resources = [
+            {"name": f"{kind.lower()}s", "namespaced": True, "kind": kind, "verbs": ["get"]} for kind in kinds
+        ]
         path = f"/apis/{group}" if "/" in group else f"/api/{group}"
         answers[path] = {"kind": "APIResourceList", "groupVersion": group, "resources": resources}
     return answers
@@ -70,7 +74,9 @@ def api_server(answers: Answers) -> Iterator[str]:
 
 
 def refusal(values: dict[str, Any], beside: Answers) -> str:
-    """What Helm says; once the chart has rendered, it asks for the types of all objects, which this server does not have."""
+    """What Helm says; once the chart has rendered, it asks for the types of all objects, which this server
+    does not have.
+    """
     with api_server(discovery() | beside) as address:
         kubeconfig = {
             "apiVersion": "v1",
@@ -81,7 +87,9 @@ def refusal(values: dict[str, Any], beside: Answers) -> str:
             "users": [{"name": "test", "user": {}}],
         }
         with (
-            helm.Config(kubeconfig_content=json.dumps(kubeconfig), namespace=NAMESPACE, storage_driver="memory") as cluster,
+            helm.Config(
+                kubeconfig_content=json.dumps(kubeconfig), namespace=NAMESPACE, storage_driver="memory"
+            ) as cluster,
             pytest.raises(helm.HelmReleaseError) as refused,
         ):
             cluster.install(CHART, RELEASE, values, dry_run="server", namespace=NAMESPACE)
@@ -94,8 +102,16 @@ EXACTLY_ONCE = {"exactlyOnce": {"enabled": True, "shards": 3}}
 @pytest.mark.parametrize(
     ("values", "beside", "advice"),
     [
-        (EXACTLY_ONCE, running("StatefulSet", 2), f"2 shards .* first `kubectl scale statefulset {NAME} --replicas=0`"),
-        (EXACTLY_ONCE, running("Deployment", 1), f"1 pods .* first `kubectl scale deployment {NAME} --replicas=0`"),
+        (
+            EXACTLY_ONCE,
+            running("StatefulSet", 2),
+            f"2 shards .* first `kubectl scale statefulset {NAME} --replicas=0`",
+        ),
+        (
+            EXACTLY_ONCE,
+            running("Deployment", 1),
+            f"1 pods .* first `kubectl scale deployment {NAME} --replicas=0`",
+        ),
         ({}, running("StatefulSet", 2), f"2 shards .* first `kubectl scale statefulset {NAME} --replicas=0`"),
     ],
 )

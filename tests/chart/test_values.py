@@ -38,7 +38,10 @@ _OPEN = {"/definitions/kubernetes", "/properties/global"}
         # A secret is never a value.
         ({"secrets": {"env": [{"name": "P", "value": "x"}]}}, "'value' not allowed"),
         # These folders are taken.
-        ({"secrets": {"files": [{"secretName": "s", "mountPath": "/etc/relay/tls"}]}}, "/secrets/files/0/mountPath"),
+        (
+            {"secrets": {"files": [{"secretName": "s", "mountPath": "/etc/relay/tls"}]}},
+            "/secrets/files/0/mountPath",
+        ),
         ({"secrets": {"files": [{"secretName": "s", "mountPath": "/tmp"}]}}, "/secrets/files/0/mountPath"),  # noqa: S108 - nothing is written
         ({"serviceMonitor": {"interval": "often"}}, "/serviceMonitor/interval"),
         ({"strategy": {"type": "OnDelete"}}, "/strategy/type"),
@@ -57,18 +60,36 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
     [
         ({"config": " \n"}, "relay needs a configuration: give `config`"),
         ({"config": '[delivery]\nmode = "exactly-once"\n'}, "set exactlyOnce.enabled=true"),
-        ({"config": "[delivery]\ndrain_timeout_seconds = 31\n"}, "set terminationGracePeriodSeconds to 46 or more"),
+        (
+            {"config": "[delivery]\ndrain_timeout_seconds = 31\n"},
+            "set terminationGracePeriodSeconds to 46 or more",
+        ),
         ({"terminationGracePeriodSeconds": 30}, "set terminationGracePeriodSeconds to 35 or more"),
         ({"exactlyOnce": {"enabled": True}, "replicaCount": 2}, "set exactlyOnce.shards"),
-        ({"exactlyOnce": {"enabled": True}, "strategy": {"type": "Recreate"}}, "strategy is for at-least-once"),
-        ({"config": "[delivery]\ndrain_timeout_seconds = 1e3\n"}, "set terminationGracePeriodSeconds to 1015 or more"),
-        ({"config": "[delivery]\ndrain_timeout_seconds = +3.05E+01\n"}, "set terminationGracePeriodSeconds to 46 or more"),
-        ({"config": "delivery = {drain_timeout_seconds=1_000, shard=0}\n"}, "set terminationGracePeriodSeconds to 1015 or more"),
+        (
+            {"exactlyOnce": {"enabled": True}, "strategy": {"type": "Recreate"}},
+            "strategy is for at-least-once",
+        ),
+        (
+            {"config": "[delivery]\ndrain_timeout_seconds = 1e3\n"},
+            "set terminationGracePeriodSeconds to 1015 or more",
+        ),
+        (
+            {"config": "[delivery]\ndrain_timeout_seconds = +3.05E+01\n"},
+            "set terminationGracePeriodSeconds to 46 or more",
+        ),
+        (
+            {"config": "delivery = {drain_timeout_seconds=1_000, shard=0}\n"},
+            "set terminationGracePeriodSeconds to 1015 or more",
+        ),
         (
             {"config": "[delivery]\ndrain_timeout_seconds = inf\n"},
             "cannot read drain_timeout_seconds = inf: write it as a decimal number",
         ),
-        ({"config": "[delivery]\ndrain_timeout_seconds = 0x14\n"}, "cannot read drain_timeout_seconds = 0x14"),
+        (
+            {"config": "[delivery]\ndrain_timeout_seconds = 0x14\n"},
+            "cannot read drain_timeout_seconds = 0x14",
+        ),
         (
             {"extraEnv": [{"name": "RELAY_DELIVERY__MODE", "value": "exactly-once"}]},
             "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
@@ -81,8 +102,14 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
             {"extraEnv": [{"name": "relay_delivery__mode", "value": "exactly-once"}]},
             "relay_delivery__mode: set exactlyOnce.enabled",
         ),
-        ({"extraEnv": [{"name": "RELAY_DELIVERY__SHARDS", "value": "3"}]}, "RELAY_DELIVERY__SHARDS: set exactlyOnce.shards"),
-        ({"extraEnv": [{"name": "RELAY_DELIVERY__SHARD", "value": "0"}]}, "RELAY_DELIVERY__SHARD: set exactlyOnce.shards"),
+        (
+            {"extraEnv": [{"name": "RELAY_DELIVERY__SHARDS", "value": "3"}]},
+            "RELAY_DELIVERY__SHARDS: set exactlyOnce.shards",
+        ),
+        (
+            {"extraEnv": [{"name": "RELAY_DELIVERY__SHARD", "value": "0"}]},
+            "RELAY_DELIVERY__SHARD: set exactlyOnce.shards",
+        ),
         (
             {"extraEnv": [{"name": "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS", "value": "1"}]},
             "RELAY_DELIVERY__DRAIN_TIMEOUT_SECONDS: set drain_timeout_seconds in the configuration",
@@ -93,9 +120,18 @@ def test_the_schema_refuses_mistakes(values: dict[str, Any], message: str) -> No
             "RELAY_DELIVERY__MODE: set exactlyOnce.enabled",
         ),
         # Kubernetes and Helm would take one of both, and not say which.
-        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart itself sets app.kubernetes.io/name"),
-        ({"podLabels": {"app.kubernetes.io/instance": "x"}}, "podLabels: the chart itself sets app.kubernetes.io/instance"),
-        ({"podAnnotations": {"checksum/config": "x"}}, "podAnnotations: the chart itself sets checksum/config"),
+        (
+            {"podLabels": {"app.kubernetes.io/name": "x"}},
+            "podLabels: the chart itself sets app.kubernetes.io/name",
+        ),
+        (
+            {"podLabels": {"app.kubernetes.io/instance": "x"}},
+            "podLabels: the chart itself sets app.kubernetes.io/instance",
+        ),
+        (
+            {"podAnnotations": {"checksum/config": "x"}},
+            "podAnnotations: the chart itself sets checksum/config",
+        ),
         (
             {"podAnnotations": {"kubectl.kubernetes.io/default-container": "x"}},
             "podAnnotations: the chart itself sets kubectl.kubernetes.io/default-container",
@@ -166,7 +202,9 @@ EXTENSION = "partitions = 6\n[route.to_options]\nenable-tidb-extension = true"
         spread() | {"replicaCount": None},
         spread() | {"replicaCount": 0},
         spread() | {"strategy": {"type": "Recreate"}},
-        {"config": 'route = {from="ticdc-open-protocol", to="ticdc-open-protocol"}\ntarget = {topic="x", partitions=6}\n'},
+        {
+            "config": 'route = {from="ticdc-open-protocol", to="ticdc-open-protocol"}\ntarget = {topic="x", partitions=6}\n'
+        },
     ],
 )
 def test_a_single_instance_is_gone_before_the_next_one_comes(values: dict[str, Any]) -> None:
@@ -278,8 +316,14 @@ def test_the_table_of_the_readme_is_that_of_the_values() -> None:
 
 
 def test_the_values_in_the_documentation_are_valid() -> None:
-    blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert [sorted(Rendered(helm.values_from_yaml(block)).objects) for block in blocks] == [sorted(Rendered({}).objects)]
+    blocks = re.findall(
+        r"^```yaml\n(.*?)^```",
+        (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    assert [sorted(Rendered(helm.values_from_yaml(block)).objects) for block in blocks] == [
+        sorted(Rendered({}).objects)
+    ]
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:
@@ -291,5 +335,12 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 def test_the_package_holds_what_is_needed(tmp_path: Path) -> None:
     with tarfile.open(helm.package(CHART, destination=tmp_path)) as archive:
         names = {name.removeprefix("relay/") for name in archive.getnames()}
-    assert {"Chart.yaml", "values.yaml", "values.schema.json", "README.md", "files/alerts.yaml", "files/ready.py"} <= names
+    assert {
+        "Chart.yaml",
+        "values.yaml",
+        "values.schema.json",
+        "README.md",
+        "files/alerts.yaml",
+        "files/ready.py",
+    } <= names
     assert not [name for name in names if name.startswith("ci/")]

@@ -1,4 +1,6 @@
-"""A protocol made up for these tests, so that they do not depend on what the real ones do, and a way to run the command line."""
+"""A protocol made up for these tests, so that they do not depend on what the real ones do, and a way to run
+the command line.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from typer.testing import CliRunner, Result
 from relay.catalog import Catalog
 from relay.cli.commands import app
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import Before, Carries, Codec, Lossy, Options, Payload
+from relay.codecs.codec import Codec, Options, Payload
+from relay.codecs.losses import Before, Carries, Lossy
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
@@ -59,7 +62,9 @@ class MadeUpOptions(Options, frozen=True):
 
 
 class Decoder:
-    def decode(self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
         word = (record.value or b"nothing").decode(errors="replace")
         if word == "crash":
             raise ZeroDivisionError("made up")
@@ -153,7 +158,14 @@ def lines() -> Lines:
     def make(*values: str | None, **members: Any) -> bytes:
         found = []
         for number, value in enumerate(values):
-            record = {"topic": "t", "partition": 0, "offset": 10 + number, "timestamp": 5, "key": "k", "value": value}
+            record = {
+                "topic": "t",
+                "partition": 0,
+                "offset": 10 + number,
+                "timestamp": 5,
+                "key": "k",
+                "value": value,
+            }
             found.append(json.dumps(record | members) + "\n")
         return "".join(found).encode()
 

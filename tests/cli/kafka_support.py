@@ -14,14 +14,16 @@ from support import captured
 from typer.testing import Result
 
 from relay.records import ConsumerRecord
-from relay.service.history import history_record
+from relay.service.loop.history import history_record
 
 #: DDL and rows of some tables, and watermarks.
 DML = "ticdc/canal-json.tidb-extension/09_dml"
 
 
 class Route:
-    """Source, target, dead letters and schema history; `run` calls the command line beside the tests' event loop."""
+    """Source, target, dead letters and schema history; `run` calls the command line beside the tests' event
+    loop.
+    """
 
     def __init__(self, kafka: Any, relay: Callable[..., Result], path: Path, topics: list[str]) -> None:
         self.kafka, self._relay, self.config = kafka, relay, path
@@ -29,14 +31,21 @@ class Route:
         self.group = f"g-{uuid.uuid4().hex[:8]}"
 
     @classmethod
-    async def made(cls, kafka: Any, relay: Callable[..., Result], folder: Path, partitions: int = 1, **limits: str) -> Route:
+    async def made(
+        cls, kafka: Any, relay: Callable[..., Result], folder: Path, partitions: int = 1, **limits: str
+    ) -> Route:
         """Create the topics and write the configuration."""
         source, dead, history = [
             await kafka.topic(partitions),
             await kafka.topic(partitions),
             await kafka.topic(cleanup_policy="compact"),
         ]
-        route = cls(kafka, relay, folder / "relay.toml", [source, await kafka.topic(partitions, **limits), dead, history])
+        route = cls(
+            kafka,
+            relay,
+            folder / "relay.toml",
+            [source, await kafka.topic(partitions, **limits), dead, history],
+        )
         route.configure()
         return route
 
@@ -60,20 +69,29 @@ class Route:
 
     async def beside(self, folder: Path, to: str = "canal-json") -> Route:
         """Another route of the same source topic, with the same dead-letter topic."""
-        topics = [self.source, await self.kafka.topic(), self.dead, await self.kafka.topic(cleanup_policy="compact")]
+        topics = [
+            self.source,
+            await self.kafka.topic(),
+            self.dead,
+            await self.kafka.topic(cleanup_policy="compact"),
+        ]
         route = Route(self.kafka, self._relay, folder / "beside.toml", topics)
         route.configure(to=to)
         return route
 
     def records(self, path: str = DML) -> list[ConsumerRecord]:
         """Captured records as if they stood in the source topic."""
-        return [msgspec.structs.replace(each, topic=self.source, offset=offset) for offset, each in enumerate(captured(path))]
+        return [
+            msgspec.structs.replace(each, topic=self.source, offset=offset)
+            for offset, each in enumerate(captured(path))
+        ]
 
     async def remember(self, records: Iterable[ConsumerRecord]) -> None:
         """Write records into the schema history, as the relay does with those that change the catalogue."""
         kept = [history_record(record, self.history) for record in records]
         await self.kafka.produce(
-            self.history, [ConsumerRecord(out.topic, 0, 0, out.timestamp_ms, out.key, out.value) for out in kept]
+            self.history,
+            [ConsumerRecord(out.topic, 0, 0, out.timestamp_ms, out.key, out.value) for out in kept],
         )
 
     async def run(self, *arguments: str | Path) -> Result:

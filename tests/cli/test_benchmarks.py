@@ -22,4 +22,7 @@ def test_the_codecs_are_measured_next_to_the_floor(tmp_path: Path) -> None:
     assert "kafka" not in found
     totals = [timing for timing in found["codecs"] if timing["workload"] == "total"]
     assert [timing["route"] for timing in totals] == [str(route) for route in ROUTES]
-    assert all(timing["ratio"] > 0 and timing["messages"] > 0 and timing["rows"] >= timing["messages"] for timing in totals)
+    assert all(
+        timing["ratio"] > 0 and timing["messages"] > 0 and timing["rows"] >= timing["messages"]
+        for timing in totals
+    )

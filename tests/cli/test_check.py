@@ -12,7 +12,7 @@ import pytest
 from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, USER, Secured
 
 from relay.demo.kafka import free_ports
-from relay.service.permissions import Operation
+from relay.kafka.permissions import Operation
 
 CONFIG = """
 [route]
@@ -82,7 +82,10 @@ def test_no_broker_is_status_3(tmp_path: Path) -> None:
     text = CONFIG.format(servers=f"127.0.0.1:{port}", source="orders", target="orders.canal")
     status, out, errors = check(tmp_path, text, "--connect")
     assert (status, errors) == (3, "")
-    assert f"FAILED    source and target 127.0.0.1:{port}: nothing listens there (connection refused); check the port" in out
+    assert (
+        f"FAILED    source and target 127.0.0.1:{port}: nothing listens there (connection refused); check the port"
+        in out
+    )
     assert "0 ok, 0 note, 1 FAILED, 0 untested; nothing was written" in out
 
 

@@ -19,10 +19,10 @@ from relay import Translator
 from relay.config import load_config
 from relay.dead_letters import dead_letter, read_marker, route_name
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayError
+from relay.logs import Log
 from relay.model import TableId
 from relay.records import ConsumerRecord
 from relay.service.app import run_until
-from relay.service.logs import Log
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -47,11 +47,14 @@ async def bury(
     *,
     names_route: bool = True,
 ) -> None:
-    """Write records to the dead-letter topic, as letters of this route or of a relay that did not name its route."""
+    """Write records to the dead-letter topic, as letters of this route or of a relay that did not name its
+    route.
+    """
     name = own_name(route) if names_route else ""
     letters = [dead_letter(record, error, route.dead, tables, partitions, route=name) for record in records]
     await route.kafka.produce(
-        route.dead, [ConsumerRecord(e.topic, e.partition, 0, e.timestamp_ms, e.key, e.value, e.headers) for e in letters]
+        route.dead,
+        [ConsumerRecord(e.topic, e.partition, 0, e.timestamp_ms, e.key, e.value, e.headers) for e in letters],
     )
 
 
@@ -61,7 +64,9 @@ def own_name(route: Route) -> str:
 
 def garbage(route: Route, *offsets: int, timestamp_ms: int = 1_700_000_000_000) -> list[ConsumerRecord]:
     return [
-        ConsumerRecord(route.source, 0, offset, timestamp_ms + offset, b"k", SECRET, (("h", b"\xfe"), ("h", None)))
+        ConsumerRecord(
+            route.source, 0, offset, timestamp_ms + offset, b"k", SECRET, (("h", b"\xfe"), ("h", None))
+        )
         for offset in offsets
     ]
 
@@ -77,7 +82,10 @@ def listed(result: Result) -> list[dict[str, Any]]:
 
 async def offsets(route: Route, *arguments: str) -> list[int]:
     """Source offsets of the letters that `list` gives."""
-    return [each["source"]["offset"] for each in listed(await route.run("dead-letters", "list", "--json", *arguments))]
+    return [
+        each["source"]["offset"]
+        for each in listed(await route.run("dead-letters", "list", "--json", *arguments))
+    ]
 
 
 async def test_list_shows_where_and_why_and_no_values(route: Route) -> None:
@@ -114,7 +122,11 @@ async def test_list_shows_where_and_why_and_no_values(route: Route) -> None:
 async def test_list_can_be_narrowed(route: Route) -> None:
     await bury(route, garbage(route, 1, 2, 3), GARBAGE)
     await bury(route, garbage(route, 4, 5), STRICT, ORDERS)
-    await bury(route, garbage(route, 6, timestamp_ms=int(time.time() * 1000) - 60_000), ClaimCheckMissing("there is no object x"))
+    await bury(
+        route,
+        garbage(route, 6, timestamp_ms=int(time.time() * 1000) - 60_000),
+        ClaimCheckMissing("there is no object x"),
+    )
     assert await offsets(route, "--code", "decode") == [1, 2, 3]
     assert await offsets(route, "--code", "encode.not-representable", "--code", "service") == [4, 5, 6]
     assert await offsets(route, "--table", "dml_db.*", "--table", "x.y") == [4, 5]
@@ -124,7 +136,9 @@ async def test_list_can_be_narrowed(route: Route) -> None:
     assert await offsets(route, "--limit", "2") == [5, 6]
     assert await offsets(route, "--since", "2h") == [6]
     assert await offsets(route, "--until", "2h", "--limit", "1") == [5]
-    assert await offsets(route, "--since", "2023-11-14T23:13:20.002+01:00", "--until", "2023-11-14T22:13:20.004Z") == [2, 3]
+    assert await offsets(
+        route, "--since", "2023-11-14T23:13:20.002+01:00", "--until", "2023-11-14T22:13:20.004Z"
+    ) == [2, 3]
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -146,7 +160,15 @@ async def test_show_gives_one_letter_with_its_record(route: Route) -> None:
     result = await route.run("dead-letters", "show", "0/0")
     assert result.exit_code == 0, result.stderr
     where = f"{route.source}/0/3"
-    for text in (where, own_name(route), "decode.malformed", "not valid JSON", "dml_db.accounts", "h  X'FE'", "h  NULL"):
+    for text in (
+        where,
+        own_name(route),
+        "decode.malformed",
+        "not valid JSON",
+        "dml_db.accounts",
+        "h  X'FE'",
+        "h  NULL",
+    ):
         assert text in result.stdout
     record = json.loads(result.stdout.splitlines()[-1])
     assert (record["topic"], record["offset"], record["key"]) == (route.source, 3, "k")
@@ -172,7 +194,9 @@ async def test_show_says_that_there_is_no_such_letter(route: Route, position: st
     assert "POSITION: " in result.stderr
 
 
-async def test_an_export_is_read_by_the_other_commands(route: Route, relay: Callable[..., Result], tmp_path: Path) -> None:
+async def test_an_export_is_read_by_the_other_commands(
+    route: Route, relay: Callable[..., Result], tmp_path: Path
+) -> None:
     rows = route.records()[:20]
     await bury(route, reversed(rows))
     await bury(route, rows[-1:])
@@ -199,14 +223,18 @@ async def test_a_replay_writes_what_the_relay_would_have_written(route: Route) -
     ddl: list[ConsumerRecord] = []
     rows: list[ConsumerRecord] = []
     for each in route.records():
-        (ddl if is_ddl(each) else rows).append(msgspec.structs.replace(each, headers=(("h", None), ("h", b"1"))))
+        (ddl if is_ddl(each) else rows).append(
+            msgspec.structs.replace(each, headers=(("h", None), ("h", b"1")))
+        )
     await route.remember(ddl)
     await bury(route, rows)
     translator = Translator("ticdc-canal-json", "canal-json", topic=route.target)
     for each in ddl:
         translator.learn(each)
     expected = outputs(translator, rows)
-    assert b"varchar(30)" in (expected[0].value or b"") or any(b"varchar(30)" in (out.value or b"") for out in expected)
+    assert b"varchar(30)" in (expected[0].value or b"") or any(
+        b"varchar(30)" in (out.value or b"") for out in expected
+    )
 
     dry = await route.run("dead-letters", "replay", "--dry-run")
     assert dry.exit_code == 0, dry.stderr
@@ -248,7 +276,9 @@ async def test_what_fails_again_stays_and_is_listed(route: Route) -> None:
         result = await route.run("dead-letters", "replay", *arguments)
         assert result.exit_code == 2
         lines = result.stdout.splitlines()
-        assert [line.split()[0] for line in lines] == [f"{route.source}/0/{offset}" for offset in (100, 200, 300)]
+        assert [line.split()[0] for line in lines] == [
+            f"{route.source}/0/{offset}" for offset in (100, 200, 300)
+        ]
         assert all("decode.malformed" in line and "row's value" not in line for line in lines)
     assert "failed again and kept: 3" in result.stderr
     assert await offsets(route) == [100, 200, 300]
@@ -256,7 +286,9 @@ async def test_what_fails_again_stays_and_is_listed(route: Route) -> None:
     assert sources == [f"{route.source}/0/{row.offset}/0".encode() for row in rows]
 
 
-async def test_a_letter_that_became_too_large_fails_alone(kafka: Any, relay: Callable[..., Result], tmp_path: Path) -> None:
+async def test_a_letter_that_became_too_large_fails_alone(
+    kafka: Any, relay: Callable[..., Result], tmp_path: Path
+) -> None:
     limit = 550
     route = await Route.made(kafka, relay, tmp_path, max_message_bytes=str(limit))
     rows = rows_of(route, 100)
@@ -313,14 +345,18 @@ async def test_routes_that_share_a_topic_replay_their_own_letters(route: Route, 
     assert await offsets(route) == []
 
 
-async def test_letters_of_a_route_that_was_renamed_are_replayed_by_its_name(route: Route, tmp_path: Path) -> None:
+async def test_letters_of_a_route_that_was_renamed_are_replayed_by_its_name(
+    route: Route, tmp_path: Path
+) -> None:
     before = await route.beside(tmp_path)
     rows = rows_of(route, 2)
     await bury(before, rows)
     await bury(route, rows)
     assert (await route.run("dead-letters", "replay", "--route", own_name(before))).exit_code == 0
     assert await route.kafka.length(route.target) == 2
-    assert {each["route"] for each in listed(await route.run("dead-letters", "list", "--json"))} == {own_name(route)}
+    assert {each["route"] for each in listed(await route.run("dead-letters", "list", "--json"))} == {
+        own_name(route)
+    }
 
 
 async def test_letters_of_relays_that_named_no_route_are_replayed_by_any(route: Route) -> None:
@@ -332,7 +368,9 @@ async def test_letters_of_relays_that_named_no_route_are_replayed_by_any(route: 
     assert await offsets(route) == []
 
 
-async def test_letters_of_a_topic_that_was_made_anew_are_letters_of_their_own(route: Route, tmp_path: Path) -> None:
+async def test_letters_of_a_topic_that_was_made_anew_are_letters_of_their_own(
+    route: Route, tmp_path: Path
+) -> None:
     """The new topic counts from 0 again: the same position, another record."""
     rows = [msgspec.structs.replace(row, offset=0) for row in rows_of(route, 2)]
     await bury(route, [rows[0], rows[1], rows[0]])
@@ -346,7 +384,9 @@ async def test_letters_of_a_topic_that_was_made_anew_are_letters_of_their_own(ro
     assert contents(await route.kafka.read(route.target)) == contents(expected)
 
 
-async def test_an_export_holds_a_record_once_however_many_routes_buried_it(route: Route, tmp_path: Path) -> None:
+async def test_an_export_holds_a_record_once_however_many_routes_buried_it(
+    route: Route, tmp_path: Path
+) -> None:
     other = await route.beside(tmp_path)
     for each in (route, other):
         await bury(each, rows_of(route, 2))
@@ -355,7 +395,9 @@ async def test_an_export_holds_a_record_once_however_many_routes_buried_it(route
     assert len(exported.read_text().splitlines()) == 2
 
 
-async def test_many_letters_keep_the_order_of_their_partitions(kafka: Any, relay: Callable[..., Result], tmp_path: Path) -> None:
+async def test_many_letters_keep_the_order_of_their_partitions(
+    kafka: Any, relay: Callable[..., Result], tmp_path: Path
+) -> None:
     """More than are written in one go, and in several partitions."""
     route = await Route.made(kafka, relay, tmp_path, partitions=3)
     row = rows_of(route, 1)[0]
@@ -366,7 +408,11 @@ async def test_many_letters_keep_the_order_of_their_partitions(kafka: Any, relay
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 0, result.stderr
     found = [dict(each.headers)[SOURCE_HEADER].decode() for each in await kafka.read(route.target)]
-    assert found == [f"{route.source}/{partition}/{number}/0" for partition in range(3) for number in range(partition, 1_700, 3)]
+    assert found == [
+        f"{route.source}/{partition}/{number}/0"
+        for partition in range(3)
+        for number in range(partition, 1_700, 3)
+    ]
     assert await offsets(route) == []
 
 

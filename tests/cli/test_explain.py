@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.cli.explain import _WORDS
-from relay.codecs._codec import Lossy
+from relay.codecs.losses import Lossy
 from relay.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
@@ -29,8 +29,12 @@ async def route(kafka: Any, relay: Callable[..., Result], tmp_path: Path) -> Rou
 
 
 async def fill(route: Route, *more: ConsumerRecord) -> list[ConsumerRecord]:
-    """Put the captured records, and some more, into the source topic, and the DDL among them into the history."""
-    records = [msgspec.structs.replace(each, headers=(("h", b"\xff"), ("h", None))) for each in route.records()]
+    """Put the captured records, and some more, into the source topic, and the DDL among them into the
+    history.
+    """
+    records = [
+        msgspec.structs.replace(each, headers=(("h", b"\xff"), ("h", None))) for each in route.records()
+    ]
     await route.remember(filter(is_ddl, records))
     await route.kafka.produce(route.source, [*records, *more])
     return records
@@ -58,7 +62,9 @@ async def test_every_record_is_explained_as_the_relay_translates_it(route: Route
         assert found["record"]["offset"] == record.offset
         assert found["record"]["value"] == (record.value or b"").decode()
         assert found["value_bytes"] == len(record.value or b"")
-        assert [each["value"] for each in found["output"]] == [(out.value or b"").decode() for out in produced]
+        assert [each["value"] for each in found["output"]] == [
+            (out.value or b"").decode() for out in produced
+        ]
         assert [each["headers"][-1] for each in found["output"]] == [
             ["relay.source", f"{route.source}/0/{record.offset}/{number}"] for number in range(len(produced))
         ]
@@ -106,7 +112,9 @@ async def test_a_watermark_waits_for_partitions_that_were_not_read(
     route = await Route.made(kafka, relay, tmp_path, partitions=2)
     mark = next(each for each in await fill(route) if b"WATERMARK" in (each.value or b""))
     for partitions, written in ((0, 1), (2, 0)):
-        route.configure(to="ticdc-canal-json", to_options="{ enable-tidb-extension = true }", partitions=partitions)
+        route.configure(
+            to="ticdc-canal-json", to_options="{ enable-tidb-extension = true }", partitions=partitions
+        )
         found = explained(await explain(route, mark.offset, "--json"))
         assert (len(found["output"]), found["lost"], found["error"]) == (written, [], None)
 
@@ -124,7 +132,12 @@ async def test_garbage_is_explained_with_its_policy(route: Route, policy: str, w
     route.configure(policy=policy)
     result = await explain(route, 0)
     assert result.exit_code == 0, result.stderr
-    for text in ("decode.malformed", "ticdc-canal-json", "the whole message", words.replace("DEAD", route.dead)):
+    for text in (
+        "decode.malformed",
+        "ticdc-canal-json",
+        "the whole message",
+        words.replace("DEAD", route.dead),
+    ):
         assert text in result.stdout, text
     assert "output" not in result.stdout
     error = explained(await explain(route, 0, "--json"))["error"]
@@ -145,7 +158,9 @@ async def test_what_the_target_cannot_hold_is_explained_with_its_events(route: R
     assert found["output"] == []
 
 
-async def test_a_record_that_becomes_too_large_is_explained(kafka: Any, relay: Callable[..., Result], tmp_path: Path) -> None:
+async def test_a_record_that_becomes_too_large_is_explained(
+    kafka: Any, relay: Callable[..., Result], tmp_path: Path
+) -> None:
     route = await Route.made(kafka, relay, tmp_path, max_message_bytes="300")
     row = next(filter(is_row, await fill(route)))
     found = explained(await explain(route, row.offset, "--json"))
@@ -163,7 +178,9 @@ async def test_a_missing_target_is_no_obstacle(route: Route) -> None:
 
 
 async def test_a_record_that_is_not_there_is_named_with_what_is(route: Route) -> None:
-    assert (await explain(route, 0)).stderr.strip() == f"error: --offset: {route.source}/0 does not hold 0 yet: it is empty"
+    assert (
+        await explain(route, 0)
+    ).stderr.strip() == f"error: --offset: {route.source}/0 does not hold 0 yet: it is empty"
     count = len(await fill(route))
     await route.kafka.delete_before(route.source, 10)
     for offset, words in ((count, "yet"), (9, "any more")):
@@ -172,26 +189,41 @@ async def test_a_record_that_is_not_there_is_named_with_what_is(route: Route) ->
         assert f"does not hold {offset} {words}: it holds the offsets 10 to {count - 1}" in result.stderr
     assert (await explain(route, 10)).exit_code == 0
     result = await route.run("explain", "--partition", "1", "--offset", "0")
-    assert (result.exit_code, result.stderr.strip()) == (2, f"error: --partition: {route.source} has the partitions 0 to 0")
+    assert (result.exit_code, result.stderr.strip()) == (
+        2,
+        f"error: --partition: {route.source} has the partitions 0 to 0",
+    )
 
 
 async def test_the_mark_of_a_transaction_is_no_record(route: Route) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=route.kafka.bootstrap_servers, transactional_id=route.source) as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=route.kafka.bootstrap_servers, transactional_id=route.source
+    ) as producer:
         for commits in (True, False, True):
             await producer.begin_transaction()
             await producer.send_and_wait(route.source, b"{}", partition=0)
             await (producer.commit_transaction() if commits else producer.abort_transaction())
     # Each transaction is a record and its mark: 0 1, 2 3 (aborted), 4 5.
-    for offset, following in ((1, "the next one is 4"), (2, "the next one is 4"), (5, "there is none behind it")):
+    for offset, following in (
+        (1, "the next one is 4"),
+        (2, "the next one is 4"),
+        (5, "there is none behind it"),
+    ):
         result = await explain(route, offset)
         assert result.exit_code == 2
-        assert f"has no record at {offset} (a transaction's mark, or aborted, or compacted): {following}" in result.stderr
+        assert (
+            f"has no record at {offset} (a transaction's mark, or aborted, or compacted): {following}"
+            in result.stderr
+        )
 
 
 async def test_topics_that_are_wrong_are_named(route: Route) -> None:
     result = await explain(route, 0, "--topic", "other")
     assert result.exit_code == 2
-    assert f"--topic: 'other' is no source topic of this configuration (its source topics are: {route.source})" in result.stderr
+    assert (
+        f"--topic: 'other' is no source topic of this configuration (its source topics are: {route.source})"
+        in result.stderr
+    )
     route.source = "is-not-there"
     route.configure()
     result = await explain(route, 0)

@@ -11,7 +11,7 @@ from typer.testing import Result
 
 from relay.cli.arguments import InputFormat
 from relay.cli.formats import LOST_WORDS, _type_name
-from relay.codecs._codec import Carries
+from relay.codecs.losses import Carries
 
 Run = Callable[..., Result]
 
@@ -62,10 +62,17 @@ def test_a_route_that_loses(relay: Run) -> None:
 
 @pytest.mark.parametrize(("handling", "lost"), [("none", False), ("handle-key-only", True)])
 def test_what_large_rows_lose(relay: Run, handling: str, lost: bool) -> None:
-    options = ("--to-option", "enable-tidb-extension=true", "--to-option", f"large-message-handle-option={handling}")
+    options = (
+        "--to-option",
+        "enable-tidb-extension=true",
+        "--to-option",
+        f"large-message-handle-option={handling}",
+    )
     result = relay("formats", "--from", "ticdc-canal-json", "--to", "ticdc-canal-json", *options)
     assert result.exit_code == 0
-    assert ("of a row above max-message-bytes, the columns other than its handle key" in result.stdout) is lost
+    assert (
+        "of a row above max-message-bytes, the columns other than its handle key" in result.stdout
+    ) is lost
 
 
 def test_a_route_that_loses_nothing(relay: Run) -> None:
@@ -78,7 +85,10 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
         (("--from", "nope"), "from: there is no protocol 'nope'"),
         (("--to", "made-up", "--to-option", "mood=x"), "to.option.mood: made-up has no option 'mood'"),
         (("--from-option", "a=b"), "--from-option: belongs to no protocol (add --from PROTOCOL)"),
-        (("--from", "made-up", "--from-option", "strict=true"), "from.option.strict: is an option of the target side"),
+        (
+            ("--from", "made-up", "--from-option", "strict=true"),
+            "from.option.strict: is an option of the target side",
+        ),
         (
             ("--to", "ticdc-canal-json", "--to-option", "output-row-key=true"),
             "to.option.enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)",

@@ -53,12 +53,20 @@ def test_other_events(relay: Run, lines: Lines) -> None:
 
 
 def test_json_is_exact(relay: Run, lines: Lines) -> None:
-    insert, update = [json.loads(line) for line in relay(*INSPECT, "--json", input=lines("insert", "update")).stdout.splitlines()]
+    insert, update = [
+        json.loads(line)
+        for line in relay(*INSPECT, "--json", input=lines("insert", "update")).stdout.splitlines()
+    ]
     assert insert["kind"] == "insert"
     assert insert["position"] == {"topic": "t", "partition": 0, "offset": 10}
     assert insert["table"] == {"database": "shop", "table": "orders"}
     assert insert["before"] is None
-    assert insert["after"] == {"id": 1, "price": {"decimal": "1.10"}, "name": "a\x1b'", "blob": {"base64": "AP8="}}
+    assert insert["after"] == {
+        "id": 1,
+        "price": {"decimal": "1.10"},
+        "name": "a\x1b'",
+        "blob": {"base64": "AP8="},
+    }
     assert insert["columns"][1] == {"name": "price", "type": "decimal(10,2)"}
     assert insert["source"]["row_key"] == {"base64": "/w=="}
     assert "query" not in insert["source"]
@@ -67,7 +75,8 @@ def test_json_is_exact(relay: Run, lines: Lines) -> None:
 
 def test_json_of_other_events(relay: Run, lines: Lines) -> None:
     ddl, watermark, begin = [
-        json.loads(line) for line in relay(*INSPECT, "--json", input=lines("ddl", "watermark", "begin")).stdout.splitlines()
+        json.loads(line)
+        for line in relay(*INSPECT, "--json", input=lines("ddl", "watermark", "begin")).stdout.splitlines()
     ]
     assert ddl["kinds"] == ["create table"]
     assert ddl["after"]["primary_key"] == ["id"]
@@ -84,7 +93,9 @@ def test_an_unreadable_record_is_reported_and_passed_over(relay: Run, lines: Lin
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_value_that_turns_out_to_be_malformed_is_reported_too(relay: Run, lines: Lines, form: tuple[str, ...]) -> None:
+def test_a_value_that_turns_out_to_be_malformed_is_reported_too(
+    relay: Run, lines: Lines, form: tuple[str, ...]
+) -> None:
     result = relay(*INSPECT, *form, input=lines("lazy", "insert"))
     assert result.exit_code == 2
     assert "error: stdin line 1 (t/0/10): made-up: data[0].id: is no number" in result.stderr

@@ -15,7 +15,15 @@ Run = Callable[..., Result]
 CLAIMS = DATA / "ticdc/canal-json.claim-check"
 INPUT = CLAIMS / "04_strings_binary.jsonl"
 FULL = DATA / "ticdc/canal-json.tidb-extension/04_strings_binary.jsonl"
-ROUTE = ("translate", "--from", "ticdc-canal-json", "--to", "ticdc-canal-json", "--to-option", "enable-tidb-extension=true")
+ROUTE = (
+    "translate",
+    "--from",
+    "ticdc-canal-json",
+    "--to",
+    "ticdc-canal-json",
+    "--to-option",
+    "enable-tidb-extension=true",
+)
 STORAGE = "claim-check-storage-uri="
 LARGE = ("--to-option", "large-message-handle-option=claim-check", "--to-option", "max-message-bytes=2000")
 
@@ -76,13 +84,23 @@ def test_a_missing_object_follows_the_error_policy(relay: Run, some_objects: Pat
 
 
 def test_inspect_reports_a_missing_object_and_goes_on(relay: Run, some_objects: Path) -> None:
-    result = relay("inspect", "--from", "ticdc-canal-json", "--from-option", f"{STORAGE}{some_objects}", "--json", INPUT)
+    result = relay(
+        "inspect", "--from", "ticdc-canal-json", "--from-option", f"{STORAGE}{some_objects}", "--json", INPUT
+    )
     assert result.exit_code == 3
     assert len(lines_of(result.stdout)) == 52
 
 
 def test_large_rows_are_stored_and_come_back(relay: Run, tmp_path: Path) -> None:
-    there = relay(*ROUTE, *LARGE, "--to-option", f"{STORAGE}{tmp_path / 'objects'}", FULL, "--output", tmp_path / "small.jsonl")
+    there = relay(
+        *ROUTE,
+        *LARGE,
+        "--to-option",
+        f"{STORAGE}{tmp_path / 'objects'}",
+        FULL,
+        "--output",
+        tmp_path / "small.jsonl",
+    )
     assert there.exit_code == 0, there.stderr
     assert len(list((tmp_path / "objects").iterdir())) == 4
     assert "claimCheckLocation" in (tmp_path / "small.jsonl").read_text()

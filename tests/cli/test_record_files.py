@@ -62,7 +62,10 @@ def test_any_input_is_read_or_refused_as_malformed(data: bytes) -> None:
 
 def test_members_of_a_line() -> None:
     headers = b'"headers":[["h",null],["h",{"base64":"/w=="}]]'
-    line = b'{"kind":"row","topic":"a","partition":3,"offset":7,"timestamp":9,%b,"key":{"base64":"/w=="},"value":"v"}\n' % headers
+    line = (
+        b'{"kind":"row","topic":"a","partition":3,"offset":7,"timestamp":9,%b,"key":{"base64":"/w=="},"value":"v"}\n'
+        % headers
+    )
     assert read(line) == [ConsumerRecord("a", 3, 7, 9, b"\xff", b"v", (("h", None), ("h", b"\xff")))]
 
 
@@ -78,7 +81,9 @@ def test_left_out_members_have_defaults_and_offsets_are_counted() -> None:
 def test_values_one_a_line() -> None:
     data = b'\xef\xbb\xbf{"value":1}\r\n\n  \n{"partition":0}\n\xff'
     found = read(data)
-    assert [(record.topic, record.partition, record.offset, record.timestamp_ms, record.key) for record in found] == [
+    assert [
+        (record.topic, record.partition, record.offset, record.timestamp_ms, record.key) for record in found
+    ] == [
         ("stdin", 0, 0, 0, None),
         ("stdin", 0, 1, 0, None),
         ("stdin", 0, 2, 0, None),
@@ -144,7 +149,15 @@ def test_offsets_are_counted_per_topic_and_partition() -> None:
         ("b", 0, 0),
         ("a", 0, 2),
     ]
-    expected = {"topic": "a", "partition": 0, "offset": 0, "timestamp": 4, "headers": [["h", "w"]], "key": None, "value": "v"}
+    expected = {
+        "topic": "a",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 4,
+        "headers": [["h", "w"]],
+        "key": None,
+        "value": "v",
+    }
     assert list(written[0].items()) == list(expected.items())
     assert writer.records == 5
 

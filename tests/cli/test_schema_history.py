@@ -20,17 +20,23 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.config import load_config
+from relay.kafka.permissions import Operation
+from relay.logs import Log
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord
 from relay.service.app import run_until
-from relay.service.history import history_record, read_history
-from relay.service.logs import Log
-from relay.service.permissions import Operation
+from relay.service.loop.history import history_record, read_history
 
 pytestmark = pytest.mark.kafka
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
-ACCOUNTS = {"id": "int", "name": "varchar(30)", "balance": "decimal(12,2)", "note": "text", "email": "varchar(50)"}
+ACCOUNTS = {
+    "id": "int",
+    "name": "varchar(30)",
+    "balance": "decimal(12,2)",
+    "note": "text",
+    "email": "varchar(50)",
+}
 
 
 @pytest.fixture
@@ -102,7 +108,10 @@ async def test_show_lists_tables_with_versions_columns_and_the_newest_statement(
         ["dml_db.ledger", "1", "4", f"{route.source}/0/3"],
         ["dml_db.log_nokey", "1", "2", f"{route.source}/0/4"],
     ]
-    assert f"schema history {route.history}: records: 3, tables: 3, records that this route cannot read: 0" in result.stderr
+    assert (
+        f"schema history {route.history}: records: 3, tables: 3, records that this route cannot read: 0"
+        in result.stderr
+    )
     first, *_ = objects(await history(route, "show", "--json"))
     assert first == {
         "database": "dml_db",
@@ -125,7 +134,9 @@ async def test_show_gives_the_present_definition_of_a_table(route: Route) -> Non
     await route.remember(changing(route.records()))
     result = await history(route, "show", "--table", "dml_db.accounts", "--quiet")
     heading, *rows = result.stdout.splitlines()
-    assert heading == (f"dml_db.accounts  since {route.source}/0/1 (commit ts 470615238942654465, 2026-11-21 09:51:05.156 UTC)")
+    assert heading == (
+        f"dml_db.accounts  since {route.source}/0/1 (commit ts 470615238942654465, 2026-11-21 09:51:05.156 UTC)"
+    )
     types = dict(row.split()[:2] for row in rows if "key" not in row)
     assert types == ACCOUNTS
     assert "    primary key (id)" in rows
@@ -194,9 +205,13 @@ async def test_a_route_without_a_history(route: Route, command: str) -> None:
 # ---------------------------------------------------------------- export
 
 
-async def test_export_is_exact_and_can_be_read(route: Route, relay: Callable[..., Result], tmp_path: Path) -> None:
+async def test_export_is_exact_and_can_be_read(
+    route: Route, relay: Callable[..., Result], tmp_path: Path
+) -> None:
     ddl = changing(route.records())
-    given = [msgspec.structs.replace(each, key=b"\xff", headers=(("h", b"\xfe"), ("h", None))) for each in ddl]
+    given = [
+        msgspec.structs.replace(each, key=b"\xff", headers=(("h", b"\xfe"), ("h", None))) for each in ddl
+    ]
     await route.remember([*given, given[0]])  # a repeat, as after a crash
     printed = await history(route, "export")
     assert printed.exit_code == 0
@@ -210,7 +225,9 @@ async def test_export_is_exact_and_can_be_read(route: Route, relay: Callable[...
     inspected = await asyncio.to_thread(relay, "inspect", "--from", "ticdc-canal-json", path)
     assert inspected.exit_code == 0
     assert "CREATE TABLE `accounts`" in inspected.stdout
-    translated = await asyncio.to_thread(relay, "translate", "--from", "ticdc-canal-json", "--to", "canal-json", path)
+    translated = await asyncio.to_thread(
+        relay, "translate", "--from", "ticdc-canal-json", "--to", "canal-json", path
+    )
     assert len(translated.stdout.splitlines()) == 3
 
 
@@ -222,7 +239,14 @@ async def test_reset_tells_what_follows_and_needs_yes(route: Route) -> None:
     before = await route.kafka.length(route.history)
     result = await history(route, "reset")
     assert result.exit_code == 2
-    for text in ("has 3 records", "schema-guessed", "schema-history export", "Stop all instances", "has no members now", "--yes"):
+    for text in (
+        "has 3 records",
+        "schema-guessed",
+        "schema-history export",
+        "Stop all instances",
+        "has no members now",
+        "--yes",
+    ):
         assert text in result.stderr
     assert await route.kafka.length(route.history) == before
 
@@ -245,7 +269,10 @@ async def test_reset_takes_everything_out_and_import_puts_it_back(route: Route, 
 
     result = await history(route, "import", path)
     assert result.exit_code == 0, result.stderr
-    assert f"records read: {len(records)}, imported: {len(records)}, known already or not about tables: 0" in result.stderr
+    assert (
+        f"records read: {len(records)}, imported: {len(records)}, known already or not about tables: 0"
+        in result.stderr
+    )
     assert await held(route) == records
 
 
@@ -269,7 +296,10 @@ async def test_instances_of_exactly_once_cannot_be_seen(route: Route) -> None:
     route.config.write_text(route.config.read_text() + '[delivery]\nmode = "exactly-once"\n')
     result = await history(route, "reset", "--yes")
     assert result.exit_code == 0
-    assert "Whether instances run cannot be told: those of exactly-once are no members of a group." in result.stderr
+    assert (
+        "Whether instances run cannot be told: those of exactly-once are no members of a group."
+        in result.stderr
+    )
 
 
 async def test_a_damaged_history_is_told_and_can_be_reset(route: Route) -> None:
@@ -291,7 +321,10 @@ async def test_import_takes_what_is_about_tables(route: Route, tmp_path: Path) -
     records = route.records()
     result = await history(route, "import", file_of(tmp_path, records))
     assert result.exit_code == 0, result.stderr
-    assert f"records read: {len(records)}, imported: 3, known already or not about tables: 65, unreadable: 0" in result.stderr
+    assert (
+        f"records read: {len(records)}, imported: 3, known already or not about tables: 65, unreadable: 0"
+        in result.stderr
+    )
     assert await held(route) == changing(records)
     kept = await route.kafka.read(route.history)
     assert [(each.key, each.value) for each in kept] == [
@@ -316,7 +349,11 @@ async def test_import_creates_the_topic_of_a_relay_that_has_never_run(route: Rou
     async with running(route):
         await route.kafka.produce(route.source, records[last + 1 :])
         written = await route.kafka.read(route.target, at_least=10)
-    types = [json.loads(each.value)["mysqlType"] for each in written if json.loads(each.value)["table"] == "accounts"]
+    types = [
+        json.loads(each.value)["mysqlType"]
+        for each in written
+        if json.loads(each.value)["table"] == "accounts"
+    ]
     assert types
     assert all(each == ACCOUNTS for each in types)
 
@@ -359,7 +396,9 @@ async def test_unreadable_records_are_told_and_the_rest_is_imported(route: Route
         ('{"partition":0,"offset":3,"value":"{}"}', "missing required field `topic`"),
     ],
 )
-async def test_what_is_no_record_file_is_not_imported(route: Route, tmp_path: Path, line: str, text: str) -> None:
+async def test_what_is_no_record_file_is_not_imported(
+    route: Route, tmp_path: Path, line: str, text: str
+) -> None:
     path = file_of(tmp_path, route.records())
     path.write_text(path.read_text() + line + "\n")
     result = await history(route, "import", path)
@@ -376,18 +415,25 @@ async def test_records_of_another_topic_of_the_same_name(route: Route, tmp_path:
     other = file_of(tmp_path, [msgspec.structs.replace(second, offset=first.offset)])
     result = await history(route, "import", other)
     assert result.exit_code == 2
-    assert f"in.jsonl line 1: the history has another record of {route.source}/0/{first.offset}" in result.stderr
+    assert (
+        f"in.jsonl line 1: the history has another record of {route.source}/0/{first.offset}" in result.stderr
+    )
     assert "--topic" in result.stderr
     assert await held(route) == [first]
     result = await history(route, "import", other, "--topic", "elsewhere")
     assert result.exit_code == 0, result.stderr
-    assert await held(route) == [first, msgspec.structs.replace(second, topic="elsewhere", offset=first.offset)]
+    assert await held(route) == [
+        first,
+        msgspec.structs.replace(second, topic="elsewhere", offset=first.offset),
+    ]
     assert "records: 2, tables: 2" in (await history(route, "show")).stderr
 
 
 async def test_import_reads_a_pipe(route: Route, relay: Callable[..., Result]) -> None:
     lines = b"".join(format_record(each, each.offset) for each in route.records())
-    result = await asyncio.to_thread(relay, "schema-history", "import", "-", "--config", route.config, input=lines)
+    result = await asyncio.to_thread(
+        relay, "schema-history", "import", "-", "--config", route.config, input=lines
+    )
     assert result.exit_code == 0, result.stderr
     assert len(await held(route)) == 3
 
@@ -396,7 +442,9 @@ async def test_many_records_are_written_in_order(route: Route, tmp_path: Path) -
     create = route.records()[1]
     assert create.value is not None
     many = [
-        msgspec.structs.replace(create, offset=number, value=create.value.replace(b"accounts", b"accounts%d" % number))
+        msgspec.structs.replace(
+            create, offset=number, value=create.value.replace(b"accounts", b"accounts%d" % number)
+        )
         for number in range(1_200)
     ]
     result = await history(route, "import", file_of(tmp_path, many))
@@ -425,7 +473,15 @@ async def test_a_topic_that_loses_records_is_refused(route: Route, tmp_path: Pat
 
 async def test_a_definition_that_was_written_by_hand(route: Route, tmp_path: Path) -> None:
     """The message of docs/operations.md, in a record that says no more than it must."""
-    message = {"id": 0, "database": "shop", "table": "orders", "isDdl": True, "type": "CREATE", "es": 0, "ts": 0}
+    message = {
+        "id": 0,
+        "database": "shop",
+        "table": "orders",
+        "isDdl": True,
+        "type": "CREATE",
+        "es": 0,
+        "ts": 0,
+    }
     message["sql"] = "CREATE TABLE orders (id BIGINT PRIMARY KEY, price DECIMAL(9,2))"
     record = {"topic": "by-hand", "partition": 0, "offset": 0, "timestamp": 0, "value": json.dumps(message)}
     path = tmp_path / "hand.jsonl"
@@ -438,8 +494,22 @@ async def test_a_definition_that_was_written_by_hand(route: Route, tmp_path: Pat
     translator = Translator("ticdc-canal-json", "canal-json")
     for each in await held(route):
         translator.learn(each)
-    row = {"id": 0, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 1, "ts": 1}
-    row |= {"sql": "", "sqlType": {"id": -5, "price": 3}, "mysqlType": {"id": "bigint", "price": "decimal"}, "old": None}
+    row = {
+        "id": 0,
+        "database": "shop",
+        "table": "orders",
+        "pkNames": ["id"],
+        "isDdl": False,
+        "type": "INSERT",
+        "es": 1,
+        "ts": 1,
+    }
+    row |= {
+        "sql": "",
+        "sqlType": {"id": -5, "price": 3},
+        "mysqlType": {"id": "bigint", "price": "decimal"},
+        "old": None,
+    }
     row |= {"data": [{"id": "1", "price": "1.20"}]}
     (out,) = translator.translate(ConsumerRecord("orders", 3, 0, 0, None, json.dumps(row).encode()))
     assert json.loads(out.value or b"")["mysqlType"] == {"id": "bigint", "price": "decimal(9,2)"}
@@ -474,7 +544,10 @@ async def test_a_secured_cluster(secured: Secured, secured_route: Route, tmp_pat
     assert [parse_record(line.encode()) for line in exported.stdout.splitlines()] == changing(records)
     # Without a right on the group it cannot be asked; that is told, and does not hinder.
     told = await history(route, "reset")
-    assert f"Whether instances run cannot be told: DESCRIBE on group g-{route.source} is not allowed." in told.stderr
+    assert (
+        f"Whether instances run cannot be told: DESCRIBE on group g-{route.source} is not allowed."
+        in told.stderr
+    )
     await secured.grant(GROUP, f"g-{route.source}", Operation.READ)
     assert "has no members now" in (await history(route, "reset")).stderr
     assert (await history(route, "reset", "--yes")).exit_code == 0

@@ -114,7 +114,12 @@ def test_options_reach_the_codec(relay: Run, lines: Lines) -> None:
 def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
     route = ["--from", "made-down", "--to", "made-up", "--topic", "a b", "--on-error", "dead-letter"]
     options = ["mod=x", "strict=maybe", "mode=plain", "mode=plain"]
-    arguments = [*route, "--from-option", "novalue", *(word for option in options for word in ("--to-option", option))]
+    arguments = [
+        *route,
+        "--from-option",
+        "novalue",
+        *(word for option in options for word in ("--to-option", option)),
+    ]
     result = relay("translate", *arguments, "--output", tmp_path / "out", input=b"")
     assert result.exit_code == 2
     assert not (tmp_path / "out").exists()
@@ -133,7 +138,10 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--dead-letters", "d"), "--dead-letters: nothing would be written there (add --on-error dead-letter)"),
+        (
+            ("--dead-letters", "d"),
+            "--dead-letters: nothing would be written there (add --on-error dead-letter)",
+        ),
         (("--on-error", "dead-letter", "--dead-letters", "-"), "--dead-letters: cannot be stdout"),
         (("--output", "IN"), "--output: is the same file as INPUT"),
         (("--on-error", "dead-letter", "--dead-letters", "IN"), "--dead-letters: is the same file as INPUT"),
@@ -142,7 +150,9 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
         (("--on-error", "ignore"), "--on-error"),
     ],
 )
-def test_wrong_options(relay: Run, lines: Lines, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_options(
+    relay: Run, lines: Lines, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     data = tmp_path / "in"
     data.write_bytes(lines("insert"))
     result = relay(*ROUTE, data, *(str(data) if argument == "IN" else argument for argument in arguments))
@@ -177,6 +187,8 @@ def test_a_defect_asks_for_a_report(relay: Run, lines: Lines) -> None:
     assert "Traceback" in relay("--traceback", *ROUTE, input=lines("crash")).stderr
 
 
-def test_the_traceback_can_be_asked_for_in_the_environment(relay: Run, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_traceback_can_be_asked_for_in_the_environment(
+    relay: Run, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RELAY_TRACEBACK", "1")
     assert "Traceback" in relay(*ROUTE, input=lines("crash")).stderr

@@ -1,4 +1,5 @@
-"""Messages of producers that look like Canal: Tencent and Alibaba DTS, CloudCanal, DRS, Flink, SeaTunnel, Flink CDC.
+"""Messages of producers that look like Canal: Tencent and Alibaba DTS, CloudCanal, DRS, Flink, SeaTunnel,
+Flink CDC.
 
 They follow the producers' documents and the encoders of the open ones; none was captured.
 """
@@ -16,7 +17,9 @@ from relay import Malformed, Op, RowChange, TableId, Translator
 ARRIVED = 1700000001000
 
 
-def change(message: dict[str, Any] | str, protocol: str = CANAL, options: dict[str, str] | None = None) -> RowChange:
+def change(
+    message: dict[str, Any] | str, protocol: str = CANAL, options: dict[str, str] | None = None
+) -> RowChange:
     (event,) = events(protocol, [record(message, offset=3, timestamp_ms=ARRIVED)], options)
     assert isinstance(event, RowChange)
     return event
@@ -73,7 +76,10 @@ def test_hex_may_begin_with_0x() -> None:
 @pytest.mark.parametrize("text", ["5", "xy", "0y05", "０５", "05 00"])
 def test_what_is_no_hex_is_malformed_when_hex_is_expected(text: str) -> None:
     message = row_message({"c": "varbinary"}, {"c": text})
-    for read in (lambda: change(message, options=HEX).after, lambda: translate(CANAL, TICDC, [record(message)], HEX)):
+    for read in (
+        lambda: change(message, options=HEX).after,
+        lambda: translate(CANAL, TICDC, [record(message)], HEX),
+    ):
         with pytest.raises(Malformed) as raised:
             read()
         assert raised.value.path == "data[0].c"
@@ -101,7 +107,9 @@ def test_rows_of_the_first_load_are_rows_of_a_snapshot(word: str) -> None:
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC])
 def test_members_that_canal_does_not_have_are_passed_over(protocol: str) -> None:
-    found = change(row_message({"id": "int"}, {"id": "1"}, serverId="33", logfileOffset=5, extra={"a": [1]}), protocol)
+    found = change(
+        row_message({"id": "int"}, {"id": "1"}, serverId="33", logfileOffset=5, extra={"a": [1]}), protocol
+    )
     assert found.after == (1,)
 
 
@@ -155,7 +163,10 @@ def test_flink_cdc_writes_the_whole_old_row_labels_and_native_numbers() -> None:
     assert (found.before, found.after) == ((1, "a", 1, Decimal("1.50")), (1, "b", 2, Decimal("1.50")))
     assert found.source.event_time_ns == ARRIVED * 10**6
     _, out = translate(CANAL, CANAL, messages)
-    assert (out["old"], out["data"]) == ([{"name": "a", "rank": "1"}], [{"id": "1", "name": "b", "rank": "2", "w": "1.50"}])
+    assert (out["old"], out["data"]) == (
+        [{"name": "a", "rank": "1"}],
+        [{"id": "1", "name": "b", "rank": "2", "w": "1.50"}],
+    )
 
 
 @pytest.mark.parametrize("old", [{"a": "0"}, [{"a": "0"}]], ids=["object", "array"])
@@ -169,7 +180,12 @@ def test_one_old_row_may_be_an_object(old: Any) -> None:
 
 @pytest.mark.parametrize(
     ("es", "ts", "event_time", "emitted_at"),
-    [(5000, 6000, 5000, 6000), (None, 6000, 6000, 6000), (5000, None, 5000, ARRIVED), (None, None, ARRIVED, ARRIVED)],
+    [
+        (5000, 6000, 5000, 6000),
+        (None, 6000, 6000, 6000),
+        (5000, None, 5000, ARRIVED),
+        (None, None, ARRIVED, ARRIVED),
+    ],
 )
 def test_missing_times(es: int | None, ts: int | None, event_time: int, emitted_at: int) -> None:
     message = row_message({"a": "int"}, {"a": "1"}, es=es, ts=ts)
@@ -182,5 +198,9 @@ def test_a_missing_flag_is_false_unless_there_is_a_statement_and_no_row() -> Non
     message = row_message({"a": "int"}, {"a": "1"}, sql="INSERT INTO t VALUES (1)")
     del message["isDdl"]
     assert change(message).after == (1,)
-    (out,) = translate(CANAL, CANAL, [record({"type": "ALTER", "database": "d", "table": "t", "sql": "ALTER TABLE t ADD b INT"})])
+    (out,) = translate(
+        CANAL,
+        CANAL,
+        [record({"type": "ALTER", "database": "d", "table": "t", "sql": "ALTER TABLE t ADD b INT"})],
+    )
     assert (out["isDdl"], out["type"]) == (True, "ALTER")

@@ -27,7 +27,16 @@ AB = {"id": "int", "a": "int", "b": "varchar(9)"}
 
 
 def ddl(sql: str, word: str = "ALTER", table: str = "t", **more: Any) -> dict[str, Any]:
-    return {"id": 0, "database": "d", "table": table, "isDdl": True, "type": word, "es": 1, "ts": 2, "sql": sql} | more
+    return {
+        "id": 0,
+        "database": "d",
+        "table": table,
+        "isDdl": True,
+        "type": word,
+        "es": 1,
+        "ts": 2,
+        "sql": sql,
+    } | more
 
 
 def lossy(source: str, target: str, *messages: dict[str, Any], **options: dict[str, str]) -> dict[str, int]:
@@ -67,7 +76,10 @@ def test_null_has_its_own_numbers_in_canal() -> None:
 def test_accumulated_names_in_old_are_no_change() -> None:
     rows = [{"id": "1", "a": "1", "b": "x"}, {"id": "2", "a": "5", "b": "y"}]
     update = row_message(AB, *rows, op="UPDATE", old=[{"a": "0"}, {"a": "5", "b": "x"}])
-    assert [message["old"] for message in translate(CANAL, CANAL, [record(update)])] == [[{"a": "0"}], [{"b": "x"}]]
+    assert [message["old"] for message in translate(CANAL, CANAL, [record(update)])] == [
+        [{"a": "0"}],
+        [{"b": "x"}],
+    ]
 
 
 def test_misaligned_old_of_canal_up_to_1_1_6_is_unknown_and_counted() -> None:
@@ -97,13 +109,25 @@ def test_present_null_was_null_and_absent_was_the_same() -> None:
 
 
 def test_a_table_without_a_key() -> None:
-    assert translate(TICDC, CANAL, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, pkNames=[]))])[0]["pkNames"] is None
-    assert translate(CANAL, TICDC, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, pkNames=None))])[0]["pkNames"] == []
+    assert (
+        translate(TICDC, CANAL, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, pkNames=[]))])[0][
+            "pkNames"
+        ]
+        is None
+    )
+    assert (
+        translate(CANAL, TICDC, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, pkNames=None))])[0][
+            "pkNames"
+        ]
+        == []
+    )
 
 
 def test_the_primary_key_is_named_in_column_order() -> None:
     create = ddl("CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (b, a))", "CREATE")
-    row = row_message({"a": "int", "b": "int", "c": "int"}, {"a": "1", "b": "2", "c": "3"}, pkNames=["a", "b"])
+    row = row_message(
+        {"a": "int", "b": "int", "c": "int"}, {"a": "1", "b": "2", "c": "3"}, pkNames=["a", "b"]
+    )
     messages = [record(create), record(row, offset=1)]
     _, event = events(TICDC, messages)
     assert isinstance(event, RowChange)
@@ -119,7 +143,9 @@ def test_names_are_kept_to_the_letter() -> None:
 
 
 def test_virtual_generated_columns_are_canals_alone() -> None:
-    create = ddl("CREATE TABLE t (id INT, v INT GENERATED ALWAYS AS (id + 1) VIRTUAL, b VARCHAR(9))", "CREATE")
+    create = ddl(
+        "CREATE TABLE t (id INT, v INT GENERATED ALWAYS AS (id + 1) VIRTUAL, b VARCHAR(9))", "CREATE"
+    )
     row = row_message({"id": "int", "v": "int", "b": "varchar(9)"}, {"id": "1", "v": "2", "b": "x"})
     _, out = translate(CANAL, TICDC, [record(create), record(row, offset=1)])
     assert out["data"] == [{"id": "1", "b": "x"}]
@@ -128,7 +154,12 @@ def test_virtual_generated_columns_are_canals_alone() -> None:
 
 def test_handle_key_only_messages_are_partial_and_counted() -> None:
     create = ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))", "CREATE")
-    row = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"], _tidb={"commitTs": 470615239864877056, "onlyHandleKey": True})
+    row = row_message(
+        {"id": "int"},
+        {"id": "1"},
+        pkNames=["id"],
+        _tidb={"commitTs": 470615239864877056, "onlyHandleKey": True},
+    )
     messages = [create, row]
     _, event = events(TICDC, [record(message, offset=at) for at, message in enumerate(messages)])
     assert isinstance(event, RowChange)
@@ -160,9 +191,9 @@ def test_text_with_a_length_that_canal_takes_for_a_blob() -> None:
     mistaken = "你好".encode().decode("latin-1")
     row = row_message({"c": "TEXT(100)"}, {"c": mistaken}, sqlType={"c": 2004})
     assert translate(CANAL, TICDC, [record(row)])[0]["data"] == [{"c": "你好"}]
-    assert translate(CANAL, TICDC, [record(row_message({"c": "TEXT(100)"}, {"c": "你好"}, sqlType={"c": 2005}))])[0]["data"] == [
-        {"c": "你好"}
-    ]
+    assert translate(
+        CANAL, TICDC, [record(row_message({"c": "TEXT(100)"}, {"c": "你好"}, sqlType={"c": 2005}))]
+    )[0]["data"] == [{"c": "你好"}]
 
 
 def test_the_row_key_goes_where_it_is_asked_for() -> None:
@@ -172,7 +203,8 @@ def test_the_row_key_goes_where_it_is_asked_for() -> None:
     assert [m["_tidb"] for m in kept] == [m["_tidb"] for m in translate(TICDC, TICDC, rows, None, both)]
     assert all(list(message["_tidb"]) == ["commitTs", "rowkey"] for message in kept)
     assert all(
-        list(message["_tidb"]) == ["commitTs"] for message in translate(TICDC, TICDC, rows, None, {"enable-tidb-extension": "true"})
+        list(message["_tidb"]) == ["commitTs"]
+        for message in translate(TICDC, TICDC, rows, None, {"enable-tidb-extension": "true"})
     )
 
 
@@ -223,7 +255,9 @@ def test_several_tables_in_one_statement_are_a_message_each_for_ticdc() -> None:
 
 
 def test_database_ddl_of_canal_up_to_1_1_4_is_no_ddl_by_its_flag() -> None:
-    (event,) = events(CANAL, [record(ddl("CREATE DATABASE `x`", "QUERY", table="", database="`x`", isDdl=False))])
+    (event,) = events(
+        CANAL, [record(ddl("CREATE DATABASE `x`", "QUERY", table="", database="`x`", isDdl=False))]
+    )
     assert isinstance(event, SchemaChange)
     assert event.kinds == (DdlKind.CREATE_DATABASE,)
     assert event.table == TableId("x", "")
@@ -246,7 +280,9 @@ def test_a_row_at_the_ddls_own_commit_ts_has_the_definition_before_it() -> None:
     create = ddl("CREATE TABLE t (a VARCHAR(5))", "CREATE", _tidb={"commitTs": 10})
     alter = ddl("ALTER TABLE t MODIFY a VARCHAR(9)", _tidb={"commitTs": 20})
     rows = [row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": ts}) for ts in (20, 21, 15)]
-    out = translate(TICDC, TICDC, [record(m, offset=at) for at, m in enumerate([create, alter, *rows])], None, ext)
+    out = translate(
+        TICDC, TICDC, [record(m, offset=at) for at, m in enumerate([create, alter, *rows])], None, ext
+    )
     assert [m["mysqlType"]["a"] for m in out[2:]] == ["varchar(5)", "varchar(9)", "varchar(5)"]
 
 
@@ -268,7 +304,13 @@ def test_a_catalogue_that_contradicts_the_message_gives_way() -> None:
 
 
 def test_watermarks_pass_only_where_there_is_a_word_for_them() -> None:
-    mark = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": 429918007904436226}}
+    mark = {
+        "type": "TIDB_WATERMARK",
+        "isDdl": False,
+        "es": 5,
+        "ts": 6,
+        "_tidb": {"watermarkTs": 429918007904436226},
+    }
     (kept,) = translate(TICDC, TICDC, [record(mark)], None, {"enable-tidb-extension": "true"})
     assert kept["_tidb"] == {"watermarkTs": 429918007904436226}
     assert translate(TICDC, CANAL, [record(mark)]) == []
@@ -340,7 +382,13 @@ def test_a_minimal_row_image_keeps_the_old_value_of_a_column_that_the_new_row_la
 
 
 def test_watermarks_do_not_multiply_with_the_partitions() -> None:
-    mark = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": 429918007904436226}}
+    mark = {
+        "type": "TIDB_WATERMARK",
+        "isDdl": False,
+        "es": 5,
+        "ts": 6,
+        "_tidb": {"watermarkTs": 429918007904436226},
+    }
     to_canal = Translator(TICDC, CANAL, partitions=3)
     assert to_canal.translate(record(mark)) == []
     assert to_canal.lossy == {"watermark": 1}
@@ -350,10 +398,19 @@ def test_watermarks_do_not_multiply_with_the_partitions() -> None:
 
 
 def test_ticdcs_messages_read_as_canals_are_told_apart() -> None:
-    mark = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": 429918007904436226}}
+    mark = {
+        "type": "TIDB_WATERMARK",
+        "isDdl": False,
+        "es": 5,
+        "ts": 6,
+        "_tidb": {"watermarkTs": 429918007904436226},
+    }
     with pytest.raises(UnsupportedMessage, match="ticdc-canal-json"):
         translate(CANAL, TICDC, [record(mark)])
-    assert lossy(CANAL, CANAL, row_message(AB, {"id": "1", "a": "2", "b": "x"}, _tidb={"commitTs": 1}))["extras"] == 1
+    assert (
+        lossy(CANAL, CANAL, row_message(AB, {"id": "1", "a": "2", "b": "x"}, _tidb={"commitTs": 1}))["extras"]
+        == 1
+    )
 
 
 def test_losing_type_parameters_is_counted_where_the_message_had_them() -> None:
@@ -375,20 +432,26 @@ def test_parts_of_a_split_update_go_where_their_own_keys_go() -> None:
 
 def test_a_leniently_read_message_is_mended_like_a_strict_one() -> None:
     mistaken = "é".encode().decode("latin-1")
-    message = row_message({"id": "int", "c": "text(100)"}, {"id": 1, "c": mistaken}, sqlType={"id": 4, "c": 2004})
+    message = row_message(
+        {"id": "int", "c": "text(100)"}, {"id": 1, "c": mistaken}, sqlType={"id": 4, "c": 2004}
+    )
     assert translate(CANAL, TICDC, [record(message)])[0]["data"] == [{"id": "1", "c": "é"}]
 
 
 def test_an_event_time_that_leaves_no_room_for_a_commit_ts_is_malformed() -> None:
     with pytest.raises(Malformed, match="es"):
-        translate(CANAL, TICDC, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, es=1700000000000000))])
+        translate(
+            CANAL, TICDC, [record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, es=1700000000000000))]
+        )
 
 
 def test_tables_whose_names_differ_in_case_alone_are_two() -> None:
     create = ddl("create table t (a int primary key, b decimal(9,3))", "CREATE")
     like = ddl("create table T like t", "CREATE", table="T")
     row = row_message({"a": "int", "b": "decimal"}, {"a": "1", "b": "1.000"}, table="T")
-    out = translate(TICDC, CANAL, [record(message, offset=at) for at, message in enumerate([create, like, row])])
+    out = translate(
+        TICDC, CANAL, [record(message, offset=at) for at, message in enumerate([create, like, row])]
+    )
     assert out[2]["mysqlType"] == {"a": "int", "b": "decimal(9,3)"}
 
 
@@ -402,19 +465,33 @@ def test_many_shapes_of_one_table_are_kept_ready() -> None:
 
 
 def mark(watermark_ts: int, partition: int) -> ConsumerRecord:
-    message = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": watermark_ts}}
+    message = {
+        "type": "TIDB_WATERMARK",
+        "isDdl": False,
+        "es": 5,
+        "ts": 6,
+        "_tidb": {"watermarkTs": watermark_ts},
+    }
     return record(message, offset=watermark_ts, partition=partition)
 
 
 def test_a_watermark_holds_for_spread_rows_when_every_source_partition_has_reached_it() -> None:
     translator = Translator(TICDC, TICDC, None, {"enable-tidb-extension": "true"}, partitions=2)
     for partition in (0, 1):
-        translator.translate(record(row_message(AB, {"id": "1", "a": "1", "b": "x"}, _tidb={"commitTs": 5}), partition=partition))
+        translator.translate(
+            record(
+                row_message(AB, {"id": "1", "a": "1", "b": "x"}, _tidb={"commitTs": 5}), partition=partition
+            )
+        )
     assert translator.translate(mark(1000, 0)) == []
     out = translator.translate(mark(700, 1))
-    assert [(r.partition, json.loads(r.value or b"")["_tidb"]) for r in out] == [(at, {"watermarkTs": 700}) for at in (0, 1)]
+    assert [(r.partition, json.loads(r.value or b"")["_tidb"]) for r in out] == [
+        (at, {"watermarkTs": 700}) for at in (0, 1)
+    ]
     assert translator.translate(mark(600, 1)) == []
-    assert [json.loads(r.value or b"")["_tidb"] for r in translator.translate(mark(2000, 1))] == [{"watermarkTs": 1000}] * 2
+    assert [json.loads(r.value or b"")["_tidb"] for r in translator.translate(mark(2000, 1))] == [
+        {"watermarkTs": 1000}
+    ] * 2
 
 
 def test_statements_without_a_flag_are_no_ddl_if_they_are_changes_of_rows() -> None:
@@ -440,7 +517,10 @@ def test_if_exists_is_kept_for_every_table_and_view() -> None:
         "DROP TABLE IF EXISTS `d`.`b`",
     ]
     views = ddl("DROP VIEW v1, v2", "QUERY", table="")
-    assert [m["sql"] for m in translate(CANAL, TICDC, [record(views)])] == ["DROP VIEW `d`.`v1`", "DROP VIEW `d`.`v2`"]
+    assert [m["sql"] for m in translate(CANAL, TICDC, [record(views)])] == [
+        "DROP VIEW `d`.`v1`",
+        "DROP VIEW `d`.`v2`",
+    ]
 
 
 def test_a_type_number_stands_in_where_there_is_no_type_word() -> None:
@@ -474,7 +554,10 @@ def test_backslashes_of_tidbs_ddl_are_escaped_for_readers_of_mysqls(target: str)
     ddl = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`a\\b` INT,`e` ENUM('a','back\\slash','it''s\\'))"
     created = {"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "sql": ddl}
     (sent,) = translate(TICDC, target, [record(created)])
-    assert sent["sql"] == "CREATE TABLE `t` (`id` INT PRIMARY KEY,`a\\b` INT,`e` ENUM('a','back\\\\slash','it''s\\\\'))"
+    assert (
+        sent["sql"]
+        == "CREATE TABLE `t` (`id` INT PRIMARY KEY,`a\\b` INT,`e` ENUM('a','back\\\\slash','it''s\\\\'))"
+    )
     (read,) = events(target, [record(sent)])
     assert isinstance(read, SchemaChange)
     assert read.after is not None

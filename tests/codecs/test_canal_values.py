@@ -18,7 +18,13 @@ def one(mysql_type: str, text: str | None, source: str = TICDC, options: dict[st
     return event.after[0]
 
 
-def through(mysql_type: str, text: str | None, source: str = TICDC, target: str = CANAL, **options: dict[str, str] | None) -> Any:
+def through(
+    mysql_type: str,
+    text: str | None,
+    source: str = TICDC,
+    target: str = CANAL,
+    **options: dict[str, str] | None,
+) -> Any:
     message = record(row_message({"c": mysql_type}, {"c": text}))
     (out,) = translate(source, target, [message], options.get("reading"), options.get("writing"))
     return out["data"][0]["c"]
@@ -30,7 +36,11 @@ def through(mysql_type: str, text: str | None, source: str = TICDC, target: str 
         ("bigint unsigned", "18446744073709551615", 2**64 - 1),
         ("bigint", "-9223372036854775808", -(2**63)),
         ("decimal(10,2)", "1.10", Decimal("1.10")),
-        ("decimal", "99999999999999999999999999999999999.99999", Decimal("99999999999999999999999999999999999.99999")),
+        (
+            "decimal",
+            "99999999999999999999999999999999999.99999",
+            Decimal("99999999999999999999999999999999999.99999"),
+        ),
         ("decimal(65,30)", "0." + "0" * 29 + "1", Decimal("1E-30")),
         ("date", "0000-00-00", "0000-00-00"),
         ("date", "2020-02-00", "2020-02-00"),
@@ -125,7 +135,9 @@ def test_timestamps_move_between_zones_and_nothing_else_does() -> None:
     shanghai = {"timezone": "Asia/Shanghai"}
     assert one("timestamp", "2020-02-20 02:20:20", options=shanghai) == "2020-02-19 18:20:20"
     assert through("timestamp(3)", "2020-02-20 02:20:20.120", reading=shanghai) == "2020-02-19 18:20:20.120"
-    assert through("timestamp", "2020-02-19 18:20:20", writing={"timezone": "+08:00"}) == "2020-02-20 02:20:20"
+    assert (
+        through("timestamp", "2020-02-19 18:20:20", writing={"timezone": "+08:00"}) == "2020-02-20 02:20:20"
+    )
     assert through("datetime", "2020-02-20 02:20:20", reading=shanghai) == "2020-02-20 02:20:20"
     assert through("timestamp", "0000-00-00 00:00:00", reading=shanghai) == "0000-00-00 00:00:00"
 
@@ -152,7 +164,15 @@ def test_a_text_that_must_be_converted_and_cannot_be_is_malformed(mysql_type: st
 
 @pytest.mark.parametrize(
     ("mysql_type", "text"),
-    [("int", "1.5"), ("int", ""), ("decimal", "1,5"), ("date", "20200101"), ("time", "1:2:3"), ("blob", "中"), ("bit", "b'1'")],
+    [
+        ("int", "1.5"),
+        ("int", ""),
+        ("decimal", "1,5"),
+        ("date", "20200101"),
+        ("time", "1:2:3"),
+        ("blob", "中"),
+        ("bit", "b'1'"),
+    ],
 )
 def test_reading_the_value_of_a_wrong_text_is_malformed_too(mysql_type: str, text: str) -> None:
     with pytest.raises(DecodeError, match=r"data\[0\]\.c"):
@@ -182,7 +202,9 @@ def test_snapshot_rows_of_look_alikes_are_reads() -> None:
     assert event.source.snapshot
 
 
-@pytest.mark.parametrize("text", ["9999-12-31 23:59:59", "2020-02-30 00:00:00", "0000-01-01 00:00:00", "2020-00-00 00:00:00"])
+@pytest.mark.parametrize(
+    "text", ["9999-12-31 23:59:59", "2020-02-30 00:00:00", "0000-01-01 00:00:00", "2020-00-00 00:00:00"]
+)
 def test_timestamps_that_are_no_moment_stay_as_they_are_in_every_zone(text: str) -> None:
     shanghai = {"timezone": "Asia/Shanghai"}
     assert through("timestamp", text, writing=shanghai) == text
@@ -191,12 +213,20 @@ def test_timestamps_that_are_no_moment_stay_as_they_are_in_every_zone(text: str)
 
 def test_a_timestamp_with_an_offset_keeps_to_it() -> None:
     assert one("timestamp", "2021-05-17 07:22:42 +08:00") == "2021-05-16 23:22:42"
-    assert one("timestamp", "2021-05-17 07:22:42Z", options={"timezone": "Asia/Shanghai"}) == "2021-05-17 07:22:42"
+    assert (
+        one("timestamp", "2021-05-17 07:22:42Z", options={"timezone": "Asia/Shanghai"})
+        == "2021-05-17 07:22:42"
+    )
 
 
 @pytest.mark.parametrize(
     ("mysql_type", "text"),
-    [("decimal(10,2)", "1E+999999999"), ("decimal(10,2)", "1E-999999999"), ("decimal", "9" * 500), ("int", "9" * 5000)],
+    [
+        ("decimal(10,2)", "1E+999999999"),
+        ("decimal(10,2)", "1E-999999999"),
+        ("decimal", "9" * 500),
+        ("int", "9" * 5000),
+    ],
 )
 def test_numbers_without_end_are_malformed(mysql_type: str, text: str) -> None:
     with pytest.raises(Malformed):
@@ -214,19 +244,27 @@ def test_a_binary_length_that_mysql_does_not_have_is_no_padding() -> None:
 
 @pytest.mark.parametrize(
     ("text", "go"),
-    [("4.46026875E11", "446026870000"), ("1.17549435E-38", "0." + "0" * 37 + "11754944"), ("3.4028235E38", "34028235" + "0" * 31)],
+    [
+        ("4.46026875E11", "446026870000"),
+        ("1.17549435E-38", "0." + "0" * 37 + "11754944"),
+        ("3.4028235E38", "34028235" + "0" * 31),
+    ],
 )
 def test_floats_get_the_shortest_digits_of_their_32_bits(text: str, go: str) -> None:
     assert through("float", text, CANAL, TICDC) == go
 
 
 def test_zeros_keep_their_sign_whatever_came_before() -> None:
-    messages = [record(row_message({"c": "float"}, {"c": text})) for text in ("0.00000000", "-0.00000000", "0.00000000")]
+    messages = [
+        record(row_message({"c": "float"}, {"c": text}))
+        for text in ("0.00000000", "-0.00000000", "0.00000000")
+    ]
     assert [m["data"][0]["c"] for m in translate(TICDC, CANAL, messages)] == ["0.0", "-0.0", "0.0"]
 
 
 @pytest.mark.parametrize(
-    "value", [0.001, 0.0009765625, 9999999.0, 1e7, 123456.789, 100.5, 5e-324, 1.7976931348623157e308, 0.1, 3.0]
+    "value",
+    [0.001, 0.0009765625, 9999999.0, 1e7, 123456.789, 100.5, 5e-324, 1.7976931348623157e308, 0.1, 3.0],
 )
 def test_doubles_through_both_spellings_are_the_same_number(value: float) -> None:
     there = through("double", repr(value))

@@ -1,4 +1,6 @@
-"""Records of real producers: what goes in comes out, and the same rows through different settings are the same."""
+"""Records of real producers: what goes in comes out, and the same rows through different settings are the
+same.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ VARIANTS: dict[str, dict[str, str]] = {
     "canal-json.tidb-extension": {"enable-tidb-extension": "true"},
     "canal-json.content-compatible": {"enable-tidb-extension": "true", "content-compatible": "true"},
     "canal-json.updated-columns": {"enable-tidb-extension": "true", "only-output-updated-columns": "true"},
-    "canal-json.delete-handle-key": {"enable-tidb-extension": "true", "delete-only-output-handle-key-columns": "true"},
+    "canal-json.delete-handle-key": {
+        "enable-tidb-extension": "true",
+        "delete-only-output-handle-key-columns": "true",
+    },
     "canal-json.raw-change-event": {"enable-tidb-extension": "true"},
     "canal-json.row-key": {"enable-tidb-extension": "true", "output-row-key": "true"},
     "canal-json.3-partitions": {"enable-tidb-extension": "true"},
@@ -55,11 +60,16 @@ def test_ticdc_comes_back_as_it_was(path: str) -> None:
 
 def plain(cells: dict[str, Any], codes: dict[str, int]) -> dict[str, Any]:
     """Cells by value: decimals as numbers (Canal drops zero fractions), everything else as it is."""
-    return {name: Decimal(text) if text is not None and codes[name] == 3 and "." in text else text for name, text in cells.items()}
+    return {
+        name: Decimal(text) if text is not None and codes[name] == 3 and "." in text else text
+        for name, text in cells.items()
+    }
 
 
 def canal_rows(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Every row with what stands beside it, but for the numbers and words that belong to the whole message in Canal."""
+    """Every row with what stands beside it, but for the numbers and words that belong to the whole message in
+    Canal.
+    """
     found = []
     for m in messages:
         for index, cells in enumerate(m["data"] or []):
@@ -68,7 +78,9 @@ def canal_rows(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
             changed = {name: text for name, text in old.items() if text != cells.get(name)}
             codes, types = m["sqlType"], m["mysqlType"]
             row = plain(cells, codes), plain(changed, codes)
-            found.append((m["type"], m["database"], m["table"], m["es"], m["gtid"], *row, m["pkNames"], list(types)))
+            found.append(
+                (m["type"], m["database"], m["table"], m["es"], m["gtid"], *row, m["pkNames"], list(types))
+            )
     return found
 
 
@@ -79,8 +91,12 @@ def test_canal_comes_back_row_by_row(path: str) -> None:
 
 @pytest.mark.parametrize("path", captured_files("mysql/canal-json.gtid") + captured_files("mysql/canal-json"))
 def test_canals_ddl_comes_back(path: str) -> None:
-    """Canal doubles back-ticks in a DDL's table and database, and names the old table of an ALTER that also renames."""
-    better = {"back``tick": "back`tick", "src": "src2"} if path.endswith(("08_names", "14_mysql_only")) else {}
+    """Canal doubles back-ticks in a DDL's table and database, and names the old table of an ALTER that also
+    renames.
+    """
+    better = (
+        {"back``tick": "back`tick", "src": "src2"} if path.endswith(("08_names", "14_mysql_only")) else {}
+    )
     given = [
         (
             m["type"],
@@ -105,7 +121,9 @@ def types_without_widths(messages: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 @pytest.mark.parametrize("name", ["01_all_types", "09_dml", "10_ddl"])
 def test_the_flagship_gives_the_same_from_every_setting(name: str) -> None:
-    """Full or changed columns in `old`, bare or full types, with or without the extension: Canal's message is one."""
+    """Full or changed columns in `old`, bare or full types, with or without the extension: Canal's message is
+    one.
+    """
 
     def canal(variant: str) -> list[dict[str, Any]]:
         out = translate(TICDC, CANAL, captured(f"ticdc/{variant}/{name}"))
@@ -120,7 +138,11 @@ def test_the_flagship_gives_the_same_from_every_setting(name: str) -> None:
 
 
 def test_every_update_of_the_flagship_has_only_changed_columns_in_old() -> None:
-    updates = [m for m in translate(TICDC, CANAL, captured("ticdc/canal-json.tidb-extension/09_dml")) if m["type"] == "UPDATE"]
+    updates = [
+        m
+        for m in translate(TICDC, CANAL, captured("ticdc/canal-json.tidb-extension/09_dml"))
+        if m["type"] == "UPDATE"
+    ]
     assert len(updates) > 10
     for message in updates:
         (data,), (old,) = message["data"], message["old"]
@@ -129,7 +151,11 @@ def test_every_update_of_the_flagship_has_only_changed_columns_in_old() -> None:
 
 
 def test_every_mysql_type_of_the_flagship_is_full() -> None:
-    rows = [m for m in translate(TICDC, CANAL, captured("ticdc/canal-json.tidb-extension/01_all_types")) if m["data"]]
+    rows = [
+        m
+        for m in translate(TICDC, CANAL, captured("ticdc/canal-json.tidb-extension/01_all_types"))
+        if m["data"]
+    ]
     types = rows[0]["mysqlType"]
     assert types["c_decimal"] == "decimal(20,4)"
     assert types["c_datetime3"] == "datetime(3)"
@@ -137,7 +163,9 @@ def test_every_mysql_type_of_the_flagship_is_full() -> None:
     assert types["c_bool"] == "tinyint(1)"
     assert types["c_decimal_u"] == "decimal(10,2) unsigned"
     assert not any(
-        word in {"varchar", "char", "decimal", "binary", "enum", "set", "bit"} for m in rows for word in m["mysqlType"].values()
+        word in {"varchar", "char", "decimal", "binary", "enum", "set", "bit"}
+        for m in rows
+        for word in m["mysqlType"].values()
     )
 
 
@@ -156,7 +184,9 @@ def test_rows_through_canal_and_back_have_the_same_values(path: str) -> None:
         detour = [
             (event.op, event.before, event.after)
             for out in there.translate(source)
-            for event in back.inspect(type(source)(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value))
+            for event in back.inspect(
+                type(source)(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value)
+            )
             if isinstance(event, RowChange)
         ]
         assert [op for op, *_ in detour] == [op for op, *_ in straight]
@@ -170,4 +200,8 @@ def test_handle_key_only_records_are_translated_and_counted(path: str) -> None:
     translator = Translator(TICDC, CANAL)
     records = captured(path)
     assert translated_records(translator, records)
-    assert translator.lossy[Lossy.COLUMNS_ABSENT] == sum(b'"onlyHandleKey":true' in (r.value or b"") for r in records) > 0
+    assert (
+        translator.lossy[Lossy.COLUMNS_ABSENT]
+        == sum(b'"onlyHandleKey":true' in (r.value or b"") for r in records)
+        > 0
+    )

@@ -25,7 +25,7 @@ from relay import (
 )
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import parse_options
+from relay.codecs.codec import parse_options
 
 # ---------------------------------------------------------------- rows
 
@@ -58,13 +58,17 @@ def test_what_is_no_message_is_malformed(message: dict[str, Any], path: str) -> 
     assert raised.value.path == path
 
 
-@pytest.mark.parametrize("message", ["{]", "{}", "[]", '"TYPE"', '{"TYPE":', '{"TYPE":null}', " ", "[" * 100_000])
+@pytest.mark.parametrize(
+    "message", ["{]", "{}", "[]", '"TYPE"', '{"TYPE":', '{"TYPE":null}', " ", "[" * 100_000]
+)
 def test_what_is_no_json_of_this_protocol_is_malformed(message: str) -> None:
     with pytest.raises(Malformed):
         change(message)
 
 
-@pytest.mark.parametrize("message", [row(ROW, letter="X"), ddl("", "FOO", isDdl=False), {"type": "TIDB_WATERMARK"}])
+@pytest.mark.parametrize(
+    "message", [row(ROW, letter="X"), ddl("", "FOO", isDdl=False), {"type": "TIDB_WATERMARK"}]
+)
 def test_unknown_types_are_unsupported(message: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedMessage):
         change(message)
@@ -85,7 +89,9 @@ def test_an_old_row_that_another_source_does_not_say_is_counted_once() -> None:
 
 
 def test_the_old_row_of_canal_is_filled_from_the_new_one() -> None:
-    update = row_message({"id": "int", "a": "varchar(9)"}, {"id": "1", "a": None}, op="UPDATE", old=[{"a": "x"}])
+    update = row_message(
+        {"id": "int", "a": "varchar(9)"}, {"id": "1", "a": None}, op="UPDATE", old=[{"a": "x"}]
+    )
     (out,) = translate(CANAL, CKAFKA, [record(update)])
     assert (out["NEW_VALUES"], out["OLD_VALUES"]) == ({"id": "1", "a": None}, {"id": "1", "a": "x"})
 
@@ -134,7 +140,10 @@ def test_the_gtid_travels_with_rows_and_is_lost_with_ddl() -> None:
     assert change(message).source.gtid == gtid
     assert translate(CKAFKA, CKAFKA, records(message)) == [message]
     assert translate(CKAFKA, CANAL, records(message))[0]["gtid"] == gtid
-    assert translate(CANAL, CKAFKA, [record(row_message({"id": "int"}, {"id": "1"}, gtid=gtid))])[0]["GLOBAL_ID"] == gtid
+    assert (
+        translate(CANAL, CKAFKA, [record(row_message({"id": "int"}, {"id": "1"}, gtid=gtid))])[0]["GLOBAL_ID"]
+        == gtid
+    )
     assert lossy(CANAL, CKAFKA, ddl("DROP TABLE t", "ERASE", gtid=gtid, es=1000)) == {"gtid": 1}
 
 
@@ -146,7 +155,9 @@ def test_members_that_are_always_null_are_extras_when_they_are_not() -> None:
 
 
 def test_all_members_are_there_in_their_order() -> None:
-    row_out, ddl_out = translate(CANAL, CKAFKA, records(row_message({"id": "int"}, {"id": "1"}), ddl("DROP TABLE t", "ERASE")))
+    row_out, ddl_out = translate(
+        CANAL, CKAFKA, records(row_message({"id": "int"}, {"id": "1"}), ddl("DROP TABLE t", "ERASE"))
+    )
     assert list(row_out) == MEMBERS == sorted(MEMBERS)
     assert list(ddl_out) == sorted(ddl("")) == list(ddl(""))
     assert [row_out[name] for name in ("EVENT_SERVER_ID", "GLOBAL_ID", "GROUP_ID")] == [None] * 3
@@ -171,8 +182,14 @@ def test_keys_and_headers_of_the_output() -> None:
 
 
 def canal_form(op: str, data: Any, old: Any = None, **more: Any) -> dict[str, Any]:
-    """A row of the connector's canal format, by the table of fields in its document; no sample is printed there."""
-    return ddl("", op) | {"data": data, "old": old, "isDdl": False, "es": NOON * 1000, "ts": NOON * 1000 + 523} | more
+    """A row of the connector's canal format, by the table of fields in its document; no sample is printed
+    there.
+    """
+    return (
+        ddl("", op)
+        | {"data": data, "old": old, "isDdl": False, "es": NOON * 1000, "ts": NOON * 1000 + 523}
+        | more
+    )
 
 
 def test_rows_of_the_canal_format_have_their_types_from_the_catalogue() -> None:
@@ -267,7 +284,11 @@ def test_statements_without_the_flag_are_ddl_if_they_read_so_and_else_skipped() 
 
 def test_what_a_row_of_ticdc_loses() -> None:
     insert = row_message(
-        {"id": "int"}, {"id": "1"}, pkNames=["id"], es=NOON * 1000, _tidb={"commitTs": 5, "rowkey": "eA==", "x": 1}
+        {"id": "int"},
+        {"id": "1"},
+        pkNames=["id"],
+        es=NOON * 1000,
+        _tidb={"commitTs": 5, "rowkey": "eA==", "x": 1},
     )
     assert lossy(TICDC, CKAFKA, insert) == {
         "schema-guessed": 1, "commit-ts": 1, "row-key": 1, "extras": 1, "column-type": 1, "primary-key": 1,
@@ -276,7 +297,13 @@ def test_what_a_row_of_ticdc_loses() -> None:
 
 
 def test_watermarks_have_no_message_and_are_counted() -> None:
-    mark = {"type": "TIDB_WATERMARK", "isDdl": False, "es": 5, "ts": 6, "_tidb": {"watermarkTs": 429918007904436226}}
+    mark = {
+        "type": "TIDB_WATERMARK",
+        "isDdl": False,
+        "es": 5,
+        "ts": 6,
+        "_tidb": {"watermarkTs": 429918007904436226},
+    }
     assert translate(TICDC, CKAFKA, [record(mark)]) == []
     assert lossy(TICDC, CKAFKA, mark) == {"watermark": 1}
 
@@ -291,11 +318,17 @@ def test_a_row_of_another_snapshot_keeps_its_mark_and_loses_its_time() -> None:
     read = row_message({"id": "varchar"}, {"id": "1"}, op="INIT", es=NOON * 1000)
     (out,) = translate(CANAL, CKAFKA, [record(read)])
     assert (out["TYPE"], out["TIME"]) == ("I", "19700101080000")
-    assert lossy(CANAL, CKAFKA, read) == {"schema-guessed": 1, "event-time-precision": 1, "binlog-position-synthetic": 1}
+    assert lossy(CANAL, CKAFKA, read) == {
+        "schema-guessed": 1,
+        "event-time-precision": 1,
+        "binlog-position-synthetic": 1,
+    }
 
 
 def test_strict_lets_the_connectors_own_messages_pass() -> None:
-    messages = records(CREATE, row(ROW), row(ROW, ROW, "U"), row(None, ROW, "D"), row(ROW, TIME="19700101080000"))
+    messages = records(
+        CREATE, row(ROW), row(ROW, ROW, "U"), row(None, ROW, "D"), row(ROW, TIME="19700101080000")
+    )
     assert len(translate(CKAFKA, CKAFKA, messages, None, {"strict": "true"})) == 5
 
 
@@ -308,7 +341,13 @@ def test_native_values_keep_their_digits() -> None:
     )
     create = ddl("CREATE TABLE t (id BIGINT UNSIGNED, v DECIMAL(3,2), t BOOL, j JSON, b TEXT)")
     assert change(create, text).after == (12345678901234567890, Decimal("0.10"), 1, '{"k":[1.50]}', "x")
-    assert change("\ufeff" + text.replace('"x"', '"x\ny"')).after == ("12345678901234567890", "0.10", "1", '{"k":[1.50]}', "x\ny")
+    assert change("\ufeff" + text.replace('"x"', '"x\ny"')).after == (
+        "12345678901234567890",
+        "0.10",
+        "1",
+        '{"k":[1.50]}',
+        "x\ny",
+    )
 
 
 @pytest.mark.parametrize(
@@ -316,7 +355,14 @@ def test_native_values_keep_their_digits() -> None:
     [f"ticdc/canal-json.content-compatible/{name}" for name in ("01_all_types", "02_numeric", "09_dml")]
     + [
         f"mysql/canal-json/{name}"
-        for name in ("01_all_types", "02_numeric", "03_temporal", "06_zero_dates", "07_keys", "11_enum_set_json_generated")
+        for name in (
+            "01_all_types",
+            "02_numeric",
+            "03_temporal",
+            "06_zero_dates",
+            "07_keys",
+            "11_enum_set_json_generated",
+        )
     ]
     + ["mysql/canal-json.gtid/09_dml"],
 )
@@ -326,13 +372,17 @@ def test_captured_rows_survive_the_way_through_this_protocol(path: str) -> None:
     compared = ("database", "table", "type", "data", "old", "mysqlType", "sqlType", "pkNames", "sql", "gtid")
     direct = translate(source, source, captured(path), None, options)
     there = [out.value or b"" for out in translated_records(Translator(source, CKAFKA), captured(path))]
-    back = translate(CKAFKA, source, [record(message, offset=at) for at, message in enumerate(there)], None, options)
+    back = translate(
+        CKAFKA, source, [record(message, offset=at) for at, message in enumerate(there)], None, options
+    )
     assert len(direct) > 10
     rows = [message for message in direct if not message["isDdl"]]
     assert [[m.get(name) for name in compared] for m in back if not m["isDdl"]] == [
         [m.get(name) for name in compared] for m in rows
     ]
-    again = translated_records(Translator(CKAFKA, CKAFKA), [record(message, offset=at) for at, message in enumerate(there)])
+    again = translated_records(
+        Translator(CKAFKA, CKAFKA), [record(message, offset=at) for at, message in enumerate(there)]
+    )
     assert [out.value for out in again] == there
 
 
@@ -347,4 +397,6 @@ def test_generated_rows_come_back_from_their_text(case: Case, style: str) -> Non
     for offset, payload in enumerate(encoder.encode([case.created, *case.changes], record(b""), [])):
         (event,), catalog = decoder.decode(record(payload.value or b"", offset=offset), catalog, [])
         found += [event] if isinstance(event, RowChange) else []
-    assert [(c.op, c.schema, c.before, c.after) for c in found] == [(c.op, c.schema, c.before, c.after) for c in case.changes]
+    assert [(c.op, c.schema, c.before, c.after) for c in found] == [
+        (c.op, c.schema, c.before, c.after) for c in case.changes
+    ]

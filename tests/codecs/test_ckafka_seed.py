@@ -1,4 +1,5 @@
-"""Every message printed on Tencent Cloud's page "Canal Format of MySQL Subscription Message" (597/52603), in both directions.
+"""Every message printed on Tencent Cloud's page "Canal Format of MySQL Subscription Message" (597/52603), in
+both directions.
 
 The page prints `sql` of the CREATE TABLE with real newlines inside the JSON string, and so does this file.
 """
@@ -155,11 +156,17 @@ def test_rows_of_the_page_as_events() -> None:
     assert [(c.source.binlog_file, c.source.binlog_position) for c in (insert, update, delete)] == [
         ("mysql-bin.000003", 154), ("mysql-bin.000003", 484), ("mysql-bin.000003", 805),
     ]  # fmt: skip
-    assert [c.source.event_time_ns // 1_000_000 for c in (insert, update, delete)] == [ARRIVED, UPDATED * 1000, DELETED * 1000]
+    assert [c.source.event_time_ns // 1_000_000 for c in (insert, update, delete)] == [
+        ARRIVED,
+        UPDATED * 1000,
+        DELETED * 1000,
+    ]
     assert [c.source.snapshot for c in (insert, update, delete)] == [True, False, False]
 
 
-def canal_row(word: str, data: dict[str, Any], es: int, offset: int, old: Any = None, *, is_known: bool = True) -> dict[str, Any]:
+def canal_row(
+    word: str, data: dict[str, Any], es: int, offset: int, old: Any = None, *, is_known: bool = True
+) -> dict[str, Any]:
     """What Canal's format has for a row of the page."""
     names = list(WORDS) if is_known else list(ANNE_ROW)
     return {
@@ -173,21 +180,32 @@ def canal_rows(*, is_known: bool) -> list[dict[str, Any]]:
     first = int(is_known)
     return [
         canal_row("INSERT", ANNE_ROW, ARRIVED, first, is_known=is_known),
-        canal_row("UPDATE", ANNE_MARIE_ROW, UPDATED * 1000, first + 1, [{"first_name": "Anne"}], is_known=is_known),
+        canal_row(
+            "UPDATE", ANNE_MARIE_ROW, UPDATED * 1000, first + 1, [{"first_name": "Anne"}], is_known=is_known
+        ),
         canal_row("DELETE", ANNE_MARIE_ROW, DELETED * 1000, first + 2, is_known=is_known),
     ]
 
 
 def test_rows_of_the_page_become_canals() -> None:
     _, *out = translate(CKAFKA, CANAL, page_records(CREATE_INVENTORY, *ROWS))
-    assert [json.dumps(message) for message in out] == [json.dumps(message) for message in canal_rows(is_known=True)]
+    assert [json.dumps(message) for message in out] == [
+        json.dumps(message) for message in canal_rows(is_known=True)
+    ]
 
 
 def test_without_its_table_a_rows_columns_are_all_varchar_and_that_is_counted() -> None:
     translator = Translator(CKAFKA, CANAL)
-    out = [json.loads(one.value or b"") for source in page_records(*ROWS) for one in translator.translate(source)]
+    out = [
+        json.loads(one.value or b"") for source in page_records(*ROWS) for one in translator.translate(source)
+    ]
     assert out == canal_rows(is_known=False)
-    assert translator.lossy == {"schema-guessed": 3, "type-parameters": 3, "snapshot": 1, "binlog-position": 3}
+    assert translator.lossy == {
+        "schema-guessed": 3,
+        "type-parameters": 3,
+        "snapshot": 1,
+        "binlog-position": 3,
+    }
 
 
 def ticdc_row(canal: dict[str, Any]) -> dict[str, Any]:
@@ -210,9 +228,20 @@ def test_canals_and_ticdcs_rows_become_the_pages(source: str) -> None:
     canal = canal_rows(is_known=True)[1:]
     messages = canal if source == CANAL else [ticdc_row(message) for message in canal]
     translator = Translator(source, CKAFKA)
-    out = [json.loads(one.value or b"") for at, m in enumerate(messages) for one in translator.translate(record(m, offset=at + 7))]
-    assert out == [parsed(UPDATE) | {"BINLOG_NAME": "", "BINLOG_POS": 7}, parsed(DELETE) | {"BINLOG_NAME": "", "BINLOG_POS": 8}]
-    assert {"binlog-position-synthetic": 2, "primary-key": 2, "column-type": 2}.items() <= translator.lossy.items()
+    out = [
+        json.loads(one.value or b"")
+        for at, m in enumerate(messages)
+        for one in translator.translate(record(m, offset=at + 7))
+    ]
+    assert out == [
+        parsed(UPDATE) | {"BINLOG_NAME": "", "BINLOG_POS": 7},
+        parsed(DELETE) | {"BINLOG_NAME": "", "BINLOG_POS": 8},
+    ]
+    assert {
+        "binlog-position-synthetic": 2,
+        "primary-key": 2,
+        "column-type": 2,
+    }.items() <= translator.lossy.items()
 
 
 def test_an_insert_has_its_time_unless_it_is_a_row_of_a_snapshot() -> None:
@@ -268,4 +297,6 @@ def test_ddl_of_the_page_becomes_canals_and_ticdcs(message: str, time: int) -> N
 @pytest.mark.parametrize("source", [CANAL, TICDC])
 def test_canals_and_ticdcs_ddl_becomes_the_pages(source: str, message: str, time: int) -> None:
     unit = "ms" if time % 1000 else "s"
-    assert translate(source, CKAFKA, [record(canal_ddl(message, time))], None, {"ddl-time-unit": unit}) == [parsed(message)]
+    assert translate(source, CKAFKA, [record(canal_ddl(message, time))], None, {"ddl-time-unit": unit}) == [
+        parsed(message)
+    ]

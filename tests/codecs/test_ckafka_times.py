@@ -34,7 +34,9 @@ def test_time_zero_is_unknown_and_marks_a_row_of_a_snapshot(text: str, offset: s
     assert found.source.event_time_ns == 1465532000123_000_000
     update = change(row(ROW, ROW, "U", TIME=text), options=options)
     assert (update.op, update.source.snapshot) == (Op.UPDATE, True)
-    assert translate(CKAFKA, CKAFKA, records(row(ROW, ROW, "U", TIME=text)), options, options)[0]["TIME"] == text
+    assert (
+        translate(CKAFKA, CKAFKA, records(row(ROW, ROW, "U", TIME=text)), options, options)[0]["TIME"] == text
+    )
 
 
 def test_a_row_without_a_time_has_that_of_its_record_and_is_no_snapshot() -> None:
@@ -100,9 +102,18 @@ def test_the_unit_of_ddl_times_is_an_option() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("event-time-offset", "Asia/Shanghai"), ("event-time-offset", "+8"), ("value-style", "canal"), ("ddl-time-unit", "us")],
+    [
+        ("event-time-offset", "Asia/Shanghai"),
+        ("event-time-offset", "+8"),
+        ("value-style", "canal"),
+        ("ddl-time-unit", "us"),
+    ],
 )
 def test_options_that_do_not_fit_are_configuration_errors(name: str, value: str) -> None:
-    sides = (CANAL, CKAFKA, None, {name: value}) if name == "ddl-time-unit" else (CKAFKA, CANAL, {name: value}, None)
+    sides = (
+        (CANAL, CKAFKA, None, {name: value})
+        if name == "ddl-time-unit"
+        else (CKAFKA, CANAL, {name: value}, None)
+    )
     with pytest.raises(ConfigError, match=f"{name}: '.*' does not fit"):
         Translator(*sides)

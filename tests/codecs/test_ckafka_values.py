@@ -95,7 +95,9 @@ def test_base64_that_could_be_something_else_is_read_as_such_only_when_told(
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("style", ["auto", "debezium"])
-def test_text_that_is_no_value_of_its_type_is_malformed_and_not_quoted(style: str, mysql_type: str, text: str) -> None:
+def test_text_that_is_no_value_of_its_type_is_malformed_and_not_quoted(
+    style: str, mysql_type: str, text: str
+) -> None:
     with pytest.raises(Malformed) as raised:
         value(mysql_type, text, style)
     assert raised.value.path == "NEW_VALUES.c"
@@ -113,12 +115,16 @@ def test_text_that_is_no_value_of_its_type_is_malformed_and_not_quoted(style: st
     ],
 )
 @pytest.mark.parametrize("style", ["auto", "debezium", "mysql"])
-def test_labels_that_the_definition_lacks_stay_and_are_counted(style: str, mysql_type: str, text: str, expected: Any) -> None:
+def test_labels_that_the_definition_lacks_stay_and_are_counted(
+    style: str, mysql_type: str, text: str, expected: Any
+) -> None:
     """The definition is out of date: other rows of the table are read with it all the same."""
     create = ddl(f"CREATE TABLE t (c {mysql_type}, d DECIMAL(5,2))")
     given = [row({"c": cell, "d": "1.50"}) for cell in ("a", text, "a", text)]
     translator = Translator(CKAFKA, CKAFKA, {"value-style": style})
-    found = [event for at, one in enumerate([create, *given]) for event in translator.inspect(record(one, at))]
+    found = [
+        event for at, one in enumerate([create, *given]) for event in translator.inspect(record(one, at))
+    ]
     changes = [event for event in found if isinstance(event, RowChange)]
     assert [change.after for change in changes] == [(1, Decimal("1.50")), (expected, Decimal("1.50"))] * 2
     assert [change.schema.complete for change in changes] == [True, False] * 2
@@ -138,7 +144,9 @@ def test_labels_that_the_definition_lacks_stay_and_are_counted(style: str, mysql
         ("varchar(9)", None, None), ("varchar(9)", "", ""),
     ],
 )  # fmt: skip
-def test_values_are_written_in_mysqls_text_and_members_as_labels(mysql_type: str, canal: str | None, text: str | None) -> None:
+def test_values_are_written_in_mysqls_text_and_members_as_labels(
+    mysql_type: str, canal: str | None, text: str | None
+) -> None:
     assert written(mysql_type, canal) == text
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay import Lossy
-from relay.codecs import _debezium_values as values
-from relay.codecs._debezium_defaults import null_default, schema_default, shown_default
-from relay.codecs._debezium_layouts import read_of
-from relay.codecs._debezium_writers import ValueWriter
+from relay.codecs.debezium import values
+from relay.codecs.debezium.defaults import null_default, schema_default, shown_default
+from relay.codecs.debezium.layouts import read_of
+from relay.codecs.debezium.writing import ValueWriter
 from relay.model import ABSENT, Column, ColumnType, Default
 from relay.mysql.numbers import read_decimal
 from relay.mysql.types import parse_type, with_implied_parameters
@@ -35,7 +35,9 @@ def written(text: str, value: Any, *, nullable: bool = True) -> tuple[str, list[
 
 def read(text: str, value: str) -> Any:
     """The canonical value of JSON."""
-    parsed = msgspec.json.decode(value, type=Decimal) if text.startswith("decimal") else msgspec.json.decode(value)
+    parsed = (
+        msgspec.json.decode(value, type=Decimal) if text.startswith("decimal") else msgspec.json.decode(value)
+    )
     reading = read_of(column(text).type, is_known=True)
     return parsed if reading is None else reading(parsed)
 
@@ -131,7 +133,13 @@ LOSING = [
     ("datetime", True, "0000-00-00 00:00:00", "null", Lossy.ZERO_DATE),
     ("datetime(6)", True, "0001-02-03 04:05:06.000007", "981173106000007", Lossy.YEAR_BELOW_100),
     ("decimal(20,2)", True, Decimal("12345678901234567.89"), "12345678901234568", Lossy.DECIMAL_DIGITS),
-    ("decimal(30,10)", True, Decimal("99999999999999999999.9999999999"), "100000000000000000000", Lossy.DECIMAL_DIGITS),
+    (
+        "decimal(30,10)",
+        True,
+        Decimal("99999999999999999999.9999999999"),
+        "100000000000000000000",
+        Lossy.DECIMAL_DIGITS,
+    ),
     ("enum('','a')", True, 0, '""', Lossy.ENUM_INDEX),
     ("enum('a','b')", True, 3, '""', Lossy.ENUM_INDEX),
     ("set('a','b')", True, 4, '""', Lossy.ENUM_INDEX),
@@ -140,11 +148,15 @@ LOSING = [
 
 
 @pytest.mark.parametrize(("text", "nullable", "value", "json", "what"), LOSING)
-def test_what_cannot_be_told_afterwards_is_counted(text: str, nullable: bool, value: Any, json: str, what: Lossy) -> None:
+def test_what_cannot_be_told_afterwards_is_counted(
+    text: str, nullable: bool, value: Any, json: str, what: Lossy
+) -> None:
     assert written(text, value, nullable=nullable) == (json, [what])
 
 
-@pytest.mark.parametrize("value", ["1E2", "-1", "12345678901234567.89", "0.1", "-0.00", "100.50", "1E-7", "123456789012345"])
+@pytest.mark.parametrize(
+    "value", ["1E2", "-1", "12345678901234567.89", "0.1", "-0.00", "100.50", "1E-7", "123456789012345"]
+)
 def test_the_text_of_a_decimal_is_written_like_the_decimal(value: str) -> None:
     texts, decimals = ValueWriter(), ValueWriter()
     write = decimals.of(column("decimal(20,7)"))
@@ -175,7 +187,9 @@ def test_text_that_is_no_datetime_is_refused(kind: str, text: str) -> None:
         write(text)
 
 
-@pytest.mark.parametrize("text", ["1:00:00", "00:60:00", "00:00", "+00:00:00", "00:00:00.", "00:00:00.1234567", "1000:00:00", ""])
+@pytest.mark.parametrize(
+    "text", ["1:00:00", "00:60:00", "00:00", "+00:00:00", "00:00:00.", "00:00:00.1234567", "1000:00:00", ""]
+)
 def test_text_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"time|fraction"):
         values.time_micros(text)
@@ -183,9 +197,17 @@ def test_text_that_is_no_time_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("base", "value", "text", "is_lost"),
-    [("enum", "open", "open", False), ("enum", 2, "2", True), ("enum", 0, "0", True), ("set", 5, "5", True), ("set", 0, "", False)],
+    [
+        ("enum", "open", "open", False),
+        ("enum", 2, "2", True),
+        ("enum", 0, "0", True),
+        ("set", 5, "5", True),
+        ("set", 0, "", False),
+    ],
 )
-def test_numbers_of_unknown_members_are_digits_and_counted(base: str, value: int | str, text: str, is_lost: bool) -> None:
+def test_numbers_of_unknown_members_are_digits_and_counted(
+    base: str, value: int | str, text: str, is_lost: bool
+) -> None:
     writer = ValueWriter()
     write = writer.of(Column("state", ColumnType(base)))
     assert write is not None
@@ -299,7 +321,9 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(("text", "nullable", "default", "in_schema", "in_ddl", "for_null"), DEFAULTS)
-def test_defaults(text: str, nullable: bool, default: Default | None, in_schema: Any, in_ddl: str | None, for_null: Any) -> None:
+def test_defaults(
+    text: str, nullable: bool, default: Default | None, in_schema: Any, in_ddl: str | None, for_null: Any
+) -> None:
     one = column(text, nullable=nullable, default=default)
     assert msgspec.json.encode(schema_default(one)) == msgspec.json.encode(in_schema)
     assert shown_default(one, "d") == in_ddl

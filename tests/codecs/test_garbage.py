@@ -1,4 +1,6 @@
-"""Whatever the bytes, a decoder gives events or a DecodeError; so does an encoder that has to read a malformed value."""
+"""Whatever the bytes, a decoder gives events or a DecodeError; so does an encoder that has to read a
+malformed value.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ SHORT = [
     b'{"database":"d","table":"t","isDdl":true,"type":"ALTER","es":1,"sql":"ALTER TABLE t ADD b INT"}',
     b'{"type":"TIDB_WATERMARK","isDdl":false,"es":1,"_tidb":{"watermarkTs":429918007904436226}}',
     *(
-        record(row_message({"a": "int", "f": "float"}, {"a": "1", "f": "1.5"}, op=op, old=old, _tidb={"commitTs": 5})).value or b""
+        record(
+            row_message(
+                {"a": "int", "f": "float"}, {"a": "1", "f": "1.5"}, op=op, old=old, _tidb={"commitTs": 5}
+            )
+        ).value
+        or b""
         for op, old in (("INSERT", None), ("UPDATE", [{"a": "2", "f": None}]), ("DELETE", None))
     ),
     b'{"BINLOG_NAME":"b","DATABASE":"d","NEW_VALUES":{"a":"1"},"OLD_VALUES":{"a":null},"TIME":"20160611015029","TYPE":"U"}',
@@ -50,7 +57,10 @@ def test_arbitrary_bytes(value: bytes) -> None:
 
 
 _scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-_json = st.recursive(_scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+_json = st.recursive(
+    _scalar,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 _names = [
     "database",
     "table",
@@ -69,7 +79,9 @@ _names = [
 ]
 _types = st.sampled_from(["INSERT", "UPDATE", "DELETE", "QUERY", "TIDB_WATERMARK", "CREATE"])
 _cells = st.dictionaries(st.sampled_from("abc"), st.none() | st.text(max_size=6), max_size=3)
-_words = st.sampled_from(["int", "float", "year", "binary(3)", "enum('a", "decimal(1,", "json", "timestamp", ""])
+_words = st.sampled_from(
+    ["int", "float", "year", "binary(3)", "enum('a", "decimal(1,", "json", "timestamp", ""]
+)
 
 
 @given(
@@ -83,20 +95,30 @@ _words = st.sampled_from(["int", "float", "year", "binary(3)", "enum('a", "decim
 def test_messages_with_anything_in_their_members(message: dict[str, object]) -> None:
     for source in (TICDC, CANAL, CKAFKA):
         for target in (TICDC, CANAL, CKAFKA):
-            survives(Translator(source, target, {"timezone": "Asia/Shanghai"}, None), record(message).value or b"")
+            survives(
+                Translator(source, target, {"timezone": "Asia/Shanghai"}, None), record(message).value or b""
+            )
 
 
 CREATE = {
     "isDdl": True, "type": "CREATE", "database": "d", "table": "t", "es": 1,
     "sql": "CREATE TABLE t (a DECIMAL(9,2), b ENUM('x','y'), c DATETIME(3), d SET('x','y'), e TIME, f BIT(8), g BINARY(3), h DATE)",
 }  # fmt: skip
-_rows = st.dictionaries(st.sampled_from("abcdefgh"), _scalar | st.text("0123456789-:.AZ=xy, ", max_size=20), max_size=8)
+_rows = st.dictionaries(
+    st.sampled_from("abcdefgh"), _scalar | st.text("0123456789-:.AZ=xy, ", max_size=20), max_size=8
+)
 
 
 @given(
     st.fixed_dictionaries(
-        {"TYPE": st.sampled_from(["I", "U", "D", "X"]), "NEW_VALUES": st.none() | _rows, "OLD_VALUES": st.none() | _rows},
-        optional=dict.fromkeys(("BINLOG_NAME", "BINLOG_POS", "EVENT_SERVER_ID", "GLOBAL_ID", "GROUP_ID"), _json)
+        {
+            "TYPE": st.sampled_from(["I", "U", "D", "X"]),
+            "NEW_VALUES": st.none() | _rows,
+            "OLD_VALUES": st.none() | _rows,
+        },
+        optional=dict.fromkeys(
+            ("BINLOG_NAME", "BINLOG_POS", "EVENT_SERVER_ID", "GLOBAL_ID", "GROUP_ID"), _json
+        )
         | {"DATABASE": st.just("d") | _scalar, "TABLE": st.just("t") | _scalar}
         | {"TIME": st.text("0123456789", min_size=13, max_size=14) | st.just("20160611015029") | _scalar},
     ),

@@ -1,4 +1,6 @@
-"""A record is read and written by itself and the DDL before it: not by how other rows looked, nor by records that were refused."""
+"""A record is read and written by itself and the DDL before it: not by how other rows looked, nor by records
+that were refused.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 from support import OPEN, record, row_message
 
 from relay import ConsumerRecord, Malformed, NotRepresentable, Translator
-from relay.codecs._open_frames import framed_key, framed_value
+from relay.codecs.open_protocol.frames import framed_key, framed_value
 
 DEBEZIUM, TICDC = "ticdc-debezium", "ticdc-canal-json"
 TARGETS = ["canal-json", TICDC, "ckafka-json", OPEN, DEBEZIUM]
@@ -18,15 +20,38 @@ TS = 470615239042793472
 
 def drow(after: str, offset: int, commit_ts: int = TS) -> ConsumerRecord:
     """An INSERT into `d.t` in TiCDC Debezium without schema; `after` is JSON."""
-    source = {"connector": "TiCDC", "name": "default", "ts_ms": 1, "db": "d", "table": "t", "commit_ts": commit_ts}
+    source = {
+        "connector": "TiCDC",
+        "name": "default",
+        "ts_ms": 1,
+        "db": "d",
+        "table": "t",
+        "commit_ts": commit_ts,
+    }
     head = json.dumps({"source": source, "ts_ms": 1, "transaction": None, "op": "c", "before": None})[:-1]
-    return ConsumerRecord("topic", 0, offset, 1, b'{"payload":{"id":1}}', f'{{"payload":{head},"after":{after}}}}}'.encode())
+    return ConsumerRecord(
+        "topic", 0, offset, 1, b'{"payload":{"id":1}}', f'{{"payload":{head},"after":{after}}}}}'.encode()
+    )
 
 
 def dddl(ddl: str) -> ConsumerRecord:
     """A DDL statement about `d.t`, before all rows."""
-    source = {"connector": "TiCDC", "name": "default", "ts_ms": 1, "db": "d", "table": "t", "commit_ts": TS - 9}
-    payload = {"source": source, "ts_ms": 1, "databaseName": "d", "schemaName": None, "ddl": ddl, "tableChanges": []}
+    source = {
+        "connector": "TiCDC",
+        "name": "default",
+        "ts_ms": 1,
+        "db": "d",
+        "table": "t",
+        "commit_ts": TS - 9,
+    }
+    payload = {
+        "source": source,
+        "ts_ms": 1,
+        "databaseName": "d",
+        "schemaName": None,
+        "ddl": ddl,
+        "tableChanges": [],
+    }
     return ConsumerRecord("topic", 0, 0, 1, b"{}", json.dumps({"payload": payload}).encode())
 
 
@@ -44,7 +69,11 @@ def after(translator: Translator, *records: ConsumerRecord) -> Any:
 @pytest.mark.parametrize(
     ("ddl", "odd", "even"),
     [
-        ("CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, c DATE)", '{"id":1e0,"c":99999999999}', '{"id":-1,"c":null}'),
+        (
+            "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, c DATE)",
+            '{"id":1e0,"c":99999999999}',
+            '{"id":-1,"c":null}',
+        ),
         ("CREATE TABLE t (id INT PRIMARY KEY, c INT)", '{"id":1,"c":"x"}', '{"id":1,"c":null}'),
         (None, '{"id":1,"c":5.5}', '{"id":1,"c":5}'),
         (None, '{"id":1,"c":null}', '{"id":1,"c":7}'),
@@ -74,13 +103,17 @@ def test_a_row_without_columns_is_refused_and_leaves_no_trace(target: str, is_st
     assert b'"v"' in (values[0] or b"")
 
 
-@pytest.mark.parametrize("column", ["c DATE DEFAULT '0000-00-00'", "c DECIMAL(30,20) DEFAULT '0.12345678901234567891'"])
+@pytest.mark.parametrize(
+    "column", ["c DATE DEFAULT '0000-00-00'", "c DECIMAL(30,20) DEFAULT '0.12345678901234567891'"]
+)
 def test_a_default_that_the_format_cannot_hold_is_no_loss_of_a_row(column: str) -> None:
     value = "2020-01-01" if "DATE" in column else "1.5"
     ddl = record({"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "_tidb": {"commitTs": TS - 9},
                   "sql": f"CREATE TABLE t (id INT PRIMARY KEY, {column})"})  # fmt: skip
     types = {"id": "int", "c": column.split()[1].partition("(")[0].lower()}
-    row = record(row_message(types, {"id": "1", "c": value}, pkNames=["id"], _tidb={"commitTs": TS}), offset=1)
+    row = record(
+        row_message(types, {"id": "1", "c": value}, pkNames=["id"], _tidb={"commitTs": TS}), offset=1
+    )
     translator = Translator(TICDC, DEBEZIUM, None, {"strict": "true", "enable-tidb-extension": "true"})
     translator.translate(ddl)
     assert len(translator.translate(row)) == 1
@@ -90,7 +123,9 @@ def test_a_default_that_the_format_cannot_hold_is_no_loss_of_a_row(column: str) 
 def test_a_timestamp_that_is_none_is_counted(text: str) -> None:
     translator = Translator(TICDC, DEBEZIUM)
     types = {"id": "int", "c": "timestamp"}
-    translator.translate(record(row_message(types, {"id": "1", "c": text}, pkNames=["id"], _tidb={"commitTs": TS})))
+    translator.translate(
+        record(row_message(types, {"id": "1", "c": text}, pkNames=["id"], _tidb={"commitTs": TS}))
+    )
     assert translator.lossy["zero-date"] == 1  # type: ignore[index]  # a StrEnum is its text
 
 
@@ -119,7 +154,9 @@ def test_numbers_of_types_hold_for_their_own_message(source: str, target: str) -
         for at, (text, code) in enumerate([("1", 4), ("x y", 12), ("2020-01-01", 91), ("2", 4), ("3", 5)])
     ]
     together = Translator(source, target)
-    assert [together.translate(row) for row in rows] == [Translator(source, target).translate(row) for row in rows]
+    assert [together.translate(row) for row in rows] == [
+        Translator(source, target).translate(row) for row in rows
+    ]
 
 
 def test_a_text_that_canal_takes_for_a_blob_is_known_by_its_own_number() -> None:
@@ -135,7 +172,9 @@ def test_a_text_that_canal_takes_for_a_blob_is_known_by_its_own_number() -> None
 def opened(offset: int, *segments: tuple[str, str]) -> ConsumerRecord:
     """A batch of Open Protocol."""
     keys, values = zip(*segments, strict=True)
-    return ConsumerRecord("topic", 0, offset, 1, framed_key(map(str.encode, keys)), framed_value(map(str.encode, values)))
+    return ConsumerRecord(
+        "topic", 0, offset, 1, framed_key(map(str.encode, keys)), framed_value(map(str.encode, values))
+    )
 
 
 def orow(commit_ts: int, cells: str) -> tuple[str, str]:
@@ -145,10 +184,17 @@ def orow(commit_ts: int, cells: str) -> tuple[str, str]:
 @pytest.mark.parametrize("target", ["canal-json", TICDC, DEBEZIUM])
 def test_columns_have_the_order_of_their_own_row(target: str) -> None:
     a, b = (f'"{name}":{{"t":15,"f":64,"v":"1"}}' for name in "ab")
-    both = [f'{{"u":{{{a},{b}}}}}', f'{{"u":{{{b},{a}}}}}', f'{{"u":{{{b},{a}}},"p":{{{a},{b}}}}}', f'{{"d":{{{a},{b}}}}}']
+    both = [
+        f'{{"u":{{{a},{b}}}}}',
+        f'{{"u":{{{b},{a}}}}}',
+        f'{{"u":{{{b},{a}}},"p":{{{a},{b}}}}}',
+        f'{{"d":{{{a},{b}}}}}',
+    ]
     rows = [opened(at, orow(TS + at, cells)) for at, cells in enumerate([*both, *both])]
     together = Translator(OPEN, target)
-    assert [together.translate(row) for row in rows] == [Translator(OPEN, target).translate(row) for row in rows]
+    assert [together.translate(row) for row in rows] == [
+        Translator(OPEN, target).translate(row) for row in rows
+    ]
 
 
 def together_and_alone(source: str, target: str, ddl: ConsumerRecord, rows: list[ConsumerRecord]) -> None:
@@ -170,10 +216,20 @@ TABLE = record({"database": "d", "table": "t", "isDdl": True, "type": "CREATE", 
 def test_equal_types_do_not_mean_equal_columns(source: str, target: str) -> None:
     """A look-alike tells all types of its table with every row, whatever columns the row has."""
     types = {"id": "int", "b": "int", "c": "varchar"}
-    cells: list[dict[str, Any]] = [{"id": "1", "b": "2", "c": "x"}, {"id": "1"}, {"id": "1", "c": "y"}, {"c": "z", "id": "1"}]
+    cells: list[dict[str, Any]] = [
+        {"id": "1", "b": "2", "c": "x"},
+        {"id": "1"},
+        {"id": "1", "c": "y"},
+        {"c": "z", "id": "1"},
+    ]
     messages = [
         row_message(types, row, pkNames=["id"], op=op, old=old, _tidb={"commitTs": TS})
-        for op, old in (("INSERT", None), ("DELETE", None), ("UPDATE", [{"b": "7"}]), ("UPDATE", [{"c": "w"}]))
+        for op, old in (
+            ("INSERT", None),
+            ("DELETE", None),
+            ("UPDATE", [{"b": "7"}]),
+            ("UPDATE", [{"c": "w"}]),
+        )
         for row in cells
     ]
     rows = [record(message, offset=at + 1) for at, message in enumerate(messages * 2)]
@@ -185,7 +241,10 @@ def test_equal_types_do_not_mean_equal_columns(source: str, target: str) -> None
 def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
     types = {"id": "int", "b": "int", "c": "varchar"}
     rows = [
-        record(row_message(types, {"id": "1", "b": "2", "c": "x"}, pkNames=key, _tidb={"commitTs": TS}), offset=at + 1)
+        record(
+            row_message(types, {"id": "1", "b": "2", "c": "x"}, pkNames=key, _tidb={"commitTs": TS}),
+            offset=at + 1,
+        )
         for at, key in enumerate([["id"], ["b"], None, [], ["id", "b"], ["id"], ["b"]])
     ]
     together_and_alone(source, target, TABLE, rows)
@@ -196,8 +255,13 @@ def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
 def test_tables_are_told_apart_by_both_names(source: str, target: str) -> None:
     """The DDL is that of `d.t`; the same types and columns in another table have no key of its own."""
     names = [("d", "t"), ("d", "u"), ("e", "t"), ("d", "t"), ("e", "t"), ("", "t"), ("d", ""), ("d", "t")]
-    message = row_message({"id": "int", "b": "int", "c": "varchar"}, {"id": "1", "b": "2", "c": "x"}, _tidb={"commitTs": TS})
-    rows = [record(message | {"database": database, "table": table}, offset=at + 1) for at, (database, table) in enumerate(names)]
+    message = row_message(
+        {"id": "int", "b": "int", "c": "varchar"}, {"id": "1", "b": "2", "c": "x"}, _tidb={"commitTs": TS}
+    )
+    rows = [
+        record(message | {"database": database, "table": table}, offset=at + 1)
+        for at, (database, table) in enumerate(names)
+    ]
     together_and_alone(source, target, TABLE, rows)
 
 
@@ -206,12 +270,15 @@ def test_records_of_other_topics_and_partitions_keep_their_own(partitions: int |
     message = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])
     places = [("a", 0), ("a", 1), ("b", 1), ("b", 0), ("a", 0), ("b", 0)]
     value = json.dumps(message).encode()
-    rows = [ConsumerRecord(topic, partition, at, 1, None, value) for at, (topic, partition) in enumerate(places)]
+    rows = [
+        ConsumerRecord(topic, partition, at, 1, None, value) for at, (topic, partition) in enumerate(places)
+    ]
     translator = Translator("canal-json", "canal-json", topic="to-{topic}", partitions=partitions)
     made = [translator.translate(row)[0] for row in rows]
     assert [each.topic for each in made] == [f"to-{topic}" for topic, _ in places]
     assert [each.headers for each in made] == [
-        (("relay.source", f"{topic}/{partition}/{at}/0".encode()),) for at, (topic, partition) in enumerate(places)
+        (("relay.source", f"{topic}/{partition}/{at}/0".encode()),)
+        for at, (topic, partition) in enumerate(places)
     ]
     if partitions is None:
         assert [each.partition for each in made] == [partition for _, partition in places]

@@ -1,4 +1,6 @@
-"""What a protocol says of its Kafka keys is what it writes: a compacted topic keeps the last record of each key."""
+"""What a protocol says of its Kafka keys is what it writes: a compacted topic keeps the last record of each
+key.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from support import TICDC, captured, events, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import Keys
+from relay.codecs.losses import Keys
 from relay.model import Cell, Row
 
 RECORDS = captured("ticdc/canal-json.tidb-extension/09_dml")
@@ -24,7 +26,11 @@ def identity(change: RowChange) -> tuple[str, tuple[Cell, ...]] | None:
     """Table and handle key; None for a table without one."""
     row: Row = change.after or change.before or ()
     key = change.schema.handle_key()
-    return (str(change.table), tuple(row[at] for at, one in enumerate(change.schema.columns) if one.name in key)) if key else None
+    return (
+        (str(change.table), tuple(row[at] for at, one in enumerate(change.schema.columns) if one.name in key))
+        if key
+        else None
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -13,10 +13,20 @@ import cramjam
 import pytest
 from support import CANAL, DATA, TICDC, captured, record, row_message, translate
 
-from relay import ConfigError, ConsumerRecord, EncodeError, Lossy, Malformed, NotRepresentable, Translator, UnsupportedMessage
-from relay.codecs import _large_messages
-from relay.codecs._codec import parse_options
-from relay.codecs._large_messages import (
+from relay import (
+    ConfigError,
+    ConsumerRecord,
+    EncodeError,
+    Lossy,
+    Malformed,
+    NotRepresentable,
+    Translator,
+    UnsupportedMessage,
+)
+from relay.codecs.canal.ticdc_canal_json import CODEC
+from relay.codecs.codec import parse_options
+from relay.codecs.wire import large_messages as _large_messages
+from relay.codecs.wire.large_messages import (
     Compression,
     LargeMessageOptions,
     SizeLimit,
@@ -29,7 +39,6 @@ from relay.codecs._large_messages import (
     object_location,
     object_name,
 )
-from relay.codecs.ticdc_canal_json import CODEC
 from relay.errors import MessageTooLarge
 from relay.needs import ClaimCheck, Need
 from relay.records import Blob, ProducerRecord
@@ -39,20 +48,25 @@ EXTENSION = {"enable-tidb-extension": "true"}
 SMALL = EXTENSION | {"max-message-bytes": "2000"}
 PLAIN = b'{"id":1}'
 LZ4, SNAPPY, NONE, AUTO = Compression.LZ4, Compression.SNAPPY, Compression.NONE, Compression.AUTO
-#: The same DDL message as two writers compressed it: github.com/pierrec/lz4 (no content size, with a checksum) and golang/snappy.
+#: The same DDL message as two writers compressed it: github.com/pierrec/lz4 (no content size, with a
+#: checksum) and golang/snappy.
 DDL_VALUE = b'{"q":"ALTER TABLE `t1` ADD COLUMN `c` INT","t":5}'
 GO_LZ4 = bytes.fromhex(
     "04224d186470b9310000807b2271223a22414c544552205441424c4520607431602041444420434f4c554d4e2060636020494e54222c2274223a357d"
     "00000000b3e10db3"
 )
-GO_SNAPPY = bytes.fromhex("31c07b2271223a22414c544552205441424c4520607431602041444420434f4c554d4e2060636020494e54222c2274223a357d")
+GO_SNAPPY = bytes.fromhex(
+    "31c07b2271223a22414c544552205441424c4520607431602041444420434f4c554d4e2060636020494e54222c2274223a357d"
+)
 
 
 def read(data: bytes, setting: Compression) -> bytes:
     return decompressed("p", "part", data, setting)
 
 
-def answered(translator: Translator, message: ConsumerRecord, objects: Callable[[ClaimCheck], bytes]) -> list[ProducerRecord]:
+def answered(
+    translator: Translator, message: ConsumerRecord, objects: Callable[[ClaimCheck], bytes]
+) -> list[ProducerRecord]:
     while True:
         try:
             return translator.translate(message)
@@ -86,21 +100,32 @@ def test_what_is_compressed_comes_back(setting: Compression, size: int) -> None:
     assert (compressed(data, setting) == data) == (setting in {AUTO, NONE})
 
 
-@pytest.mark.parametrize(("data", "setting"), [(GO_LZ4, LZ4), (GO_LZ4, AUTO), (GO_SNAPPY, SNAPPY), (GO_SNAPPY, AUTO)])
+@pytest.mark.parametrize(
+    ("data", "setting"), [(GO_LZ4, LZ4), (GO_LZ4, AUTO), (GO_SNAPPY, SNAPPY), (GO_SNAPPY, AUTO)]
+)
 def test_what_go_compressed_is_read(data: bytes, setting: Compression) -> None:
     assert read(data, setting) == DDL_VALUE
 
 
 @pytest.mark.parametrize("setting", [LZ4, SNAPPY])
 @pytest.mark.parametrize(
-    "data", [PLAIN, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18garbage....", b"\x05"]
+    "data",
+    [
+        PLAIN,
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x04\x22\x4d\x18",
+        b"\x04\x22\x4d\x18garbage....",
+        b"\x05",
+    ],
 )
 def test_what_is_not_compressed_as_the_setting_says_is_refused(data: bytes, setting: Compression) -> None:
     with pytest.raises(Malformed, match="p: part: "):
         read(data, setting)
 
 
-@pytest.mark.parametrize("data", [b"", PLAIN, b" \n" + PLAIN, b"\xef\xbb\xbf" + PLAIN, b"garbage", b"\xff\xff", b"[1]"])
+@pytest.mark.parametrize(
+    "data", [b"", PLAIN, b" \n" + PLAIN, b"\xef\xbb\xbf" + PLAIN, b"garbage", b"\xff\xff", b"[1]"]
+)
 def test_auto_leaves_alone_what_is_not_compressed(data: bytes) -> None:
     assert read(data, AUTO) == data
 
@@ -169,7 +194,9 @@ def test_captured_claim_checks_become_the_rows_that_they_stand_for(variant: str)
     records = captured(f"{variant}/04_strings_binary")
     translator = Translator(TICDC, TICDC, {"claim-check-storage-uri": "/anywhere"}, EXTENSION)
     out = [
-        json.loads(produced.value or b"") for message in records for produced in answered(translator, message, stored_at(variant))
+        json.loads(produced.value or b"")
+        for message in records
+        for produced in answered(translator, message, stored_at(variant))
     ]
     full = {
         message.offset: json.loads(message.value or b"")
@@ -182,7 +209,9 @@ def test_captured_claim_checks_become_the_rows_that_they_stand_for(variant: str)
 def test_a_need_names_the_object_and_leaves_no_trace() -> None:
     variant = "ticdc/canal-json.claim-check"
     records = captured(f"{variant}/04_strings_binary")
-    translator = Translator(TICDC, TICDC, {"claim-check-storage-uri": "s3://user:secret@bucket/x?access-key=secret"}, EXTENSION)
+    translator = Translator(
+        TICDC, TICDC, {"claim-check-storage-uri": "s3://user:secret@bucket/x?access-key=secret"}, EXTENSION
+    )
     for message in records:
         before = translator.catalog, dict(translator.events), dict(translator.lossy)
         for call in (translator.translate, translator.inspect):
@@ -204,7 +233,9 @@ def test_a_need_names_the_object_and_leaves_no_trace() -> None:
 
 
 def claim(location: Any, **members: Any) -> ConsumerRecord:
-    message = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": location}, **members)
+    message = row_message(
+        {"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": location}, **members
+    )
     return record(message)
 
 
@@ -224,7 +255,9 @@ def test_objects_of_every_kind_are_opened(setting: str, is_raw: bool) -> None:
     data = value if is_raw else claim_check_document(None, value)
     stub = claim(NAME)
     stub = ConsumerRecord("topic", 0, 0, 0, None, compressed(stub.value or b"", Compression(setting)))
-    translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "/x", "large-message-handle-compression": setting})
+    translator = Translator(
+        TICDC, CANAL, {"claim-check-storage-uri": "/x", "large-message-handle-compression": setting}
+    )
     out = [json.loads(produced.value or b"") for produced in answered(translator, stub, lambda _: data)]
     assert [message["data"] for message in out] == [[{"id": "1", "a": "x"}]]
 
@@ -265,7 +298,9 @@ def test_only_the_name_of_a_location_counts(location: str) -> None:
 def test_without_a_storage_a_claim_check_is_refused_and_says_what_to_set() -> None:
     with pytest.raises(UnsupportedMessage, match="claim-check-storage-uri"):
         translate(TICDC, CANAL, [claim(f"s3://bucket/{NAME}")])
-    only_location = row_message({"id": "int"}, {"id": "1"}, _tidb={"claimCheckLocation": f"s3://bucket/{NAME}"})
+    only_location = row_message(
+        {"id": "int"}, {"id": "1"}, _tidb={"claimCheckLocation": f"s3://bucket/{NAME}"}
+    )
     with pytest.raises(UnsupportedMessage):
         translate(TICDC, CANAL, [record(only_location)])
 
@@ -302,7 +337,9 @@ def test_the_parts_of_an_object() -> None:
 # ---------------------------------------------------------------- rows above the limit, written
 
 
-def written(records: list[ConsumerRecord], options: dict[str, str]) -> tuple[list[ProducerRecord], Translator]:
+def written(
+    records: list[ConsumerRecord], options: dict[str, str]
+) -> tuple[list[ProducerRecord], Translator]:
     translator = Translator(TICDC, TICDC, None, options)
     return [produced for message in records for produced in translator.translate(message)], translator
 
@@ -319,7 +356,9 @@ def test_handle_key_only_is_written_like_ticdc() -> None:
 
 
 def test_handle_key_only_is_a_loss_that_strict_refuses() -> None:
-    translator = Translator(TICDC, TICDC, None, SMALL | {"large-message-handle-option": "handle-key-only", "strict": "true"})
+    translator = Translator(
+        TICDC, TICDC, None, SMALL | {"large-message-handle-option": "handle-key-only", "strict": "true"}
+    )
     with pytest.raises(NotRepresentable, match="columns-absent"):
         translator.translate(record(LONG))
 
@@ -335,15 +374,24 @@ def test_claim_checks_are_written_like_ticdc(is_raw: bool) -> None:
     assert locations == {f"file:///objects/{blob.name}" for blob in blobs}
     assert len(locations) == 4
     real, real_objects = {}, {}
-    for message, value in zip(captured(f"{variant}/04_strings_binary"), parsed(f"{variant}/04_strings_binary"), strict=True):
+    for message, value in zip(
+        captured(f"{variant}/04_strings_binary"), parsed(f"{variant}/04_strings_binary"), strict=True
+    ):
         location = value["_tidb"].pop("claimCheckLocation", None)
         real[message.offset] = value
         if location:
-            real_objects[message.offset] = (DATA / variant / "storage" / location.rpartition("/")[2]).read_bytes()
+            real_objects[message.offset] = (
+                DATA / variant / "storage" / location.rpartition("/")[2]
+            ).read_bytes()
     offsets = [message.offset for message in FULL_04]
-    assert without_time([m for at, m in zip(offsets, messages, strict=True) if at in real]) == without_time(list(real.values()))
+    assert without_time([m for at, m in zip(offsets, messages, strict=True) if at in real]) == without_time(
+        list(real.values())
+    )
     for data, want in zip((blob.data for blob in blobs), real_objects.values(), strict=True):
-        inner, wanted = (document if is_raw else base64.b64decode(json.loads(document)["value"]) for document in (data, want))
+        inner, wanted = (
+            document if is_raw else base64.b64decode(json.loads(document)["value"])
+            for document in (data, want)
+        )
         assert without_time([json.loads(inner)]) == without_time([json.loads(wanted)])
     assert Lossy.COLUMNS_ABSENT not in translator.lossy
 
@@ -363,7 +411,9 @@ def test_what_is_written_with_claim_checks_is_read_again(setting: str) -> None:
     for message in FULL_04:
         for produced in there.translate(message):
             objects.update((blob.name, blob.data) for blob in produced.blobs)
-            again = ConsumerRecord(produced.topic, 0, message.offset, produced.timestamp_ms, produced.key, produced.value)
+            again = ConsumerRecord(
+                produced.topic, 0, message.offset, produced.timestamp_ms, produced.key, produced.value
+            )
             got += answered(back, again, fetch)
     assert without_time([json.loads(produced.value or b"") for produced in got]) == without_time(
         [json.loads(message.value or b"") for message in FULL_04]
@@ -396,7 +446,10 @@ def test_the_name_of_an_object_tells_records_and_contents_apart() -> None:
         ("file:///objects", "file:///objects/n"),
         ("s3://bucket/a/b?access-key=secret&secret-access-key=secret", "s3://bucket/a/b/n"),
         ("s3://key:secret@bucket/a", "s3://bucket/a/n"),
-        ("abfs://container@account.dfs.core.windows.net/a", "abfs://container@account.dfs.core.windows.net/a/n"),
+        (
+            "abfs://container@account.dfs.core.windows.net/a",
+            "abfs://container@account.dfs.core.windows.net/a/n",
+        ),
         ("memory://objects", "memory://objects/n"),
     ],
 )
@@ -404,11 +457,15 @@ def test_a_location_holds_no_secret(storage: str, location: str) -> None:
     assert object_location(storage, "n") == location
 
 
-LONG = row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x" * 3000}, pkNames=["id"], _tidb={"commitTs": 7})
+LONG = row_message(
+    {"id": "int", "a": "text"}, {"id": "1", "a": "x" * 3000}, pkNames=["id"], _tidb={"commitTs": 7}
+)
 
 
 def test_a_row_above_the_limit_is_an_error_by_default() -> None:
-    with pytest.raises(MessageTooLarge, match=r"bytes where max-message-bytes is 2000: large-message-handle-option=none") as raised:
+    with pytest.raises(
+        MessageTooLarge, match=r"bytes where max-message-bytes is 2000: large-message-handle-option=none"
+    ) as raised:
         translate(TICDC, TICDC, [record(LONG)], None, SMALL)
     assert isinstance(raised.value, EncodeError)
     assert (raised.value.code, raised.value.exit_status) == ("encode.too-large", 2)
@@ -429,7 +486,10 @@ def test_rows_that_have_no_small_form_are_an_error(option: str) -> None:
 def test_the_limit_counts_the_compressed_value_and_the_overhead_of_a_record() -> None:
     size = len(translate_one(LONG, EXTENSION))
     for limit, fits in ((size + 36, True), (size + 35, False)):
-        options = EXTENSION | {"max-message-bytes": str(limit), "large-message-handle-option": "handle-key-only"}
+        options = EXTENSION | {
+            "max-message-bytes": str(limit),
+            "large-message-handle-option": "handle-key-only",
+        }
         assert (b"onlyHandleKey" not in translate_one(LONG, options)) == fits
     assert read(translate_one(LONG, SMALL | {"large-message-handle-compression": "lz4"}), LZ4)
 
@@ -442,7 +502,10 @@ def translate_one(message: dict[str, Any], options: dict[str, str]) -> bytes:
 @pytest.mark.parametrize("only_updated", ["false", "true"])
 def test_an_update_keeps_the_key_in_old_as_its_options_say(only_updated: str) -> None:
     message = LONG | {"type": "UPDATE", "old": [{"id": "1", "a": "y"}]}
-    options = SMALL | {"large-message-handle-option": "handle-key-only", "only-output-updated-columns": only_updated}
+    options = SMALL | {
+        "large-message-handle-option": "handle-key-only",
+        "only-output-updated-columns": only_updated,
+    }
     out = json.loads(translate_one(message, options))
     assert out["data"] == [{"id": "1"}]
     assert out["old"] == ([{}] if only_updated == "true" else [{"id": "1"}])
@@ -452,12 +515,22 @@ def test_an_update_keeps_the_key_in_old_as_its_options_say(only_updated: str) ->
 
 def test_marks_stand_where_ticdc_writes_them() -> None:
     message = LONG | {"_tidb": {"commitTs": 7, "rowkey": "AAE="}}
-    options = SMALL | {"large-message-handle-option": "claim-check", "claim-check-storage-uri": "/o", "output-row-key": "true"}
-    assert list(json.loads(translate_one(message, options))["_tidb"]) == ["commitTs", "claimCheckLocation", "rowkey"]
+    options = SMALL | {
+        "large-message-handle-option": "claim-check",
+        "claim-check-storage-uri": "/o",
+        "output-row-key": "true",
+    }
+    assert list(json.loads(translate_one(message, options))["_tidb"]) == [
+        "commitTs",
+        "claimCheckLocation",
+        "rowkey",
+    ]
 
 
 def test_ddl_is_not_measured() -> None:
-    ddl = row_message({}, isDdl=True, type="CREATE", sql="CREATE TABLE t (id INT) COMMENT '" + "x" * 3000 + "'", data=None)
+    ddl = row_message(
+        {}, isDdl=True, type="CREATE", sql="CREATE TABLE t (id INT) COMMENT '" + "x" * 3000 + "'", data=None
+    )
     assert len(translate(TICDC, TICDC, [record(ddl)], None, SMALL)) == 1
 
 
@@ -491,9 +564,15 @@ def test_options_that_do_not_fit_together_are_told(options: dict[str, str], path
 
 
 def test_the_source_side_takes_the_producers_options_as_they_are() -> None:
-    given = {"large-message-handle-option": "claim-check", "max-message-bytes": "2000", "claim-check-raw-value": "true"}
+    given = {
+        "large-message-handle-option": "claim-check",
+        "max-message-bytes": "2000",
+        "claim-check-raw-value": "true",
+    }
     assert Translator(TICDC, CANAL, given).storages == {}
-    assert Translator(TICDC, TICDC, {"claim-check-storage-uri": "a"}, {"claim-check-storage-uri": "b"}).storages == {
+    assert Translator(
+        TICDC, TICDC, {"claim-check-storage-uri": "a"}, {"claim-check-storage-uri": "b"}
+    ).storages == {
         "from": "a",
         "to": "b",
     }

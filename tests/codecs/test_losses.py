@@ -9,11 +9,25 @@ import pytest
 
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import Lossy, parse_options
-from relay.model import Column, ColumnType, DdlKind, Op, RowChange, Rows, SchemaChange, Source, TableId, TableSchema
+from relay.codecs.codec import parse_options
+from relay.codecs.losses import Lossy
+from relay.model import (
+    Column,
+    ColumnType,
+    DdlKind,
+    Op,
+    RowChange,
+    Rows,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+)
 from relay.records import ConsumerRecord
 
-TABLE = TableSchema(TableId("d", "t"), (Column("id", ColumnType("int"), nullable=False),), primary_key=("id",))
+TABLE = TableSchema(
+    TableId("d", "t"), (Column("id", ColumnType("int"), nullable=False),), primary_key=("id",)
+)
 TIME_NS = 1_795_254_665_538_000_000
 COMMIT_TS = TIME_NS // 1_000_000 << 18
 #: A fact of the source, the field that must hold it after a round trip, and how its loss is counted.
@@ -43,7 +57,9 @@ def _source(fact: str) -> Source:
     return msgspec.structs.replace(Source("elsewhere", TIME_NS), **FACTS[fact][0])
 
 
-def _sent(protocol: str, given: dict[str, str], event: RowChange | SchemaChange) -> tuple[list[Source], list[Lossy]]:
+def _sent(
+    protocol: str, given: dict[str, str], event: RowChange | SchemaChange
+) -> tuple[list[Source], list[Lossy]]:
     """The sources of the events that a reader gets, and what the writer has counted."""
     codec = PROTOCOLS[protocol]
     options = parse_options(codec, given, "options")
@@ -70,7 +86,9 @@ def test_rows(protocol: str, given: dict[str, str], fact: str) -> None:
 @pytest.mark.parametrize(("protocol", "given"), TARGETS, ids=str)
 def test_ddl(protocol: str, given: dict[str, str], fact: str) -> None:
     source = _source(fact)
-    change = SchemaChange("DROP TABLE t", TABLE.id, (DdlKind.DROP_TABLE,), "ERASE", source, TIME_NS, targets=(TABLE.id,))
+    change = SchemaChange(
+        "DROP TABLE t", TABLE.id, (DdlKind.DROP_TABLE,), "ERASE", source, TIME_NS, targets=(TABLE.id,)
+    )
     (read,), lossy = _sent(protocol, given, change)
     is_kept = getattr(read, fact) == getattr(source, fact)
     assert is_kept or FACTS[fact][1] in lossy
@@ -81,8 +99,12 @@ def test_what_relay_formats_tells_is_what_is_counted(protocol: str, given: dict[
     """`Carries` of a target and the counter agree on every fact of the source."""
     codec = PROTOCOLS[protocol]
     carries = codec.carries(parse_options(codec, given, "options"))
-    for fact, field in {"name": "source_name"}.items() | {(name, name) for name in FACTS if hasattr(carries, name)}:
-        _, lossy = _sent(protocol, given, RowChange(Op.INSERT, TABLE, Rows(None, (1,)), _source(fact), TIME_NS))
+    for fact, field in {"name": "source_name"}.items() | {
+        (name, name) for name in FACTS if hasattr(carries, name)
+    }:
+        _, lossy = _sent(
+            protocol, given, RowChange(Op.INSERT, TABLE, Rows(None, (1,)), _source(fact), TIME_NS)
+        )
         counted = FACTS[fact][1] in lossy
         if fact == "name" and getattr(carries, field):
             continue  # it has a name of its own, which may be another one

@@ -23,12 +23,27 @@ from open_support import (
 )
 from support import CANAL, OPEN, record, row_message
 
-from relay import ConfigError, Lossy, Malformed, NotRepresentable, Op, RowChange, TableId, Translator, Watermark
+from relay import (
+    ConfigError,
+    Lossy,
+    Malformed,
+    NotRepresentable,
+    Op,
+    RowChange,
+    TableId,
+    Translator,
+    Watermark,
+)
 
 # ---------------------------------------------------------------- options
 
 CREATE = ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9), c TIMESTAMP)")
-NEW = {"id": cell(3, 1, 11, h=True), "a": cell(3, 2), "b": cell(15, "x", 64), "c": cell(7, "2024-01-01 08:00:00")}
+NEW = {
+    "id": cell(3, 1, 11, h=True),
+    "a": cell(3, 2),
+    "b": cell(15, "x", 64),
+    "c": cell(7, "2024-01-01 08:00:00"),
+}
 OLD = NEW | {"a": cell(3, None), "b": cell(15, "y", 64)}
 CHANGED = row({"u": NEW, "p": OLD})
 OTHER_KEY = NEW | {"id": cell(3, 7, 11, h=True)}
@@ -60,7 +75,9 @@ def last(message: Any, options: dict[str, str]) -> list[Any]:
         ),
     ],
 )  # fmt: skip
-def test_options_of_the_target(message: Any, options: dict[str, str], expected: list[Any], lost: dict[str, int]) -> None:
+def test_options_of_the_target(
+    message: Any, options: dict[str, str], expected: list[Any], lost: dict[str, int]
+) -> None:
     assert last(message, options) == expected
     assert counted(records(CREATE, message), options=options) == lost
 
@@ -69,7 +86,9 @@ def test_the_sources_zone() -> None:
     found = change(CREATE, row({"u": NEW}), options={"timezone": "Asia/Shanghai"})
     assert (found.after or ())[3] == "2024-01-01 00:00:00"
     zoned = {"timezone": "Asia/Shanghai"}
-    assert written(records(CREATE, row({"u": NEW})), zoned, reading=zoned) == written(records(CREATE, row({"u": NEW})))
+    assert written(records(CREATE, row({"u": NEW})), zoned, reading=zoned) == written(
+        records(CREATE, row({"u": NEW}))
+    )
 
 
 def test_tables_without_a_key_keep_all_columns_of_a_delete() -> None:
@@ -80,7 +99,8 @@ def test_tables_without_a_key_keep_all_columns_of_a_delete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("max-batch-size", "0"), ("max-batch-size", "x"), ("output-old-value", "maybe"), ("dialect", "x")]
+    ("name", "value"),
+    [("max-batch-size", "0"), ("max-batch-size", "x"), ("output-old-value", "maybe"), ("dialect", "x")],
 )
 def test_options_that_do_not_exist(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
@@ -100,7 +120,13 @@ def inserted(number: int, table: str = "t", **key: Any) -> Any:
 
 
 def test_a_batch_may_hold_rows_of_several_tables_and_partitions() -> None:
-    rows = [inserted(1), inserted(2, "s"), inserted(3, "t", ptn=7), inserted(4, "t", ts=9), inserted(5, "s", scm="e")]
+    rows = [
+        inserted(1),
+        inserted(2, "s"),
+        inserted(3, "t", ptn=7),
+        inserted(4, "t", ts=9),
+        inserted(5, "s", scm="e"),
+    ]
     (batch,) = written([framed(*rows)], {"max-batch-size": "16"})
     assert [(json.loads(key), json.loads(value)) for key, value in batch] == rows
     assert written([framed(*rows)], {"max-batch-size": "2"}) == [batch[:2], batch[2:4], batch[4:]]
@@ -112,23 +138,47 @@ def test_a_batch_may_hold_rows_of_several_tables_and_partitions() -> None:
 
 
 def test_statements_and_watermarks_are_alone_and_in_their_place() -> None:
-    mixed = framed(inserted(1), inserted(2), ddl("DROP TABLE x", 4, ts=6), inserted(3), resolved(9), inserted(4), inserted(5))
+    mixed = framed(
+        inserted(1),
+        inserted(2),
+        ddl("DROP TABLE x", 4, ts=6),
+        inserted(3),
+        resolved(9),
+        inserted(4),
+        inserted(5),
+    )
     out = written([mixed], {"max-batch-size": "16"})
-    assert [[json.loads(key)["t"] for key, _ in message] for message in out] == [[1, 1], [2], [1], [3], [1, 1]]
+    assert [[json.loads(key)["t"] for key, _ in message] for message in out] == [
+        [1, 1],
+        [2],
+        [1],
+        [3],
+        [1, 1],
+    ]
 
 
 def test_a_row_above_the_limit_is_alone_and_in_its_place() -> None:
     long = row({"u": {"id": cell(3, 9, 11, h=True), "v": cell(15, "x" * 300, 64)}})
-    options = {"max-batch-size": "16", "max-message-bytes": "300", "large-message-handle-option": "handle-key-only"}
+    options = {
+        "max-batch-size": "16",
+        "max-message-bytes": "300",
+        "large-message-handle-option": "handle-key-only",
+    }
     out = written([framed(inserted(1), long, inserted(2), inserted(3))], options)
-    assert [[json.loads(value)["u"]["id"]["v"] for _, value in message] for message in out] == [[1], [9], [2, 3]]
+    assert [[json.loads(value)["u"]["id"]["v"] for _, value in message] for message in out] == [
+        [1],
+        [9],
+        [2, 3],
+    ]
     assert [b'"ohk":true' in key for ((key, _), *_) in out] == [False, True, False]
 
 
 def test_rows_of_one_record_are_spread_and_batched_by_partition() -> None:
     translator = Translator(OPEN, OPEN, None, {"max-batch-size": "16"}, partitions=2)
     out = translator.translate(framed(*map(inserted, range(9))))
-    found = {one.partition: [json.loads(value)["u"]["id"]["v"] for _, value in unframed(one)] for one in out[-2:]}
+    found = {
+        one.partition: [json.loads(value)["u"]["id"]["v"] for _, value in unframed(one)] for one in out[-2:]
+    }
     assert sum(len(unframed(one)) for one in out) == 9
     assert all(numbers == sorted(numbers) for numbers in found.values())
 
@@ -168,7 +218,8 @@ def test_a_definition_that_contradicts_the_row_gives_way() -> None:
 def test_a_table_changes_its_columns_without_ddl() -> None:
     first, second = row({"u": {"a": cell(3, 1)}}), row({"u": {"a": cell(3, 1), "b": cell(15, "x", 64)}})
     found = [
-        change(*messages).after for messages in ([first, second], [second, first], [first, second, first], [first, second, second])
+        change(*messages).after
+        for messages in ([first, second], [second, first], [first, second, first], [first, second, second])
     ]
     assert found == [(1, "x"), (1,), (1,), (1, "x")]
 
@@ -181,7 +232,11 @@ def test_events_without_a_commit_ts_get_one_of_their_time() -> None:
 
 
 def test_a_key_without_ddl_cannot_be_null() -> None:
-    message = record(row_message({"a": "int", "b": "varchar", "c": "int"}, {"a": "1", "b": "x", "c": None}, pkNames=["a", "b"]))
+    message = record(
+        row_message(
+            {"a": "int", "b": "varchar", "c": "int"}, {"a": "1", "b": "x", "c": None}, pkNames=["a", "b"]
+        )
+    )
     (found,) = values([message], source=CANAL)
     assert {name: one["f"] for name, one in found["u"].items()} == {"a": 43, "b": 42, "c": 65}
 
@@ -200,7 +255,13 @@ def test_an_unknown_enum_label_has_no_number() -> None:
 
 # ---------------------------------------------------------------- old rows without names
 
-NULLED = {"id": cell(3, 1, 11, h=True), "a": cell(15, None, 64), "b": cell(3, None), "c": cell(252, None, 64), "t": cell(3, 5)}
+NULLED = {
+    "id": cell(3, 1, 11, h=True),
+    "a": cell(15, None, 64),
+    "b": cell(3, None),
+    "c": cell(252, None, 64),
+    "t": cell(3, 5),
+}
 
 
 @pytest.mark.parametrize(

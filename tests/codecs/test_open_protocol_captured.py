@@ -9,7 +9,17 @@ import pytest
 from open_support import V1, cell, raw, records, row, segment, unframed, values
 from support import DATA, OPEN, TICDC, captured, captured_files
 
-from relay import ABSENT, ConsumerRecord, Event, Lossy, Op, ProducerRecord, RowChange, SchemaChange, Translator
+from relay import (
+    ABSENT,
+    ConsumerRecord,
+    Event,
+    Lossy,
+    Op,
+    ProducerRecord,
+    RowChange,
+    SchemaChange,
+    Translator,
+)
 from relay.needs import ClaimCheck
 
 #: What each captured variant was configured with.
@@ -30,14 +40,18 @@ def zone(path: str) -> dict[str, str]:
     return {name: value for name, value in VARIANTS[path.split("/")[1]].items() if name == "timezone"}
 
 
-def translated(path: str, source_options: dict[str, str], target_options: dict[str, str]) -> list[list[ProducerRecord]]:
+def translated(
+    path: str, source_options: dict[str, str], target_options: dict[str, str]
+) -> list[list[ProducerRecord]]:
     translator = Translator(OPEN, OPEN, source_options, target_options)
     return [translator.translate(record) for record in captured(path)]
 
 
 def has_nameless(record: ConsumerRecord) -> bool:
     """Whether an old row has a cell without its column's name, as TiCDC writes it where a value became NULL."""
-    return any(isinstance((json.loads(value or b"{}").get("p") or {}).get("t"), int) for _, value in unframed(record))
+    return any(
+        isinstance((json.loads(value or b"{}").get("p") or {}).get("t"), int) for _, value in unframed(record)
+    )
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if "lz4" not in path])
@@ -59,7 +73,9 @@ def test_compressed_records_are_read_and_written() -> None:
     plain = [(record.key, record.value) for record in captured("ticdc/open-protocol.batch/09_dml")]
     path, batches = "ticdc/open-protocol.lz4/09_dml", {"max-batch-size": "16"}
     for reading in ({}, {"large-message-handle-compression": "lz4"}):
-        assert [(out.key, out.value) for written in translated(path, reading, batches) for out in written] == plain
+        assert [
+            (out.key, out.value) for written in translated(path, reading, batches) for out in written
+        ] == plain
     back = Translator(OPEN, OPEN, None, batches)
     for at, written in enumerate(translated(path, {}, VARIANTS["open-protocol.lz4"])):
         (again,) = back.translate(raw(written[0].key, written[0].value, at))
@@ -70,7 +86,9 @@ def rows(path: str, options: dict[str, str] | None = None, protocol: str = OPEN)
     """Operation, old and new row, and commit ts of every row."""
     translator = Translator(protocol, protocol, options)
     found = [event for record in captured(path) for event in translator.inspect(record)]
-    return [(one.op, one.before, one.after, one.source.commit_ts) for one in found if isinstance(one, RowChange)]
+    return [
+        (one.op, one.before, one.after, one.source.commit_ts) for one in found if isinstance(one, RowChange)
+    ]
 
 
 EXTENSION = "ticdc/canal-json.tidb-extension"
@@ -100,7 +118,10 @@ def test_a_batch_has_the_same_rows() -> None:
 
 def test_without_old_values_updates_are_inserts() -> None:
     full = rows("ticdc/open-protocol/09_dml")
-    expected = [(Op.INSERT, None, after, ts) if op is Op.UPDATE else (op, before, after, ts) for op, before, after, ts in full]
+    expected = [
+        (Op.INSERT, None, after, ts) if op is Op.UPDATE else (op, before, after, ts)
+        for op, before, after, ts in full
+    ]
     assert rows("ticdc/open-protocol.no-old-value/09_dml") == expected
 
 
@@ -127,8 +148,12 @@ def without_partitions(message: list[tuple[bytes, bytes]]) -> list[tuple[bytes, 
 @pytest.mark.parametrize("name", ["01_all_types", "09_dml", "10_ddl"])
 def test_ticdcs_canal_json_becomes_what_ticdc_writes_for_the_same_changes(name: str) -> None:
     translator = Translator(TICDC, OPEN)
-    written = [unframed(out) for record in captured(f"{EXTENSION}/{name}") for out in translator.translate(record)]
-    assert written == [without_partitions(unframed(record)) for record in captured(f"ticdc/open-protocol/{name}")]
+    written = [
+        unframed(out) for record in captured(f"{EXTENSION}/{name}") for out in translator.translate(record)
+    ]
+    assert written == [
+        without_partitions(unframed(record)) for record in captured(f"ticdc/open-protocol/{name}")
+    ]
 
 
 @pytest.mark.parametrize("name", ["01_all_types", "09_dml", "10_ddl"])
@@ -138,13 +163,19 @@ def test_open_protocol_becomes_what_ticdc_writes_in_canal_json(name: str) -> Non
         return message | {"ts": 0, "mysqlType": sorted((message["mysqlType"] or {}).items())}
 
     translator = Translator(OPEN, TICDC, None, {"enable-tidb-extension": "true"})
-    written = [comparable(out.value) for record in captured(f"ticdc/open-protocol/{name}") for out in translator.translate(record)]
+    written = [
+        comparable(out.value)
+        for record in captured(f"ticdc/open-protocol/{name}")
+        for out in translator.translate(record)
+    ]
     assert written == [comparable(record.value) for record in captured(f"{EXTENSION}/{name}")]
 
 
 @pytest.mark.parametrize("name", ["01_all_types", "09_dml", "12_bulk"])
 def test_without_any_ddl_rows_have_the_same_columns_values_and_flags(name: str) -> None:
-    only_rows = [record for record in captured(f"ticdc/open-protocol/{name}") if b'"t":1' in (record.key or b"")]
+    only_rows = [
+        record for record in captured(f"ticdc/open-protocol/{name}") if b'"t":1' in (record.key or b"")
+    ]
     assert values(only_rows) == [json.loads(value) for record in only_rows for _, value in unframed(record)]
     translator = Translator(OPEN, OPEN)
     for record in only_rows:
@@ -156,7 +187,9 @@ def test_statements_of_a_partition_are_those_of_every_other() -> None:
     translator = Translator(OPEN, OPEN)
     ddl: list[list[str]] = [[], [], []]
     for record in captured("ticdc/open-protocol.3-partitions/10_ddl"):
-        ddl[record.partition] += [event.ddl for event in translator.inspect(record) if isinstance(event, SchemaChange)]
+        ddl[record.partition] += [
+            event.ddl for event in translator.inspect(record) if isinstance(event, SchemaChange)
+        ]
     assert ddl[0] == ddl[1] == ddl[2]
     assert len(ddl[0]) > 50
 
@@ -175,12 +208,18 @@ def test_claim_checks_become_the_rows_that_they_stand_for() -> None:
             found += translator.inspect(record)
     assert asked == len(list(storage.iterdir())) == 4
     expected = rows(f"{EXTENSION}/04_strings_binary", protocol=TICDC)
-    assert [(one.op, one.before, one.after, one.source.commit_ts) for one in found if isinstance(one, RowChange)] == expected
+    assert [
+        (one.op, one.before, one.after, one.source.commit_ts) for one in found if isinstance(one, RowChange)
+    ] == expected
     assert translator.lossy == {}
 
 
 def test_rows_that_are_written_with_claim_checks_are_read_again() -> None:
-    options = {"large-message-handle-option": "claim-check", "claim-check-storage-uri": "/claims", "max-message-bytes": "300"}
+    options = {
+        "large-message-handle-option": "claim-check",
+        "claim-check-storage-uri": "/claims",
+        "max-message-bytes": "300",
+    }
     big = row({"u": {"id": cell(3, 1, 11, h=True), "v": cell(15, "x" * 300, 64)}})
     (out,) = Translator(OPEN, OPEN, None, options).translate(records(big)[0])
     (blob,) = out.blobs

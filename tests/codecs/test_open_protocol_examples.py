@@ -26,7 +26,10 @@ CREATE_ORDERS = (
     "CREATE TABLE `orders` (id BIGINT UNSIGNED PRIMARY KEY, name VARCHAR(16), note VARBINARY(16), amt DECIMAL(10,2),"
     " st ENUM('new','paid'), doc TEXT, ts TIMESTAMP(3))"
 )
-T1, PT = "CREATE TABLE t1 (id INT PRIMARY KEY, val VARCHAR(16))", "CREATE TABLE pt (id INT PRIMARY KEY, v BIT(8))"
+T1, PT = (
+    "CREATE TABLE t1 (id INT PRIMARY KEY, val VARCHAR(16))",
+    "CREATE TABLE pt (id INT PRIMARY KEY, v BIT(8))",
+)
 TSO = 458210000000000000
 
 
@@ -80,7 +83,10 @@ RESOLVED = example("000000000000001f", '{"ts":458210000000000007,"t":3}', "00000
 
 def known(*tables: str, database: str = "test") -> list[ConsumerRecord]:
     """The tables' DDL, before the examples."""
-    return [framed(ddl(sql, ts=TSO - 1, scm=database, tbl=sql.split()[2].strip("`")), offset=at) for at, sql in enumerate(tables)]
+    return [
+        framed(ddl(sql, ts=TSO - 1, scm=database, tbl=sql.split()[2].strip("`")), offset=at)
+        for at, sql in enumerate(tables)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,14 +141,26 @@ def test_the_classic_architectures_insert_is_the_same_row() -> None:
 
 
 def test_examples_of_large_messages() -> None:
-    key, value = '{"ts":458210000000000009,"scm":"test","tbl":"t1","t":1,"ohk":true}', '{"u":{"id":{"t":3,"h":true,"f":11,"v":6}}}'
+    key, value = (
+        '{"ts":458210000000000009,"scm":"test","tbl":"t1","t":1,"ohk":true}',
+        '{"u":{"id":{"t":3,"h":true,"f":11,"v":6}}}',
+    )
     assert change((key, value)).after == (6,)
     assert counted([framed((key, value))]) == {"columns-absent": 1}
-    rows = framed(row({"u": {"id": cell(3, 6, 11, h=True), "val": cell(15, "a" * 99, 64)}}, ts=TSO + 9, scm="test", tbl="t1"))
+    rows = framed(
+        row(
+            {"u": {"id": cell(3, 6, 11, h=True), "val": cell(15, "a" * 99, 64)}},
+            ts=TSO + 9,
+            scm="test",
+            tbl="t1",
+        )
+    )
     limited = {"max-message-bytes": "200", "large-message-handle-option": "handle-key-only"}
     assert written([rows], limited) == [[(key.encode(), value.encode())]]
     statement = b'{"q":"ALTER TABLE `t1` ADD COLUMN `c` INT","t":5}'
-    snappy = bytes.fromhex("31c07b2271223a22414c544552205441424c4520607431602041444420434f4c554d4e2060636020494e54222c2274223a357d")
+    snappy = bytes.fromhex(
+        "31c07b2271223a22414c544552205441424c4520607431602041444420434f4c554d4e2060636020494e54222c2274223a357d"
+    )
     out = written([raw(*STATEMENT)], {"large-message-handle-compression": "snappy"})
     assert out == [[(STATEMENT[0][16:], snappy)]]
     assert written([raw(STATEMENT[0], segment(snappy))]) == [[(STATEMENT[0][16:], statement)]]
@@ -155,4 +173,6 @@ def test_a_snappy_block_may_begin_with_a_brace(setting: str) -> None:
     assert len(plain) == ord("{")
     block = bytes(cramjam.snappy.compress_raw(plain))
     assert block.startswith(b"{")
-    assert change(row(block), options={"large-message-handle-compression": setting}).after == ("wxyz" * 22 + "v",)
+    assert change(row(block), options={"large-message-handle-compression": setting}).after == (
+        "wxyz" * 22 + "v",
+    )

@@ -1,4 +1,6 @@
-"""Whatever the bytes of key and value, Open Protocol gives events or a DecodeError; so does an encoder that reads its rows."""
+"""Whatever the bytes of key and value, Open Protocol gives events or a DecodeError; so does an encoder that
+reads its rows.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,16 @@ from support import CANAL, OPEN, TICDC, captured, captured_files
 
 from relay import ConsumerRecord, DecodeError, NotRepresentable, RowChange, Translator
 
-VARIANTS = ["ticdc/open-protocol", "ticdc/open-protocol.batch", "ticdc/open-protocol.updated-columns", "ticdc/open-protocol.lz4"]
+VARIANTS = [
+    "ticdc/open-protocol",
+    "ticdc/open-protocol.batch",
+    "ticdc/open-protocol.updated-columns",
+    "ticdc/open-protocol.lz4",
+]
 TARGETS = [OPEN, CANAL, TICDC]
-CREATE = ddl("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b BLOB, c FLOAT, e TIMESTAMP, f ENUM('x'), g JSON)")
+CREATE = ddl(
+    "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b BLOB, c FLOAT, e TIMESTAMP, f ENUM('x'), g JSON)"
+)
 NEW = {
     "id": cell(3, 1, 11, h=True), "a": cell(15, "x", 64), "b": cell(252, "eA=="), "c": cell(4, 1.5),
     "e": cell(7, "2024-01-01 00:00:00"), "f": cell(247, 1, 64), "g": cell(245, "{}"),
@@ -84,24 +93,35 @@ def test_short_messages_with_every_byte_changed(target: str) -> None:
 
 _number = st.integers() | st.integers(-(10**400), 10**400) | st.floats(allow_nan=False)
 _scalar = st.none() | st.booleans() | _number | st.text(max_size=9)
-_json = st.recursive(_scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+_json = st.recursive(
+    _scalar,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 _cell = st.fixed_dictionaries(
     {
-        "t": st.sampled_from([0, 1, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 225, 245, 246, 247, 248, 252, 253, 254, 255])
+        "t": st.sampled_from(
+            [0, 1, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 225, 245, 246, 247, 248, 252, 253, 254, 255]
+        )
         | _json
     },
     optional={"f": st.integers(0, 511) | _json, "v": _json, "h": st.booleans() | _json, "x": _json},
 )
-_cells = st.dictionaries(st.sampled_from(["id", "a", "b", "c", "t", "v", "f", "", '"']), _cell | _json, max_size=4)
+_cells = st.dictionaries(
+    st.sampled_from(["id", "a", "b", "c", "t", "v", "f", "", '"']), _cell | _json, max_size=4
+)
 _part = _cells | _json | _cell
 
 
 @given(
     st.fixed_dictionaries({}, optional={"u": _part, "p": _part, "d": _part, "q": _json, "t": _json}),
-    st.fixed_dictionaries({}, optional=dict.fromkeys(("ts", "t", "scm", "tbl", "ptn", "ohk", "ccl", "rid"), _json)),
+    st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("ts", "t", "scm", "tbl", "ptn", "ohk", "ccl", "rid"), _json)
+    ),
     st.sampled_from([1, 2, 3]),
 )
-def test_messages_with_anything_in_their_members(value: dict[str, Any], key: dict[str, Any], kind: int) -> None:
+def test_messages_with_anything_in_their_members(
+    value: dict[str, Any], key: dict[str, Any], kind: int
+) -> None:
     for target in TARGETS:
         translator = Translator(OPEN, target, {"timezone": "Asia/Shanghai"})
         survives(translator, framed((json.dumps(key), json.dumps(value))))

@@ -1,4 +1,5 @@
-"""Every message printed in PingCAP's page "TiCDC Open Protocol", read, and written as the new architecture of TiCDC does.
+"""Every message printed in PingCAP's page "TiCDC Open Protocol", read, and written as the new architecture of
+TiCDC does.
 
 The page's stream is of the first releases (before v4.0.5): without flags, and with VARCHAR in base64.
 """
@@ -9,10 +10,35 @@ import json
 from typing import Any
 
 import pytest
-from open_support import V1, cell, change, counted, ddl, framed, raw, records, row, schema_change, segment, unframed, values
+from open_support import (
+    V1,
+    cell,
+    change,
+    counted,
+    ddl,
+    framed,
+    raw,
+    records,
+    row,
+    schema_change,
+    segment,
+    unframed,
+    values,
+)
 from support import OPEN
 
-from relay import ABSENT, ConsumerRecord, DdlKind, Generated, Op, RowChange, SchemaChange, TableId, Translator, Watermark
+from relay import (
+    ABSENT,
+    ConsumerRecord,
+    DdlKind,
+    Generated,
+    Op,
+    RowChange,
+    SchemaChange,
+    TableId,
+    Translator,
+    Watermark,
+)
 
 # ---------------------------------------------------------------- the stream
 
@@ -34,21 +60,39 @@ LOGS: list[tuple[int, tuple[str, str], Any]] = [
     (0, _MARK, None),
     (1, _CREATE, None),
     (1, _MARK, None),
-    (0, (_row_key(FIRST_TS), '{"u":{"id":{"t":3,"h":true,"v":1},"val":{"t":15,"v":"YWE="}}}'), ("u", 1, "aa")),
-    (1, (_row_key(FIRST_TS), '{"u":{"id":{"t":3,"h":true,"v":2},"val":{"t":15,"v":"YmI="}}}'), ("u", 2, "bb")),
+    (
+        0,
+        (_row_key(FIRST_TS), '{"u":{"id":{"t":3,"h":true,"v":1},"val":{"t":15,"v":"YWE="}}}'),
+        ("u", 1, "aa"),
+    ),
+    (
+        1,
+        (_row_key(FIRST_TS), '{"u":{"id":{"t":3,"h":true,"v":2},"val":{"t":15,"v":"YmI="}}}'),
+        ("u", 2, "bb"),
+    ),
     (0, (_row_key(FIRST_TS), _AGAIN), ("u", 3, "cc")),
     (0, (_row_key(FIRST_TS), _AGAIN), ("u", 3, "cc")),
     (0, (_row_key(SECOND_TS), '{"d":{"id":{"t":3,"h":true,"v":1}}}'), ("d", 1, ABSENT)),
     (1, (_row_key(SECOND_TS), '{"d":{"id":{"t":3,"h":true,"v":2}}}'), ("d", 2, ABSENT)),
-    (0, (_row_key(SECOND_TS), '{"u":{"id":{"t":3,"h":true,"v":3},"val":{"t":15,"v":"ZGQ="}}}'), ("u", 3, "dd")),
-    (0, (_row_key(SECOND_TS), '{"u":{"id":{"t":3,"h":true,"v":4},"val":{"t":15,"v":"ZWU="}}}'), ("u", 4, "ee")),
+    (
+        0,
+        (_row_key(SECOND_TS), '{"u":{"id":{"t":3,"h":true,"v":3},"val":{"t":15,"v":"ZGQ="}}}'),
+        ("u", 3, "dd"),
+    ),
+    (
+        0,
+        (_row_key(SECOND_TS), '{"u":{"id":{"t":3,"h":true,"v":4},"val":{"t":15,"v":"ZWU="}}}'),
+        ("u", 4, "ee"),
+    ),
     (0, _LAST_MARK, None),
     (1, _LAST_MARK, None),
 ]
 
 
 def stream(logs: list[tuple[int, tuple[str, str], Any]]) -> list[ConsumerRecord]:
-    return [framed(message, offset=at, partition=partition) for at, (partition, message, _) in enumerate(logs)]
+    return [
+        framed(message, offset=at, partition=partition) for at, (partition, message, _) in enumerate(logs)
+    ]
 
 
 def as_written(row_: Any, flags: int) -> dict[str, Any]:
@@ -66,12 +110,18 @@ def test_the_log(at: int) -> None:
     assert event.source.commit_ts == json.loads(key)["ts"]
     if row_ is None:
         assert isinstance(event, SchemaChange if value else Watermark)
-        assert not isinstance(event, SchemaChange) or (event.ddl, event.kinds) == (CREATE, (DdlKind.CREATE_TABLE,))
+        assert not isinstance(event, SchemaChange) or (event.ddl, event.kinds) == (
+            CREATE,
+            (DdlKind.CREATE_TABLE,),
+        )
         return
     part, *cells = row_
     assert isinstance(event, RowChange)
     assert event.table == TableId("test", "t1")
-    assert (event.op, event.after if part == "u" else event.before) == (Op.INSERT if part == "u" else Op.DELETE, tuple(cells))
+    assert (event.op, event.after if part == "u" else event.before) == (
+        Op.INSERT if part == "u" else Op.DELETE,
+        tuple(cells),
+    )
 
 
 @pytest.mark.parametrize("at", range(14), ids=[f"log {at + 1}" for at in range(14)])
@@ -84,7 +134,9 @@ def test_the_log_as_it_is_written(at: int) -> None:
     ((again, document),) = unframed(out)
     assert again == key.encode()
     # The definition is known: an INT that is the primary key has 11.
-    assert document.decode() == (value if row_ is None else json.dumps(as_written(row_, 11), separators=(",", ":")))
+    assert document.decode() == (
+        value if row_ is None else json.dumps(as_written(row_, 11), separators=(",", ":"))
+    )
 
 
 @pytest.mark.parametrize("log", [log for log in LOGS if log[2]])
@@ -100,7 +152,9 @@ def test_deletes_lack_the_other_columns_and_are_counted() -> None:
 def test_a_message_of_several_events() -> None:
     rows = [log[1] for log in LOGS]
     found = Translator(OPEN, OPEN).inspect(framed(*rows))
-    assert [type(event).__name__ for event in found] == ["SchemaChange", "Watermark"] * 2 + ["RowChange"] * 8 + ["Watermark"] * 2
+    assert [type(event).__name__ for event in found] == ["SchemaChange", "Watermark"] * 2 + [
+        "RowChange"
+    ] * 8 + ["Watermark"] * 2
 
 
 def test_the_empty_value_of_a_watermark() -> None:

@@ -11,7 +11,7 @@ from open_support import cell, change, ddl, records, row, schema_change, values
 from support import CANAL, OPEN, TICDC, record, row_message
 
 from relay import DdlKind, Lossy, Malformed, Translator
-from relay.codecs._open_values import column_flags
+from relay.codecs.open_protocol.columns import column_flags
 
 # ---------------------------------------------------------------- types
 
@@ -65,7 +65,9 @@ IDS = [one[0] for one in TYPES]
 
 
 @pytest.mark.parametrize(("sql", "code", "flags", "value", "canonical", "text"), TYPES, ids=IDS)
-def test_every_type_with_and_without_its_definition(sql: str, code: int, flags: int, value: Any, canonical: Any, text: str) -> None:
+def test_every_type_with_and_without_its_definition(
+    sql: str, code: int, flags: int, value: Any, canonical: Any, text: str
+) -> None:
     message = row({"u": {"c": cell(code, value, flags)}})
     create = ddl(f"CREATE TABLE t (c {sql})")
     known, guessed = change(create, message), change(message)
@@ -76,7 +78,9 @@ def test_every_type_with_and_without_its_definition(sql: str, code: int, flags: 
 
 
 @pytest.mark.parametrize(("sql", "code", "flags", "value", "canonical", "text"), TYPES, ids=IDS)
-def test_every_type_from_and_to_another_format(sql: str, code: int, flags: int, value: Any, canonical: Any, text: str) -> None:
+def test_every_type_from_and_to_another_format(
+    sql: str, code: int, flags: int, value: Any, canonical: Any, text: str
+) -> None:
     given = record(row_message({"c": sql}, {"c": text}))
     assert values([given], source=TICDC) == [{"u": {"c": cell(code, value, flags)}}]
     (out,) = Translator(OPEN, TICDC).translate(records(row({"u": {"c": cell(code, value, flags)}}))[0])
@@ -94,9 +98,15 @@ def test_numbers_of_types_that_mean_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("sql", "text", "written"),
-    [("geometry", "ÿ", cell(251, "/w==")), ("point", "ÿ", cell(251, "/w==")), ("inet6", "::1", cell(15, "::1", 64))],
+    [
+        ("geometry", "ÿ", cell(251, "/w==")),
+        ("point", "ÿ", cell(251, "/w==")),
+        ("inet6", "::1", cell(15, "::1", 64)),
+    ],
 )
-def test_types_without_a_code_travel_as_text_or_bytes_and_are_counted(sql: str, text: str, written: Any) -> None:
+def test_types_without_a_code_travel_as_text_or_bytes_and_are_counted(
+    sql: str, text: str, written: Any
+) -> None:
     translator = Translator(CANAL, OPEN)
     given = record(row_message({"c": sql}, {"c": text}))
     assert values([given], source=CANAL) == [{"u": {"c": written}}]
@@ -121,7 +131,15 @@ def test_text_of_a_column_with_base64_must_be_utf_8() -> None:
 
 @pytest.mark.parametrize(
     ("text", "plain"),
-    [("dGVzdA==", "test"), ("test", "test"), ("", ""), ("5rWL", "测"), ("abc", "abc"), ("/w==", "/w=="), (r"\x89PNG", r"\x89PNG")],
+    [
+        ("dGVzdA==", "test"),
+        ("test", "test"),
+        ("", ""),
+        ("5rWL", "测"),
+        ("abc", "abc"),
+        ("/w==", "/w=="),
+        (r"\x89PNG", r"\x89PNG"),
+    ],
 )
 def test_strings_without_flags_are_base64_if_they_can_be(text: str, plain: str) -> None:
     for code in (15, 253, 254):
@@ -170,9 +188,13 @@ def test_flags_without_definition_come_back(flags: int) -> None:
         ({"a": 43, "b": 59, "c": 49}, ("a", "b")),
     ],
 )
-def test_the_handle_key_without_definition_is_that_of_the_flags(flags: dict[str, int], handle: tuple[str, ...]) -> None:
+def test_the_handle_key_without_definition_is_that_of_the_flags(
+    flags: dict[str, int], handle: tuple[str, ...]
+) -> None:
     """Columns of unique keys that cannot be NULL are no handle key if their flags do not say so."""
-    message = row({"u": {name: cell(3, 1, one, **({"h": True} if one & 2 else {})) for name, one in flags.items()}})
+    message = row(
+        {"u": {name: cell(3, 1, one, **({"h": True} if one & 2 else {})) for name, one in flags.items()}}
+    )
     assert change(message).schema.handle_key() == handle
     assert values(records(message)) == [message[1]]
 
@@ -182,7 +204,11 @@ def test_bits_beyond_the_known_ones_mean_nothing(flags: int) -> None:
     message = row({"u": {"c": cell(3, 1, flags)}})
     again = values(records(message, message))
     assert again[0] == again[1]
-    assert again[0]["u"]["c"]["f"] == values(records(row({"u": {"c": cell(3, 1, flags & 0xFF)}})))[0]["u"]["c"]["f"] < 0x100
+    assert (
+        again[0]["u"]["c"]["f"]
+        == values(records(row({"u": {"c": cell(3, 1, flags & 0xFF)}})))[0]["u"]["c"]["f"]
+        < 0x100
+    )
 
 
 # ---------------------------------------------------------------- DDL
@@ -238,10 +264,21 @@ def test_every_part_of_a_rename_and_of_a_drop_has_its_number() -> None:
 
 @pytest.mark.parametrize(
     ("word", "code"),
-    [("CREATE", 3), ("ALTER", 61), ("ERASE", 4), ("RENAME", 14), ("TRUNCATE", 11), ("CINDEX", 7), ("DINDEX", 8), ("QUERY", 0)],
+    [
+        ("CREATE", 3),
+        ("ALTER", 61),
+        ("ERASE", 4),
+        ("RENAME", 14),
+        ("TRUNCATE", 11),
+        ("CINDEX", 7),
+        ("DINDEX", 8),
+        ("QUERY", 0),
+    ],
 )
 def test_the_number_of_a_statement_that_is_not_understood(word: str, code: int) -> None:
-    assert values([canal_ddl("FROBNICATE TABLE t", word)], source=CANAL) == [{"q": "FROBNICATE TABLE t", "t": code}]
+    assert values([canal_ddl("FROBNICATE TABLE t", word)], source=CANAL) == [
+        {"q": "FROBNICATE TABLE t", "t": code}
+    ]
 
 
 #: What TiDB's numbers stand for, besides those above; None for what is no change that relay has a word for.
@@ -261,7 +298,9 @@ def kinds_by_text(sql: str) -> tuple[DdlKind, ...]:
 @pytest.mark.parametrize("code", sorted({code for code, _ in CODES} | set(ACTIONS)))
 def test_what_a_number_says_of_a_statement_that_is_not_understood(code: int) -> None:
     found = schema_change(ddl("FROBNICATE TABLE t", code))
-    of_text = {one for number, sql in CODES if number == code and code not in {0, 61} for one in kinds_by_text(sql)}
+    of_text = {
+        one for number, sql in CODES if number == code and code not in {0, 61} for one in kinds_by_text(sql)
+    }
     expected = of_text or {ACTIONS.get(code)} - {None}
     assert len(found.kinds) == min(len(expected), 1)
     assert set(found.kinds) <= expected

@@ -12,7 +12,8 @@ from strategies import Case, cases
 
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import Carries, Lossy, parse_options
+from relay.codecs.codec import parse_options
+from relay.codecs.losses import Carries, Lossy
 from relay.model import ABSENT, Cell, Column, Event, Op, Row, RowChange, Rows, SchemaChange, TableSchema
 from relay.records import ConsumerRecord
 
@@ -38,7 +39,10 @@ def _carried(change: RowChange, carries: Carries) -> RowChange:
         source = msgspec.structs.replace(source, commit_ts=None)
     if op is Op.DELETE and not carries.delete_image and before is not None:
         key = change.schema.handle_key()
-        before = tuple(cell if column.name in key else ABSENT for column, cell in zip(change.schema.columns, before, strict=True))
+        before = tuple(
+            cell if column.name in key else ABSENT
+            for column, cell in zip(change.schema.columns, before, strict=True)
+        )
     if op is Op.UPDATE and carries.before == "none":
         op, before = Op.INSERT, None
     if not carries.event_time_milliseconds:
@@ -50,7 +54,9 @@ def _carried(change: RowChange, carries: Carries) -> RowChange:
 def _carried_row(schema: TableSchema, row: Row | None, carries: Carries) -> Row | None:
     if row is None:
         return None
-    return tuple(_carried_cell(column, cell, carries) for column, cell in zip(schema.columns, row, strict=True))
+    return tuple(
+        _carried_cell(column, cell, carries) for column, cell in zip(schema.columns, row, strict=True)
+    )
 
 
 def _carried_cell(column: Column, cell: Cell, carries: Carries) -> Cell:
@@ -98,4 +104,7 @@ def test_round_trip(protocol: str, given_options: dict[str, str], case: Case) ->
         assert isinstance(change, RowChange)
         assert (change.op, change.schema) == (expected.op, expected.schema)
         assert (change.before, change.after) == (expected.before, expected.after)
-        assert (change.source.event_time_ns, change.source.commit_ts) == (expected.source.event_time_ns, expected.source.commit_ts)
+        assert (change.source.event_time_ns, change.source.commit_ts) == (
+            expected.source.event_time_ns,
+            expected.source.commit_ts,
+        )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relay.codecs._row_functions import MOST_COLUMNS, RowWriter, row_struct
+from relay.codecs.wire.compiled import MOST_COLUMNS, RowWriter, row_struct
 
 Steps = tuple[Callable[[Any], Any], ...]
 NAMES = ("id", "a b", "für", "class", "😀", "{x}", "'")
@@ -25,17 +25,23 @@ def zero() -> int:
 @pytest.mark.parametrize("names", [NAMES, ("id",), tuple(f"c{at}" for at in range(MOST_COLUMNS))])
 def test_a_struct_prints_like_the_dict(names: tuple[str, ...]) -> None:
     cells = list(range(len(names)))
-    as_dict, as_struct = (RowWriter(names, [()] * len(names), as_struct=wanted).values(cells) for wanted in (False, True))
+    as_dict, as_struct = (
+        RowWriter(names, [()] * len(names), as_struct=wanted).values(cells) for wanted in (False, True)
+    )
     assert as_dict == dict(zip(names, cells, strict=True))
     assert not isinstance(as_struct, dict)
     assert msgspec.json.encode(as_struct) == msgspec.json.encode(as_dict)
 
 
-@pytest.mark.parametrize("names", [('a"b',), ("a\\b",), ("a\nb",), (), tuple(f"c{at}" for at in range(MOST_COLUMNS + 1))])
+@pytest.mark.parametrize(
+    "names", [('a"b',), ("a\\b",), ("a\nb",), (), tuple(f"c{at}" for at in range(MOST_COLUMNS + 1))]
+)
 def test_names_that_no_struct_can_have_give_a_dict(names: tuple[str, ...]) -> None:
     cells = list(range(len(names)))
     assert row_struct(names) is None
-    assert RowWriter(names, [()] * len(names), as_struct=True).values(cells) == dict(zip(names, cells, strict=True))
+    assert RowWriter(names, [()] * len(names), as_struct=True).values(cells) == dict(
+        zip(names, cells, strict=True)
+    )
 
 
 @pytest.mark.parametrize("more", [0, MOST_COLUMNS], ids=["compiled", "looped"])

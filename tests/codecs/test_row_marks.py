@@ -10,7 +10,7 @@ from support import DATA, captured
 
 from relay import ConsumerRecord, SchemaChange, Translator
 from relay.codecs import PROTOCOLS
-from relay.codecs._open_frames import framed_key
+from relay.codecs.open_protocol.frames import framed_key
 from relay.errors import UnsupportedMessage
 from relay.needs import Need
 
@@ -29,7 +29,11 @@ def protocol_of(file: str) -> str:
 
 def options_of(file: str) -> dict[str, str]:
     variant = file.split("/")[1]
-    return {"large-message-handle-compression": variant.partition(".")[2]} if variant.endswith((".lz4", ".snappy")) else {}
+    return (
+        {"large-message-handle-compression": variant.partition(".")[2]}
+        if variant.endswith((".lz4", ".snappy"))
+        else {}
+    )
 
 
 def is_ddl(translator: Translator, record: ConsumerRecord) -> bool:
@@ -49,7 +53,9 @@ def test_no_captured_ddl_has_row_marks_and_every_other_message_has(file: str) ->
     for record in records:
         marked = marks.are_in(record.key, record.value)
         # What is compressed shows nothing, and has to be looked into.
-        assert marked is not is_ddl(translator, record) or (options and marks.part == "value" and not marked), record.offset
+        assert marked is not is_ddl(translator, record) or (
+            options and marks.part == "value" and not marked
+        ), record.offset
 
 
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
@@ -57,11 +63,24 @@ def test_what_relay_writes_shows_its_marks(protocol: str) -> None:
     """Rows written by the encoder are known as rows, and DDL never is, whatever its text holds."""
     marks = PROTOCOLS[protocol].row_marks
     assert marks is not None
-    texts = ["".join(mark.decode() for group in marks.groups for mark in group), '"type":"INSERT","isDdl":false,"op":"c","t":1}']
-    source: list[dict[str, Any]] = [
-        {"type": "CREATE", "isDdl": True, "sql": f"CREATE TABLE t (a INT PRIMARY KEY COMMENT '{text}')"} for text in texts
+    texts = [
+        "".join(mark.decode() for group in marks.groups for mark in group),
+        '"type":"INSERT","isDdl":false,"op":"c","t":1}',
     ]
-    source.append({"type": "INSERT", "isDdl": False, "sql": "", "data": [{"a": "1"}], "mysqlType": {"a": "int"}, "pkNames": ["a"]})
+    source: list[dict[str, Any]] = [
+        {"type": "CREATE", "isDdl": True, "sql": f"CREATE TABLE t (a INT PRIMARY KEY COMMENT '{text}')"}
+        for text in texts
+    ]
+    source.append(
+        {
+            "type": "INSERT",
+            "isDdl": False,
+            "sql": "",
+            "data": [{"a": "1"}],
+            "mysqlType": {"a": "int"},
+            "pkNames": ["a"],
+        }
+    )
     translator = Translator("canal-json", protocol)
     seen = []
     for offset, message in enumerate(source):

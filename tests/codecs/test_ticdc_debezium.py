@@ -65,7 +65,10 @@ def same_workloads(source: str, *variants: str) -> list[tuple[str, str]]:
     """Files of a source's variant and of these of ours that hold the same statements."""
     ours = [path for variant in variants for path in captured_files(f"ticdc/{variant}")]
     return [
-        (other, path) for other in captured_files(source) for path in ours if other.rpartition("/")[2] == path.rpartition("/")[2]
+        (other, path)
+        for other in captured_files(source)
+        for path in ours
+        if other.rpartition("/")[2] == path.rpartition("/")[2]
     ]
 
 
@@ -81,18 +84,24 @@ def test_other_formats_of_ticdc_become_its_debezium(source: str, given_path: str
     """But for three kinds of DDL, for which TiCDC has no message and relay has."""
     translator = Translator(source, DEBEZIUM, None, options_of(path))
     made = [out for record in captured(given_path) for out in translator.translate(record)]
-    sent = [out for out in made if not any(word in json.loads(out.value or b"")["payload"].get("ddl", "") for word in UNSENT)]
+    sent = [
+        out
+        for out in made
+        if not any(word in json.loads(out.value or b"")["payload"].get("ddl", "") for word in UNSENT)
+    ]
     assert pairs(sent) == pairs(captured(path))
 
 
 def rows_of(protocol: str, path: str) -> list[tuple[Any, ...]]:
     translator = Translator(protocol, protocol)
     events = [event for record in captured(path) for event in translator.inspect(record)]
-    return [(e.op, e.schema.id, e.before, e.after, e.source.commit_ts) for e in events if isinstance(e, RowChange)]
+    return [
+        (e.op, e.schema.id, e.before, e.after, e.source.commit_ts) for e in events if isinstance(e, RowChange)
+    ]
 
 
-#: Columns whose value the format cannot hold: zero dates, years below 100, index 0 next to an empty member, long decimals,
-#: NULL with a default.
+#: Columns whose value the format cannot hold: zero dates, years below 100, index 0 next to an empty member,
+#: long decimals, NULL with a default.
 INHERENT = {
     "zd": {"d", "dnn", "dt", "dtnn"},
     "trunc_vals": {"enn"},
@@ -103,7 +112,9 @@ INHERENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("canal", "path"), same_workloads(CANAL_JSON, "debezium.no-schema", "debezium.tidb-extension"))
+@pytest.mark.parametrize(
+    ("canal", "path"), same_workloads(CANAL_JSON, "debezium.no-schema", "debezium.tidb-extension")
+)
 def test_values_are_those_of_canal_json(canal: str, path: str) -> None:
     translator = Translator(TICDC, TICDC)
     schemas: dict[tuple[TableId, int], TableSchema] = {}
@@ -141,12 +152,17 @@ def survives(translator: Translator, one: ConsumerRecord) -> None:
 
 
 _scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-_json = st.recursive(_scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+_json = st.recursive(
+    _scalar,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 _typed = st.sampled_from(
     ["id INT", "d DECIMAL(5,2)", "d DATE NOT NULL", "t TIMESTAMP(3)", "e ENUM('a','b')", "s SET('a','b')", "b BIT(9)", "y YEAR",
      "v VARBINARY(9)", "u BIGINT UNSIGNED DEFAULT 7", "f FLOAT", "x DATETIME(6)", "z TIME"]
 )  # fmt: skip
-_cell = _scalar | st.sampled_from([0, -1, 2**64, 1.5, "a", "AA==", "2026-01-15T00:00:00Z", 10**20, True, "a,b"])
+_cell = _scalar | st.sampled_from(
+    [0, -1, 2**64, 1.5, "a", "AA==", "2026-01-15T00:00:00Z", 10**20, True, "a,b"]
+)
 _image = st.none() | st.dictionaries(
     st.sampled_from(["id", "d", "t", "e", "s", "b", "y", "v", "u", "f", "x", "z", "?"]), _cell, max_size=4
 )
@@ -166,7 +182,9 @@ def test_messages_with_anything_in_their_members(
 ) -> None:
     for target, options in ((DEBEZIUM, {"enable-tidb-extension": "true"}), (TICDC, {}), (OPEN, {})):
         translator = Translator(DEBEZIUM, target, None, options)
-        translator.translate(record(ddl("CREATE TABLE t (pk INT PRIMARY KEY, " + ",".join(columns or ["id INT"]) + ")")))
+        translator.translate(
+            record(ddl("CREATE TABLE t (pk INT PRIMARY KEY, " + ",".join(columns or ["id INT"]) + ")"))
+        )
         value = message(op, before=before, after=after) | {"schema": schema}
         for one in (value, message(op, before=before, after=after, source=SOURCE | source)):
             survives(translator, record(one, {"payload": {"id": 1}}, 1))

@@ -70,10 +70,26 @@ def test_a_read_is_a_row_of_a_snapshot() -> None:
         (message("c", after={}), Malformed, "payload.after"),
         (message("c", after={"id": [1]}), Malformed, "payload.id"),
         (message("m", source=SOURCE | {"commit_ts": None}), Malformed, "payload.source.commit_ts"),
-        (message("c", after={"id": 1}, source=SOURCE | {"commit_ts": -1}), Malformed, "payload.source.commit_ts"),
-        (message("c", after={"id": 1}, source=SOURCE | {"start_ts": 1 << 64}), Malformed, "payload.source.start_ts"),
-        (message("c", after={"id": 1}, source=SOURCE | {"ts_ms": 1 << 60}), Malformed, "payload.source.ts_ms"),
-        (message("c", after={"id": 1}, source=SOURCE | {"connector": "mysql"}), UnsupportedMessage, "payload.source.connector"),
+        (
+            message("c", after={"id": 1}, source=SOURCE | {"commit_ts": -1}),
+            Malformed,
+            "payload.source.commit_ts",
+        ),
+        (
+            message("c", after={"id": 1}, source=SOURCE | {"start_ts": 1 << 64}),
+            Malformed,
+            "payload.source.start_ts",
+        ),
+        (
+            message("c", after={"id": 1}, source=SOURCE | {"ts_ms": 1 << 60}),
+            Malformed,
+            "payload.source.ts_ms",
+        ),
+        (
+            message("c", after={"id": 1}, source=SOURCE | {"connector": "mysql"}),
+            UnsupportedMessage,
+            "payload.source.connector",
+        ),
         (message("c", after={"id": 1}, source=None), UnsupportedMessage, "payload.source.connector"),
         ({"id": 1}, UnsupportedMessage, "payload.source.connector"),
         (b"[]", Malformed, ""),
@@ -88,7 +104,9 @@ def test_what_is_no_message_is_refused(value: Any, error: type[DecodeError], pat
 
 
 def test_native_debezium_is_named() -> None:
-    with pytest.raises(UnsupportedMessage, match="Debezium's own connector, whose format relay does not read yet"):
+    with pytest.raises(
+        UnsupportedMessage, match="Debezium's own connector, whose format relay does not read yet"
+    ):
         decoded(record(message(after={"id": 1}, source={"connector": "mysql"})))
 
 
@@ -121,7 +139,9 @@ def test_raw_control_characters_in_text() -> None:
 def test_compressed_keys_and_values(compression: str) -> None:
     """The whole key and the whole value, without a mark in the message."""
     plain = captured("ticdc/debezium.no-schema/09_dml")
-    packing = Translator(DEBEZIUM, DEBEZIUM, None, NO_SCHEMA | {"large-message-handle-compression": compression})
+    packing = Translator(
+        DEBEZIUM, DEBEZIUM, None, NO_SCHEMA | {"large-message-handle-compression": compression}
+    )
     packed = [out for one in plain for out in packing.translate(one)]
     unpack = cramjam.lz4.decompress if compression == "lz4" else cramjam.snappy.decompress_raw
     assert [(bytes(unpack(out.key or b"")), bytes(unpack(out.value or b""))) for out in packed] == [
@@ -132,7 +152,9 @@ def test_compressed_keys_and_values(compression: str) -> None:
         back = [
             again
             for at, out in enumerate(packed)
-            for again in reading.translate(ConsumerRecord("topic", 0, at, out.timestamp_ms, out.key, out.value))
+            for again in reading.translate(
+                ConsumerRecord("topic", 0, at, out.timestamp_ms, out.key, out.value)
+            )
         ]
         assert [(out.key, out.value) for out in back] == [(one.key, one.value) for one in plain]
 
@@ -162,11 +184,16 @@ def test_columns_that_a_message_leaves_out_are_absent() -> None:
     )
     assert row(events[1]).after == (1, "x", ABSENT, ABSENT)
     for event in events[2:]:
-        assert (row(event).before, row(event).after) == ((1, ABSENT, ABSENT, ABSENT), (1, "y", ABSENT, ABSENT))
+        assert (row(event).before, row(event).after) == (
+            (1, ABSENT, ABSENT, ABSENT),
+            (1, "y", ABSENT, ABSENT),
+        )
     assert translator.lossy == {Lossy.COLUMNS_ABSENT: 3}
 
 
-@pytest.mark.parametrize("after", [WHOLE | {"new": 1}, WHOLE | {"n": "text"}, WHOLE | {"id": True}, WHOLE | {"g": 2}])
+@pytest.mark.parametrize(
+    "after", [WHOLE | {"new": 1}, WHOLE | {"n": "text"}, WHOLE | {"id": True}, WHOLE | {"g": 2}]
+)
 def test_a_message_that_contradicts_the_catalogue_is_believed(after: dict[str, Any]) -> None:
     (_, event, again), translator = decoded(
         record(CREATE),
@@ -175,7 +202,9 @@ def test_a_message_that_contradicts_the_catalogue_is_believed(after: dict[str, A
     )
     assert not row(event).schema.complete
     assert row(event).schema == row(again).schema
-    values = dict(zip((column.name for column in row(event).schema.columns), row(event).after or (), strict=True))
+    values = dict(
+        zip((column.name for column in row(event).schema.columns), row(event).after or (), strict=True)
+    )
     assert values.keys() == after.keys()
     assert values["v"] == "x"
     assert row(event).schema.primary_key == ("id",)
@@ -195,13 +224,38 @@ SAID = [
     ({"type": "int32", "tidb_type": "nonsense"}, 1, "int", 1),
     ({"type": "boolean", "tidb_type": "bit"}, True, "bit", 1),
     ({"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "10"}}, "AQI=", "bit", 513),
-    ({"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,c"}}, "a,b", "enum", 1),
+    (
+        {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": "a\\,b,c"}},
+        "a,b",
+        "enum",
+        1,
+    ),
     ({"type": "string", "name": "io.debezium.data.Enum"}, "a", "enum", "a"),
-    ({"type": "string", "name": "io.debezium.data.EnumSet", "parameters": {"allowed": "a,b,c"}}, "a,c", "set", 5),
+    (
+        {"type": "string", "name": "io.debezium.data.EnumSet", "parameters": {"allowed": "a,b,c"}},
+        "a,c",
+        "set",
+        5,
+    ),
     ({"type": "int32", "name": "io.debezium.time.Date"}, 20468, "date", "2026-01-15"),
-    ({"type": "int64", "name": "io.debezium.time.Timestamp"}, 1768472430000, "datetime", "2026-01-15 10:20:30"),
-    ({"type": "int64", "name": "io.debezium.time.Timestamp"}, 1768472430120, "datetime", "2026-01-15 10:20:30.120"),
-    ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, 1768472430120001, "datetime", "2026-01-15 10:20:30.120001"),
+    (
+        {"type": "int64", "name": "io.debezium.time.Timestamp"},
+        1768472430000,
+        "datetime",
+        "2026-01-15 10:20:30",
+    ),
+    (
+        {"type": "int64", "name": "io.debezium.time.Timestamp"},
+        1768472430120,
+        "datetime",
+        "2026-01-15 10:20:30.120",
+    ),
+    (
+        {"type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+        1768472430120001,
+        "datetime",
+        "2026-01-15 10:20:30.120001",
+    ),
     (
         {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
         "2026-01-15T02:20:30.10Z",
@@ -238,29 +292,43 @@ def test_without_a_catalogue_the_message_tells_the_types(
 
 
 def test_a_block_says_more_than_the_catalogue_but_not_against_it() -> None:
-    said = [{"type": "int32", "field": "id"}, {"type": "string", "field": "v"}, {"type": "double", "field": "n"}]
+    said = [
+        {"type": "int32", "field": "id"},
+        {"type": "string", "field": "v"},
+        {"type": "double", "field": "n"},
+    ]
     (_, event), _ = decoded(record(CREATE), record(message(after=WHOLE) | {"schema": block(*said)}, offset=1))
     assert row(event).schema.complete
     said[1] |= {"tidb_type": "varbinary"}
-    (_, event), _ = decoded(record(CREATE), record(message(after=WHOLE | {"v": "AP8Q"}) | {"schema": block(*said)}, offset=1))
+    (_, event), _ = decoded(
+        record(CREATE), record(message(after=WHOLE | {"v": "AP8Q"}) | {"schema": block(*said)}, offset=1)
+    )
     assert row(event).after is not None
     assert (row(event).after or ())[1] == b"\x00\xff\x10"
 
 
 def test_a_doubled_virtual_column_of_a_block_does_not_matter() -> None:
     virtual = {"type": "int32", "optional": True, "field": "g"}
-    (event,), _ = decoded(record(message(after={"id": 1}) | {"schema": block({"type": "int32", "field": "id"}, virtual, virtual)}))
+    (event,), _ = decoded(
+        record(
+            message(after={"id": 1}) | {"schema": block({"type": "int32", "field": "id"}, virtual, virtual)}
+        )
+    )
     assert [column.name for column in row(event).schema.columns] == ["id"]
 
 
-@pytest.mark.parametrize("schema", [None, 5, [], {"fields": 5}, {"fields": [{"field": "after", "fields": [{"type": 1}]}]}])
+@pytest.mark.parametrize(
+    "schema", [None, 5, [], {"fields": 5}, {"fields": [{"field": "after", "fields": [{"type": 1}]}]}]
+)
 def test_a_block_that_makes_no_sense_is_no_evidence(schema: Any) -> None:
     (event,), _ = decoded(record(message(after={"id": 1}) | {"schema": schema}))
     assert row(event).after == (1,)
 
 
 def test_names_that_no_compiled_struct_can_have() -> None:
-    create = ddl('CREATE TABLE `t` (`q"uote` INT NOT NULL PRIMARY KEY,`back\\slash` DECIMAL(9,2),`\t` BIT(1))')
+    create = ddl(
+        'CREATE TABLE `t` (`q"uote` INT NOT NULL PRIMARY KEY,`back\\slash` DECIMAL(9,2),`\t` BIT(1))'
+    )
     after = {'q"uote': 1, "back\\slash": 1.5, "\t": True}
     events, translator = decoded(record(create), *(record(message(after=after), offset=at) for at in (1, 2)))
     assert all(row(event).schema.complete for event in events[1:])
@@ -295,9 +363,13 @@ def test_text_that_looks_like_a_negative_zero_stays(create: bool, text: str) -> 
         ({"a": None, "b": 1, "c": 1}, {}),
     ],
 )
-def test_values_that_may_mean_another_one_are_noted_and_pass_a_strict_route(after: dict[str, Any], what: dict[Lossy, int]) -> None:
+def test_values_that_may_mean_another_one_are_noted_and_pass_a_strict_route(
+    after: dict[str, Any], what: dict[Lossy, int]
+) -> None:
     create = ddl("CREATE TABLE `t` (`a` INT NULL DEFAULT 5, `b` DATE NOT NULL, `c` DATETIME NOT NULL)")
-    translator = Translator(DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"})
+    translator = Translator(
+        DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"}
+    )
     translator.translate(record(create))
     assert len(translator.translate(record(message(after=after), offset=1))) == 1
     assert translator.lossy == what
@@ -310,7 +382,9 @@ def test_a_type_that_only_the_value_tells_is_a_loss() -> None:
     events, translator = decoded(*(record(value | {"schema": said}, offset=at) for at in (1, 2)))
     assert [column.type.base for column in row(events[0]).schema.columns] == ["bigint", "int"]
     assert translator.lossy == {Lossy.SCHEMA_GUESSED: 2, Lossy.VALUE_GUESSED: 2}
-    strict = Translator(DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"})
+    strict = Translator(
+        DEBEZIUM, "ticdc-canal-json", None, {"strict": "true", "enable-tidb-extension": "true"}
+    )
     with pytest.raises(NotRepresentable, match="value-guessed"):
         strict.translate(record(value))
 
@@ -340,10 +414,18 @@ def test_rows_of_a_dropped_table_that_has_come_back(after: dict[str, Any], is_th
 
 
 def test_the_present_moment_as_0_is_null() -> None:
-    create = ddl("CREATE TABLE `t` (`a` DATETIME NULL DEFAULT CURRENT_TIMESTAMP, `b` DATETIME NULL DEFAULT '1970-01-01 00:00:00')")
+    create = ddl(
+        "CREATE TABLE `t` (`a` DATETIME NULL DEFAULT CURRENT_TIMESTAMP, `b` DATETIME NULL DEFAULT '1970-01-01 00:00:00')"
+    )
     zeros, moments = {"a": 0, "b": 0}, {"a": 1000, "b": 1000}
-    changes = [message("c", after=zeros), message("u", before=zeros, after=moments), message("d", before=zeros)]
-    events, translator = decoded(record(create), *(record(one, offset=at) for at, one in enumerate([*changes, *changes], 1)))
+    changes = [
+        message("c", after=zeros),
+        message("u", before=zeros, after=moments),
+        message("d", before=zeros),
+    ]
+    events, translator = decoded(
+        record(create), *(record(one, offset=at) for at, one in enumerate([*changes, *changes], 1))
+    )
     epoch, later = "1970-01-01 00:00:00", "1970-01-01 00:00:01"
     expected = [(None, (None, epoch)), ((None, epoch), (later, later)), ((None, epoch), None)]
     assert [(row(event).before, row(event).after) for event in events[1:]] == expected * 2
@@ -375,7 +457,10 @@ def test_a_malformed_value_is_named_and_not_shown() -> None:
 def test_ddl_of_every_partition_is_applied_once() -> None:
     translator = Translator(DEBEZIUM, DEBEZIUM)
     add = ddl("ALTER TABLE `t` ADD COLUMN `c` INT", commit_ts=2)
-    records = [record(CREATE), *(ConsumerRecord("topic", at, 1, 0, None, json.dumps(add).encode()) for at in range(3))]
+    records = [
+        record(CREATE),
+        *(ConsumerRecord("topic", at, 1, 0, None, json.dumps(add).encode()) for at in range(3)),
+    ]
     found = [event for one in records for event in translator.inspect(one)]
     assert len(found) == 4
     last = found[-1]

@@ -1,6 +1,8 @@
-"""Every message printed in PingCAP's page "TiCDC Debezium Protocol", in both directions, and its list of type differences.
+"""Every message printed in PingCAP's page "TiCDC Debezium Protocol", in both directions, and its list of type
+differences.
 
-The page prints members in other orders than the producer, and in three places other values; those are named where they occur.
+The page prints members in other orders than the producer, and in three places other values; those are named
+where they occur.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from relay import (
     Translator,
     Watermark,
 )
-from relay.codecs._debezium_changes import table_changes
-from relay.codecs._debezium_schema import column_schema, read_block
+from relay.codecs.debezium.ddl_events import table_changes
+from relay.codecs.debezium.schema import column_schema, read_block
 from relay.model import Source, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
 
@@ -38,7 +40,12 @@ def field(name: str, type_: str, optional: bool = False, /, **more: Any) -> dict
     return {"field": name, "optional": optional, "type": type_, **more}
 
 
-ENUM = {"parameters": {"allowed": "true,last,false,incremental"}, "default": "false", "name": "io.debezium.data.Enum", "version": 1}
+ENUM = {
+    "parameters": {"allowed": "true,last,false,incremental"},
+    "default": "false",
+    "name": "io.debezium.data.Enum",
+    "version": 1,
+}
 SOURCE_FIELDS = [
     field("version", "string"), field("connector", "string"), field("name", "string"), field("ts_ms", "int64"),
     field("snapshot", "string", True, **ENUM), field("db", "string"), field("sequence", "string", True),
@@ -62,11 +69,19 @@ def source(table: str, commit_ts: int, db: str = "test") -> dict[str, Any]:
 
 def envelope(name: str, *first: dict[str, Any]) -> dict[str, Any]:
     fields = [*first, SOURCE_SCHEMA, field("op", "string"), field("ts_ms", "int64", True), TRANSACTION]
-    return {"type": "struct", "optional": False, "name": f"test_cluster.{name}.Envelope", "version": 1, "fields": fields}
+    return {
+        "type": "struct",
+        "optional": False,
+        "name": f"test_cluster.{name}.Envelope",
+        "version": 1,
+        "fields": fields,
+    }
 
 
 def image(name: str) -> dict[str, Any]:
-    return field(name, "struct", True, name="test_cluster.test.table1.Value", fields=[field("tiny", "int16", True)])
+    return field(
+        name, "struct", True, name="test_cluster.test.table1.Value", fields=[field("tiny", "int16", True)]
+    )
 
 
 ROW_KEY = {
@@ -173,7 +188,12 @@ def without_ticdcs_own(value: dict[str, Any]) -> dict[str, Any]:
 def test_the_row_is_read() -> None:
     (event,) = Translator(DEBEZIUM, DEBEZIUM).inspect(record(ROW_KEY, ROW))
     assert isinstance(event, RowChange)
-    assert (event.op, event.table, event.before, event.after) == (Op.UPDATE, TableId("test", "table1"), (2,), (1,))
+    assert (event.op, event.table, event.before, event.after) == (
+        Op.UPDATE,
+        TableId("test", "table1"),
+        (2,),
+        (1,),
+    )
     assert event.source == Source("ticdc", 0, 1, name="test_cluster")
     assert event.emitted_at_ns == 1701326309000 * 10**6
     assert event.schema.primary_key == ("tiny",)
@@ -187,7 +207,9 @@ def test_the_row_is_written_with_the_extension() -> None:
     """`tidb_type` stands in key, `before` and `after`; the page speaks of `after` alone."""
     key, value = come_back(ROW_KEY, ROW)
     (said,) = key["schema"]["fields"]
-    assert said.pop("tidb_type") == "smallint"  # TINYINT and SMALLINT are both int16: without a definition the wider one
+    assert (
+        said.pop("tidb_type") == "smallint"
+    )  # TINYINT and SMALLINT are both int16: without a definition the wider one
     for part in value["schema"]["fields"][:2]:
         assert part["fields"][0].pop("tidb_type") == "smallint"
     assert (key, without_ticdcs_own(value)) == (ROW_KEY, ROW)
@@ -213,7 +235,11 @@ def test_the_ddl_is_read() -> None:
     translator.inspect(record(DDL_KEY, CREATE))
     (event,) = translator.inspect(record(DDL_KEY, DDL, 1))
     assert isinstance(event, SchemaChange)
-    assert (event.ddl, event.kinds, event.wire_kind) == (DDL["payload"]["ddl"], (DdlKind.RENAME_TABLE,), "ALTER")
+    assert (event.ddl, event.kinds, event.wire_kind) == (
+        DDL["payload"]["ddl"],
+        (DdlKind.RENAME_TABLE,),
+        "ALTER",
+    )
     # `source.table` is printed with the old name; the producer has the new one there, as the statement says.
     assert event.table == TableId("test", "table2")
     assert [(pair.old.table, pair.new.table) for pair in event.renamed] == [("table1", "table2")]
@@ -222,14 +248,19 @@ def test_the_ddl_is_read() -> None:
 
 
 def test_the_ddl_is_written() -> None:
-    """The producer writes the names of a rename as old, new; the table's charset; and no length where it is the usual one."""
+    """The producer writes the names of a rename as old, new; the table's charset; and no length where it is
+    the usual one.
+    """
     translator = Translator(DEBEZIUM, DEBEZIUM, None, OPTIONS)
     translator.translate(record(DDL_KEY, CREATE))
     (out,) = translator.translate(record(DDL_KEY, DDL, 1))
     assert json.loads(out.key or b"") == DDL_KEY
     value = without_ticdcs_own(json.loads(out.value or b""))
     (change,) = value["payload"]["tableChanges"]
-    assert (change["id"], change["table"]["defaultCharsetName"]) == ('"test"."table1","test"."table2"', "utf8mb4")
+    assert (change["id"], change["table"]["defaultCharsetName"]) == (
+        '"test"."table1","test"."table2"',
+        "utf8mb4",
+    )
     assert (change["table"]["columns"][0]["length"], value["payload"]["source"]["table"]) == (None, "table2")
     change["id"], change["table"]["defaultCharsetName"], change["table"]["columns"][0]["length"] = (
         '"test"."table2","test"."table1"',
@@ -251,7 +282,11 @@ def test_ddl_reaches_every_partition_and_a_row_one() -> None:
 
 def column(text: str, default: Default | None = None) -> Column:
     column_type = with_implied_parameters(parse_type(text))
-    return Column("c", column_type, nullable=True) if default is None else Column("c", column_type, nullable=True, default=default)
+    return (
+        Column("c", column_type, nullable=True)
+        if default is None
+        else Column("c", column_type, nullable=True, default=default)
+    )
 
 
 def in_schema(one: Column) -> dict[str, Any]:
@@ -261,13 +296,24 @@ def in_schema(one: Column) -> dict[str, Any]:
 def in_ddl(one: Column) -> dict[str, Any]:
     """The column as CREATE TABLE shows it."""
     schema = TableSchema(TableId("d", "t"), (one,))
-    change = SchemaChange("CREATE TABLE t (c INT)", schema.id, (DdlKind.CREATE_TABLE,), "", Source("x", 0), 0, after=schema)
+    change = SchemaChange(
+        "CREATE TABLE t (c INT)", schema.id, (DdlKind.CREATE_TABLE,), "", Source("x", 0), 0, after=schema
+    )
     (found,) = table_changes(change, schema.id, change.ddl)
     shown: dict[str, Any] = found["table"]["columns"][0]
     return shown
 
 
-SPATIAL = ["geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"]
+SPATIAL = [
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geometrycollection",
+]
 
 
 def row_message(mysql_type: str, value: str) -> dict[str, Any]:
@@ -317,7 +363,9 @@ def test_real_is_double_and_boolean_is_tinyint() -> None:
 
 @pytest.mark.parametrize("text", ["json", "blob", "text"])
 def test_json_blobs_and_texts_have_no_default(text: str) -> None:
-    """TiDB refuses a literal default there; an expression is no value, and the one that MySQL may give JSON is left out too."""
+    """TiDB refuses a literal default there; an expression is no value, and the one that MySQL may give JSON
+    is left out too.
+    """
     assert "default" not in in_schema(column(text, Default("('x')", is_expression=True)))
     assert "default" not in in_schema(column("json", Default("{}")))
 
@@ -336,19 +384,30 @@ def test_the_length_of_a_float() -> None:
 
 def test_the_charset_is_that_of_the_column_else_of_the_table() -> None:
     assert (
-        in_ddl(Column("c", ColumnType("varchar", length=9, charset="utf8", collation="utf8_unicode_ci")))["charsetName"] == "utf8"
+        in_ddl(Column("c", ColumnType("varchar", length=9, charset="utf8", collation="utf8_unicode_ci")))[
+            "charsetName"
+        ]
+        == "utf8"
     )
     assert in_ddl(column("varchar(9)"))["charsetName"] == "utf8mb4"
 
 
 def test_members_of_an_enum_are_quoted_and_not_escaped() -> None:
-    """For `ENUM('c,\\'d','g,''h')`: TiDB keeps the members without quoting, and the records of the producer show them so."""
+    """For `ENUM('c,\\'d','g,''h')`: TiDB keeps the members without quoting, and the records of the producer
+    show them so.
+    """
     one = Column("c", ColumnType("enum", members=("c,'d", "g,'h")))
     assert in_ddl(one)["enumValues"] == ["'c,'d'", "'g,'h'"]
     entry = in_schema(one)
     assert entry["parameters"] == {"allowed": "c\\,'d,g\\,'h"}
-    assert read_block(json.dumps({"fields": [{"field": "after", "fields": [entry]}]}).encode())["c"].name == "io.debezium.data.Enum"
+    assert (
+        read_block(json.dumps({"fields": [{"field": "after", "fields": [entry]}]}).encode())["c"].name
+        == "io.debezium.data.Enum"
+    )
 
 
 def test_the_default_of_a_time_with_a_date() -> None:
-    assert in_ddl(column("time(3)", Default("1000-00-00 01:00:00.000")))["defaultValueExpression"] == "1000-00-00"
+    assert (
+        in_ddl(column("time(3)", Default("1000-00-00 01:00:00.000")))["defaultValueExpression"]
+        == "1000-00-00"
+    )

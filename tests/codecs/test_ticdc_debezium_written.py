@@ -24,21 +24,31 @@ from relay import (
     Translator,
 )
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import parse_options
+from relay.codecs.codec import parse_options
 from relay.model import Rows, Source, TableId, TableSchema
-from relay.mysql._ddl_views import view_columns
+from relay.mysql.ddl.views import view_columns
 
 # ---------------------------------------------------------------- written
 
-OPEN_ROW = framed(open_row({"u": {"id": cell(3, 1, 11), "e": cell(247, 2, 64), "s": cell(248, 5, 64), "n": cell(248, 0, 64)}}))
+OPEN_ROW = framed(
+    open_row(
+        {"u": {"id": cell(3, 1, 11), "e": cell(247, 2, 64), "s": cell(248, 5, 64), "n": cell(248, 0, 64)}}
+    )
+)
 CANAL_ROW = record(
-    row_message({"id": "int", "e": "enum", "s": "set", "n": "set"}, {"id": "1", "e": "2", "s": "5", "n": "0"}, pkNames=["id"])
+    row_message(
+        {"id": "int", "e": "enum", "s": "set", "n": "set"},
+        {"id": "1", "e": "2", "s": "5", "n": "0"},
+        pkNames=["id"],
+    )
 )
 
 
 @pytest.mark.parametrize(("source", "one"), [(OPEN, OPEN_ROW), (TICDC, CANAL_ROW)])
 @pytest.mark.parametrize("options", [NO_SCHEMA, {}])
-def test_without_ddl_numbers_of_members_are_digits(source: str, one: ConsumerRecord, options: dict[str, str]) -> None:
+def test_without_ddl_numbers_of_members_are_digits(
+    source: str, one: ConsumerRecord, options: dict[str, str]
+) -> None:
     """As after a restart: the stream goes on."""
     translator = Translator(source, DEBEZIUM, None, options)
     for times in (1, 2):
@@ -58,7 +68,9 @@ def encoded(
     source = Source("x", 1768443630000 * 10**6, 463586886942720001, **more)
     lossy: list[Lossy] = []
     change = RowChange(op, schema, Rows(before, after), source, 1768443630450 * 10**6)
-    (payload,) = codec.encoder(parse_options(codec, options or {}, "options")).encode([change], record(None), lossy)
+    (payload,) = codec.encoder(parse_options(codec, options or {}, "options")).encode(
+        [change], record(None), lossy
+    )
     return json.loads(payload.key or b""), json.loads(payload.value or b""), lossy
 
 
@@ -79,7 +91,12 @@ def test_schema_names_are_made_of_allowed_characters_alone() -> None:
     assert value["schema"]["name"] == "prod_cdc._1a.t__.x.Envelope"
     assert value["schema"]["fields"][1]["name"] == "prod_cdc._1a.t__.x.Value"
     source = value["payload"]["source"]
-    assert (source["name"], source["cluster_id"], source["db"], source["table"]) == ("prod-cdc", "prod-cdc", "1a", "t-名.x")
+    assert (source["name"], source["cluster_id"], source["db"], source["table"]) == (
+        "prod-cdc",
+        "prod-cdc",
+        "1a",
+        "t-名.x",
+    )
     assert not lossy
 
 
@@ -105,7 +122,11 @@ def test_start_ts() -> None:
     options = {"debezium-include-start-ts": "true", "enable-tidb-extension": "true"}
     _, value, lossy = encoded(T, None, (1, "x", 2), options, start_ts=5)
     assert list(value["payload"]["source"])[-3:] == ["commit_ts", "start_ts", "cluster_id"]
-    assert [field["field"] for field in value["schema"]["fields"][2]["fields"]][-3:] == ["commit_ts", "cluster_id", "start_ts"]
+    assert [field["field"] for field in value["schema"]["fields"][2]["fields"]][-3:] == [
+        "commit_ts",
+        "cluster_id",
+        "start_ts",
+    ]
     assert not lossy
     _, value, lossy = encoded(T, None, (1, "x", 2), {}, start_ts=5)
     assert "start_ts" not in value["payload"]["source"]
@@ -116,9 +137,17 @@ def test_start_ts() -> None:
 
 
 def test_what_source_has_no_member_for_is_counted() -> None:
-    more: dict[str, Any] = {"gtid": "g:1", "extras": {"a": 1}, "row_key": b"k", "binlog_position": 4, "snapshot": True}
+    more: dict[str, Any] = {
+        "gtid": "g:1",
+        "extras": {"a": 1},
+        "row_key": b"k",
+        "binlog_position": 4,
+        "snapshot": True,
+    }
     *_, lossy = encoded(T, None, (1, "x", 2), **more)
-    assert sorted(lossy) == sorted([Lossy.GTID, Lossy.EXTRAS, Lossy.ROW_KEY, Lossy.BINLOG_POSITION, Lossy.SNAPSHOT])
+    assert sorted(lossy) == sorted(
+        [Lossy.GTID, Lossy.EXTRAS, Lossy.ROW_KEY, Lossy.BINLOG_POSITION, Lossy.SNAPSHOT]
+    )
 
 
 def test_an_update_without_old_value() -> None:
@@ -128,7 +157,9 @@ def test_an_update_without_old_value() -> None:
 
 
 def test_an_old_row_that_is_not_written_loses_nothing_more() -> None:
-    schema = TableSchema(TableId("d", "t"), (Column("id", ColumnType("int")), Column("at", ColumnType("date"))))
+    schema = TableSchema(
+        TableId("d", "t"), (Column("id", ColumnType("int")), Column("at", ColumnType("date")))
+    )
     rows = (1, "0000-00-00"), (1, "2020-02-03")
     assert encoded(schema, *rows)[2] == [Lossy.ZERO_DATE]
     assert encoded(schema, *rows, {"output-old-value": "false"})[2] == [Lossy.BEFORE_IMAGE]
@@ -144,7 +175,9 @@ DEFAULTED = TableSchema(
 )
 
 
-@pytest.mark.parametrize(("replaces", "shown", "lost"), [("true", 5, [Lossy.NULL_REPLACED_BY_DEFAULT]), ("false", None, [])])
+@pytest.mark.parametrize(
+    ("replaces", "shown", "lost"), [("true", 5, [Lossy.NULL_REPLACED_BY_DEFAULT]), ("false", None, [])]
+)
 def test_null_with_a_default(replaces: str, shown: int | None, lost: list[Lossy]) -> None:
     _, value, lossy = encoded(DEFAULTED, None, (1, None), {"replace.null.with.default": replaces})
     assert value["payload"]["after"] == {"id": 1, "v": shown}
@@ -200,8 +233,18 @@ def changes(*statements: tuple[str, str], target: dict[str, str] | None = None) 
     translator = Translator(TICDC, DEBEZIUM, None, NO_SCHEMA | (target or {}))
     found = []
     for at, (table, sql) in enumerate(statements, 1):
-        canal = {"database": "d", "table": table, "isDdl": True, "type": "QUERY", "es": at, "sql": sql, "_tidb": {"commitTs": at}}
-        found += [json.loads(out.value or b"")["payload"] for out in translator.translate(record(canal, offset=at))]
+        canal = {
+            "database": "d",
+            "table": table,
+            "isDdl": True,
+            "type": "QUERY",
+            "es": at,
+            "sql": sql,
+            "_tidb": {"commitTs": at},
+        }
+        found += [
+            json.loads(out.value or b"")["payload"] for out in translator.translate(record(canal, offset=at))
+        ]
     return found
 
 
@@ -244,9 +287,10 @@ def columns_of(payload: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_columns_that_the_statement_does_not_define_are_shown_as_tidb_keeps_them() -> None:
     created, altered = changes(ONE, ("t", "ALTER TABLE `t` ADD COLUMN `c` DATETIME COMMENT 'new'"))
-    assert [(columns_of(created)[name]["length"], columns_of(created)[name]["comment"]) for name in ("id", "at", "y")] == [
-        (None, None)
-    ] * 3
+    assert [
+        (columns_of(created)[name]["length"], columns_of(created)[name]["comment"])
+        for name in ("id", "at", "y")
+    ] == [(None, None)] * 3
     assert [(columns_of(altered)[name]["length"], columns_of(altered)[name]["comment"]) for name in ("id", "at", "y", "c")] == [
         (None, "key"), (0, None), (4, None), (None, None),
     ]  # fmt: skip
@@ -285,13 +329,20 @@ def test_an_exchanged_partition_names_the_other_table() -> None:
 def test_the_columns_of_a_view(sql: str, names: tuple[str, ...] | None) -> None:
     assert view_columns(sql) == names
     made = changes(("v", sql), ("v", "DROP VIEW `d`.`v`"))
-    shown = [[column["name"] for change in payload["tableChanges"] for column in change["table"]["columns"]] for payload in made]
+    shown = [
+        [column["name"] for change in payload["tableChanges"] for column in change["table"]["columns"]]
+        for payload in made
+    ]
     assert shown == [list(names or ())] * 2
-    assert [change["type"] for payload in made for change in payload["tableChanges"]] == (["CREATE", "DROP"] if names else [])
+    assert [change["type"] for payload in made for change in payload["tableChanges"]] == (
+        ["CREATE", "DROP"] if names else []
+    )
 
 
 def test_a_renamed_view_is_shown_as_a_view() -> None:
-    created, renamed = changes(("v", "CREATE VIEW v (a /* b */, c) AS SELECT 1, 2"), ("w", "RENAME TABLE v TO w"))
+    created, renamed = changes(
+        ("v", "CREATE VIEW v (a /* b */, c) AS SELECT 1, 2"), ("w", "RENAME TABLE v TO w")
+    )
     (before,), (after,) = created["tableChanges"], renamed["tableChanges"]
     assert [column["name"] for column in before["table"]["columns"]] == ["a", "c"]
     assert after == {"type": "ALTER", "id": '"d"."v","d"."w"', "table": before["table"]}

@@ -1,7 +1,7 @@
 """Every message printed in PingCAP's page "TiCDC Canal-JSON Protocol", in both directions.
 
-The page's `//` comments and trailing commas are artefacts of the page and are left out; where it prints `...`, the members of its
-first complete sample stand.
+The page's `//` comments and trailing commas are artefacts of the page and are left out; where it prints
+`...`, the members of its first complete sample stand.
 """
 
 from __future__ import annotations
@@ -60,7 +60,13 @@ T_ROW = {
     "id": "1", "c_decimal": "123.4560", "c_char": "abc", "c_varchar": "abc", "c_binary": "abc" + "\0" * 13, "c_varbinary": "abc",
     "c_enum": "1", "c_set": "3", "c_bit": "65",
 }  # fmt: skip
-T_INSERT = INSERT | {"table": "t", "sqlType": {}, "mysqlType": BARE, "data": [T_ROW], "_tidb": {"commitTs": 163963314122145240}}
+T_INSERT = INSERT | {
+    "table": "t",
+    "sqlType": {},
+    "mysqlType": BARE,
+    "data": [T_ROW],
+    "_tidb": {"commitTs": 163963314122145240},
+}
 
 EXTENSION = {"enable-tidb-extension": "true"}
 
@@ -133,14 +139,18 @@ def test_both_forms_of_delete_are_one_event(delete: dict[str, Any]) -> None:
 
 
 def test_insert_of_releases_before_5_4_has_a_null_in_old() -> None:
-    assert translate("ticdc-canal-json", "ticdc-canal-json", [record(INSERT_BEFORE_5_4)], None, EXTENSION) == [INSERT]
+    assert translate(
+        "ticdc-canal-json", "ticdc-canal-json", [record(INSERT_BEFORE_5_4)], None, EXTENSION
+    ) == [INSERT]
 
 
 def test_mysql_type_gets_its_parameters_from_the_tables_ddl() -> None:
     ddl = DDL | {"table": "t", "type": "CREATE", "sql": CREATE_T}
     _, canal = translate("ticdc-canal-json", "canal-json", [record(ddl), record(T_INSERT, offset=1)])
     assert canal["mysqlType"] == FULL
-    assert canal["data"] == [T_ROW | {"c_binary": "abc"}]  # Canal sends BINARY as MySQL's log has it, without trailing zero bytes
+    assert canal["data"] == [
+        T_ROW | {"c_binary": "abc"}
+    ]  # Canal sends BINARY as MySQL's log has it, without trailing zero bytes
     assert list(canal["data"][0]) == list(T_ROW)
 
 

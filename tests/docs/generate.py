@@ -1,6 +1,8 @@
-"""The generated parts of the documentation, read from the code itself. `python -m docs.generate` in `tests` writes them anew.
+"""The generated parts of the documentation, read from the code itself. `python -m docs.generate` in `tests`
+writes them anew.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `test_documentation.py` compares.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `test_documentation.py`
+compares.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from pydantic.fields import FieldInfo
 
 from relay.cli.formats import losses, options_of
 from relay.codecs import PROTOCOLS
-from relay.codecs._codec import Before, Carries, Options, parse_options
+from relay.codecs.codec import Options, parse_options
+from relay.codecs.losses import Before, Carries
 from relay.config import Config
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +62,13 @@ def options_part() -> str:
     parts = []
     for codec in PROTOCOLS.values():
         rows = [
-            (f"`{option.name}`", option.type, option.default and f"`{option.default}`", option.side, option.description)
+            (
+                f"`{option.name}`",
+                option.type,
+                option.default and f"`{option.default}`",
+                option.side,
+                option.description,
+            )
             for option in options_of(codec)
         ]
         options = table(("option", "type", "default", "side", "meaning"), rows)

@@ -16,8 +16,8 @@ from docs.generate import PARTS, ROOT, generated, pages
 from support import CANAL, OPEN, TICDC, captured, translate
 
 from relay import ConsumerRecord, Storage, Translator, errors
-from relay.codecs._codec import Lossy
-from relay.codecs._open_frames import unframe
+from relay.codecs.losses import Lossy
+from relay.codecs.open_protocol.frames import unframe
 from relay.config import load_config
 
 PAGES = pages()
@@ -73,7 +73,9 @@ def test_every_generated_part_stands_somewhere() -> None:
 
 
 def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
-    """Commands run in the order of the pages, as for a reader who tries them; what they write lands in a folder of the test."""
+    """Commands run in the order of the pages, as for a reader who tries them; what they write lands in a
+    folder of the test.
+    """
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     (tmp_path / "config.example.toml").symlink_to(ROOT / "config.example.toml")
     found = list(commands())
@@ -93,7 +95,8 @@ def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
         )
         assert ran.returncode == 0, (command, ran.stdout)
         shown, printed = (
-            "\n".join(_SECONDS.sub("in … s", line) for line in lines) for lines in (command.output, ran.stdout.splitlines())
+            "\n".join(_SECONDS.sub("in … s", line) for line in lines)
+            for lines in (command.output, ran.stdout.splitlines())
         )
         assert shown in printed, command
 
@@ -101,7 +104,12 @@ def test_console_examples_print_what_is_shown(tmp_path: Path) -> None:
 def test_the_library_example_runs(tmp_path: Path) -> None:
     example, _ = blocks(ROOT / "README.md", "python")
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", example], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60, check=False
+        [sys.executable, "-W", "error", "-c", example],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert '"type":"UPDATE"' in ran.stdout
@@ -113,7 +121,11 @@ def test_the_library_example_of_claim_checks_works(tmp_path: Path) -> None:
     scope: dict[str, Any] = {}
     exec(blocks(ROOT / "README.md", "python")[1], scope)  # noqa: S102  # the page's own text
     uri = {"claim-check-storage-uri": str(tmp_path)}
-    small = {"enable-tidb-extension": "true", "large-message-handle-option": "claim-check", "max-message-bytes": "2000"}
+    small = {
+        "enable-tidb-extension": "true",
+        "large-message-handle-option": "claim-check",
+        "max-message-bytes": "2000",
+    }
     records = captured("ticdc/canal-json.tidb-extension/04_strings_binary")
     writing = Translator(TICDC, TICDC, None, small | uri)
     reading = Translator(TICDC, TICDC, uri, {"enable-tidb-extension": "true"})
@@ -153,7 +165,9 @@ def test_the_flagship_messages_are_real() -> None:
     assert json.loads(records[-1].value or b"") == read
     out = translate(TICDC, CANAL, records)[-1]
     assert json.dumps(out) == json.dumps(written)
-    assert set(written["old"][0]) == {name for name, old in read["old"][0].items() if old != read["data"][0][name]}
+    assert set(written["old"][0]) == {
+        name for name, old in read["old"][0].items() if old != read["data"][0][name]
+    }
 
 
 def test_configurations_in_the_pages_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +190,11 @@ def _subclasses(kind: type[errors.RelayError]) -> Iterator[type[errors.RelayErro
 def _rows(page: str, heading: str) -> dict[str, list[str]]:
     """A table of a page: the first cell, without its back-ticks, and the others."""
     section = text_of(ROOT / page).partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `")
+    ]
     return {first.strip("`"): rest for first, *rest in rows}
 
 
@@ -186,7 +204,7 @@ def test_every_error_code_is_documented_with_its_status() -> None:
 
 
 def test_every_log_event_is_documented() -> None:
-    logged = {event for path in (ROOT / "relay/service").glob("*.py") for event in _LOGGED.findall(text_of(path))}
+    logged = {event for path in (ROOT / "relay").rglob("*.py") for event in _LOGGED.findall(text_of(path))}
     assert "relay.starting" in logged
     assert set(_rows("docs/operations.md", "Log events")) == logged
 
@@ -198,7 +216,9 @@ def test_every_counter_is_documented() -> None:
 def test_every_command_is_in_the_readme() -> None:
     from relay.cli.commands import app
 
-    names = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    names = {command.name for command in app.registered_commands} | {
+        group.name for group in app.registered_groups
+    }
     assert {name.removeprefix("relay ") for name in _rows("README.md", "On the command line")} == names
 
 

@@ -81,7 +81,9 @@ def known(protocol: str, *messages: Given, table: str = "t", database: str = "d"
     translator = Translator(protocol, protocol)
     for message in records(*messages):
         translator.translate(message)
-    return translator.catalog.table(TableId(database, table), Position(None, 1 << 62, "topic", 0, len(messages)))
+    return translator.catalog.table(
+        TableId(database, table), Position(None, 1 << 62, "topic", 0, len(messages))
+    )
 
 
 def column_names(schema: TableSchema | None) -> list[str] | None:
@@ -102,7 +104,12 @@ def value(mysql_type: str, text: str | None, protocol: str, options: Options | N
 
 
 def through(
-    source: str, target: str, mysql_type: str, text: str | None, reading: Options | None = None, writing: Options | None = None
+    source: str,
+    target: str,
+    mysql_type: str,
+    text: str | None,
+    reading: Options | None = None,
+    writing: Options | None = None,
 ) -> Any:
     """The target's text for a text of the source."""
     (out,) = sent(source, target, cell(mysql_type, text), reading=reading, writing=writing)

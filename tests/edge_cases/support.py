@@ -1,4 +1,6 @@
-"""The lists of edge cases of each protocol: every number is a test here or a line in docs/decisions/edge-cases.md."""
+"""The lists of edge cases of each protocol: every number is a test here or a line in
+docs/decisions/edge-cases.md.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class EdgeCases:
         return pytest.param(*values, id=numbers.replace(" ", "-"))
 
     def _claim(self, numbers: tuple[str, ...]) -> None:
-        assert set(numbers) <= self.numbers, f"{set(numbers) - self.numbers} are not in the list of {self.section}"
+        assert set(numbers) <= self.numbers, (
+            f"{set(numbers) - self.numbers} are not in the list of {self.section}"
+        )
         self.covered |= set(numbers)
 
     def decided(self) -> set[str]:
@@ -54,6 +58,8 @@ class EdgeCases:
         """Every number is a case or a decision, and none is both."""
         decided = self.decided()
         assert decided <= self.numbers, f"decisions about unknown numbers: {sorted(decided - self.numbers)}"
-        assert not decided & self.covered, f"both tested and decided against: {sorted(decided & self.covered)}"
+        assert not decided & self.covered, (
+            f"both tested and decided against: {sorted(decided & self.covered)}"
+        )
         missing = self.numbers - decided - self.covered
         assert not missing, f"neither a test nor a line in {_DECISIONS.name}: {sorted(missing)}"

@@ -61,7 +61,11 @@ def test_three_partitions_have_a_watermark_each_and_their_least_holds_for_all() 
     translator = Translator(TICDC, TICDC, None, EXTENSION, partitions=2)
     for partition in range(3):
         translator.translate(record(INSERT, partition=partition))
-    out = [json.loads(produced.value or b"")["_tidb"] for mark in marks for produced in translator.translate(mark)]
+    out = [
+        json.loads(produced.value or b"")["_tidb"]
+        for mark in marks
+        for produced in translator.translate(mark)
+    ]
     assert out == [{"watermarkTs": TSO}] * 2
 
 
@@ -77,8 +81,14 @@ def test_a_row_of_another_partition_at_the_commit_ts_of_a_ddl_is_older_than_it()
     create = ddl("CREATE TABLE t (a DECIMAL(9,2))", "CREATE", _tidb={"commitTs": TSO})
     alter = ddl("ALTER TABLE t MODIFY a DECIMAL(9,3)", _tidb={"commitTs": TSO + 10})
     rows = [row_message({"a": "decimal"}, {"a": "1"}, _tidb={"commitTs": TSO + at}) for at in (10, 11)]
-    messages = [*records(create, alter), *(record(row, offset=at, partition=1) for at, row in enumerate(rows))]
-    assert [out["mysqlType"] for out in translate(TICDC, CANAL, messages)[2:]] == [{"a": "decimal(9,2)"}, {"a": "decimal(9,3)"}]
+    messages = [
+        *records(create, alter),
+        *(record(row, offset=at, partition=1) for at, row in enumerate(rows)),
+    ]
+    assert [out["mysqlType"] for out in translate(TICDC, CANAL, messages)[2:]] == [
+        {"a": "decimal(9,2)"},
+        {"a": "decimal(9,3)"},
+    ]
 
 
 @CASES.covers("70")
@@ -198,7 +208,9 @@ def test_what_cannot_be_read_is_a_dead_letter_and_lines_may_end_in_any_way(tmp_p
     (tmp_path / "CDC000001.json").write_bytes("\r\n".join(lines).encode())
     files = [tmp_path / name for name in ("CDC000001.json", "out", "dead")]
     route = ["translate", "--from", TICDC, "--to", CANAL, "--on-error", "dead-letter"]
-    result = CliRunner().invoke(app, [*route, str(files[0]), "--output", str(files[1]), "--dead-letters", str(files[2])])
+    result = CliRunner().invoke(
+        app, [*route, str(files[0]), "--output", str(files[1]), "--dead-letters", str(files[2])]
+    )
     assert result.exit_code == 0, result.output
     out, dead = ([json.loads(line) for line in file.read_text().splitlines()] for file in files[1:])
     assert [json.loads(one["value"])["data"] for one in out] == [[ROW], [ROW]]

@@ -6,7 +6,18 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from edge_cases.canal_family import AB, CASES, CREATE_AB, EXTENSION, before_and_after, change, counted, ddl, known, sent
+from edge_cases.canal_family import (
+    AB,
+    CASES,
+    CREATE_AB,
+    EXTENSION,
+    before_and_after,
+    change,
+    counted,
+    ddl,
+    known,
+    sent,
+)
 from support import CANAL, TICDC, events, record, row_message
 
 from relay import ABSENT, NotRepresentable, Op, RowChange, Translator
@@ -32,22 +43,35 @@ def rows(protocol: str, message: dict[str, Any]) -> list[RowChange]:
 @CASES.covers("2")
 def test_nine_rows_are_nine_inserts_in_order_and_nine_messages() -> None:
     message = row_message(AB, *(ab(number) for number in range(9)))
-    assert [(found.op, found.after) for found in rows(CANAL, message)] == [(Op.INSERT, (number, 1, "x")) for number in range(9)]
+    assert [(found.op, found.after) for found in rows(CANAL, message)] == [
+        (Op.INSERT, (number, 1, "x")) for number in range(9)
+    ]
     assert [out["data"] for out in sent(CANAL, TICDC, message)] == [[ab(number)] for number in range(9)]
 
 
 @CASES.covers("3")
 def test_old_has_the_changed_columns_of_every_row() -> None:
     types = {"id": "int(11)", "name": "varchar(255)", "weight": "float"}
-    data = [{"id": "101", "name": "scooter", "weight": "5.17"}, {"id": "102", "name": "car battery", "weight": "5.17"}]
+    data = [
+        {"id": "101", "name": "scooter", "weight": "5.17"},
+        {"id": "102", "name": "car battery", "weight": "5.17"},
+    ]
     message = row_message(types, *data, op="UPDATE", old=[{"weight": "3.14"}, {"weight": "8.1"}])
-    assert [found.before for found in rows(CANAL, message)] == [(101, "scooter", 3.14), (102, "car battery", 8.1)]
-    assert [found.after for found in rows(CANAL, message)] == [(101, "scooter", 5.17), (102, "car battery", 5.17)]
+    assert [found.before for found in rows(CANAL, message)] == [
+        (101, "scooter", 3.14),
+        (102, "car battery", 8.1),
+    ]
+    assert [found.after for found in rows(CANAL, message)] == [
+        (101, "scooter", 5.17),
+        (102, "car battery", 5.17),
+    ]
 
 
 @CASES.covers("4")
 def test_a_name_that_an_earlier_row_of_the_message_left_in_old_is_no_change() -> None:
-    message = row_message(AB, ab(1, "2", "x"), ab(2, "5", "y"), op="UPDATE", old=[{"a": "1"}, {"a": "5", "b": "2"}])
+    message = row_message(
+        AB, ab(1, "2", "x"), ab(2, "5", "y"), op="UPDATE", old=[{"a": "1"}, {"a": "5", "b": "2"}]
+    )
     assert [found.before for found in rows(CANAL, message)] == [(1, 1, "x"), (2, 5, "2")]
     assert [out["old"] for out in sent(CANAL, CANAL, message)] == [[{"a": "1"}], [{"b": "2"}]]
     assert [out["old"] for out in sent(CANAL, TICDC, message)] == [[ab(1, "1", "x")], [ab(2, "5", "2")]]
@@ -62,7 +86,10 @@ def test_old_that_is_shorter_than_data_tells_of_no_row_and_is_counted(target: st
         (Op.UPDATE, None, (2, 1, "x")),
     ]
     out = sent(CANAL, target, message)
-    assert [(one["type"], one["data"], one["old"]) for one in out] == [("UPDATE", [ab(1)], [{}]), ("UPDATE", [ab(2)], [{}])]
+    assert [(one["type"], one["data"], one["old"]) for one in out] == [
+        ("UPDATE", [ab(1)], [{}]),
+        ("UPDATE", [ab(2)], [{}]),
+    ]
     assert counted(CANAL, target, message)["before-unknown"] == 2
 
 
@@ -83,7 +110,9 @@ def test_an_update_that_changes_nothing_is_not_dropped(source: str, target: str)
         CASES.param("8", {"w": "0"}, None, (1, "0", None)),
     ],
 )
-def test_present_null_was_null_and_what_is_absent_was_the_same(source: str, old: Any, description: str | None, before: Any) -> None:
+def test_present_null_was_null_and_what_is_absent_was_the_same(
+    source: str, old: Any, description: str | None, before: Any
+) -> None:
     types = {"id": "int", "w": "varchar(9)", "description": "varchar(9)"}
     message = row_message(types, {"id": "1", "w": "1", "description": description}, op="UPDATE", old=[old])
     assert before_and_after(source, message) == (before, (1, "1", description))
@@ -117,7 +146,9 @@ def test_the_whole_old_row_becomes_what_differs_for_canal() -> None:
 def test_what_differs_becomes_the_whole_old_row_for_ticdc() -> None:
     message = row_message(AB, ab(1, "2", "y"), op="UPDATE", old=[{"a": None}])
     assert sent(CANAL, TICDC, message)[0]["old"] == [ab(1, None, "y")]
-    assert sent(CANAL, TICDC, message, writing={"only-output-updated-columns": "true"})[0]["old"] == [{"a": None}]
+    assert sent(CANAL, TICDC, message, writing={"only-output-updated-columns": "true"})[0]["old"] == [
+        {"a": None}
+    ]
 
 
 # ---------------------------------------------------------------- keys and names
@@ -128,7 +159,10 @@ def test_no_key_is_an_empty_list_for_ticdc_and_null_for_canal() -> None:
     assert sent(TICDC, CANAL, row_message(AB, ab(1), pkNames=[]))[0]["pkNames"] is None
     assert sent(CANAL, TICDC, row_message(AB, ab(1), pkNames=None))[0]["pkNames"] == []
     translator = Translator(TICDC, CANAL, partitions=16)
-    spread = [translator.translate(record(row_message(AB, ab(number), pkNames=[])))[0].partition for number in range(9)]
+    spread = [
+        translator.translate(record(row_message(AB, ab(number), pkNames=[])))[0].partition
+        for number in range(9)
+    ]
     assert len(set(spread)) == 1  # rows without a key cannot be told apart, so the table stays together
 
 
@@ -141,7 +175,20 @@ def test_key_columns_are_named_in_table_order(source: str, target: str) -> None:
     assert sent(source, target, create, message)[0]["pkNames"] == ["a", "b"]
 
 
-NAMES = ['q"uote', "it's", "a.b", "back\\slash", "i`d", "中文", "é", "e\u0301", "😀", "Id", "UPPER", " blank "]
+NAMES = [
+    'q"uote',
+    "it's",
+    "a.b",
+    "back\\slash",
+    "i`d",
+    "中文",
+    "é",
+    "e\u0301",
+    "😀",
+    "Id",
+    "UPPER",
+    " blank ",
+]
 ENVELOPE = ["data", "old", "type", "_tidb", "id", "database", "table", "es", "isDdl", "sqlType"]
 
 
@@ -149,7 +196,9 @@ ENVELOPE = ["data", "old", "type", "_tidb", "id", "database", "table", "es", "is
 @pytest.mark.parametrize("names", [CASES.param("47", NAMES), CASES.param("48", ENVELOPE)])
 def test_names_of_columns_are_kept_to_the_letter(source: str, target: str, names: list[str]) -> None:
     data, old = ({name: f"{name} {word}" for name in names} for word in ("new", "old"))
-    message = row_message(dict.fromkeys(names, "varchar(99)"), data, op="UPDATE", old=[old], pkNames=names[:2])
+    message = row_message(
+        dict.fromkeys(names, "varchar(99)"), data, op="UPDATE", old=[old], pkNames=names[:2]
+    )
     assert before_and_after(source, message) == (tuple(old.values()), tuple(data.values()))
     (out,) = sent(source, target, message)
     assert (out["data"], out["old"], out["pkNames"]) == ([data], [old], names[:2])
@@ -159,7 +208,9 @@ def test_names_of_columns_are_kept_to_the_letter(source: str, target: str, names
 @CASES.covers("47")
 def test_names_of_columns_are_compared_with_their_case() -> None:
     create = ddl("CREATE TABLE t (id DECIMAL(9,3))", "CREATE")
-    assert change(TICDC, create, row_message({"id": "decimal"}, {"id": "1.000"})).schema == known(TICDC, create)
+    assert change(TICDC, create, row_message({"id": "decimal"}, {"id": "1.000"})).schema == known(
+        TICDC, create
+    )
     message = row_message({"ID": "decimal"}, {"ID": "1.000"})
     assert [column.name for column in change(TICDC, create, message).schema.columns] == ["ID"]
     assert counted(TICDC, CANAL, create, message)["schema-guessed"] == 1
@@ -182,7 +233,9 @@ def test_a_minimal_row_image_is_not_filled_with_null() -> None:
 @CASES.covers("65")
 @pytest.mark.parametrize("create", [[CREATE], []], ids=["known", "unknown"])
 def test_a_handle_key_is_never_taken_for_the_whole_row(create: list[dict[str, Any]]) -> None:
-    message = row_message({"id": "int"}, {"id": "1"}, pkNames=["id"], _tidb={"commitTs": 1 << 60, "onlyHandleKey": True})
+    message = row_message(
+        {"id": "int"}, {"id": "1"}, pkNames=["id"], _tidb={"commitTs": 1 << 60, "onlyHandleKey": True}
+    )
     found = change(TICDC, *create, message)
     assert found.after == ((1, ABSENT, ABSENT) if create else (1,))
     (out,) = sent(TICDC, CANAL, *create, message)
@@ -207,10 +260,15 @@ def test_a_delete_with_the_handle_key_alone_has_one_column() -> None:
 @CASES.covers("71")
 def test_an_update_that_ticdc_has_split_stays_two_events() -> None:
     tidb = {"commitTs": 470615239864877056}
-    delete, insert = (row_message(AB, ab(at + 1), op=op, pkNames=["id"], _tidb=tidb) for at, op in enumerate(("DELETE", "INSERT")))
+    delete, insert = (
+        row_message(AB, ab(at + 1), op=op, pkNames=["id"], _tidb=tidb)
+        for at, op in enumerate(("DELETE", "INSERT"))
+    )
     for target, options in ((TICDC, EXTENSION), (CANAL, {})):
         translator = Translator(TICDC, target, None, options)
-        out = [translator.translate(record(message, offset=at)) for at, message in enumerate((delete, insert))]
+        out = [
+            translator.translate(record(message, offset=at)) for at, message in enumerate((delete, insert))
+        ]
         assert [len(produced) for produced in out] == [1, 1]
         assert translator.events == {"delete": 1, "insert": 1}
     assert [sent(TICDC, CANAL, message)[0]["type"] for message in (delete, insert)] == ["DELETE", "INSERT"]
@@ -242,8 +300,14 @@ def test_init_is_a_row_of_a_snapshot() -> None:
     ("text", "row"),
     [
         CASES.param("83", '{"data":{"id":"1","w":"5.3"},"type":"INSERT"}', ("1", "5.3")),
-        CASES.param("83", '{"data":[{"id":1,"w":5.3}],"type":"INSERT","database":"d","table":"t"}', ("1", "5.3")),
-        CASES.param("84", '{"data":[{"id":12345678901234567890,"w":0.10}],"type":"INSERT"}', ("12345678901234567890", "0.10")),
+        CASES.param(
+            "83", '{"data":[{"id":1,"w":5.3}],"type":"INSERT","database":"d","table":"t"}', ("1", "5.3")
+        ),
+        CASES.param(
+            "84",
+            '{"data":[{"id":12345678901234567890,"w":0.10}],"type":"INSERT"}',
+            ("12345678901234567890", "0.10"),
+        ),
     ],
 )
 def test_native_values_and_single_rows_of_other_producers(text: str, row: tuple[str, str]) -> None:

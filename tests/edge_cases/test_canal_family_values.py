@@ -17,7 +17,8 @@ SHANGHAI, UTC = {"timezone": "Asia/Shanghai"}, {"timezone": "UTC"}
 EITHER_WAY = [(TICDC, CANAL), (CANAL, TICDC)]
 
 
-# ---------------------------------------------------------------- values that pass in both directions as they are
+# ---------------------------------------------------------------- values that pass in both directions as they
+# are
 
 
 @pytest.mark.parametrize(("source", "target"), EITHER_WAY)
@@ -42,7 +43,9 @@ EITHER_WAY = [(TICDC, CANAL), (CANAL, TICDC)]
         CASES.param("44", "vector(3)", "[1,2.5,3]", "[1,2.5,3]"),
     ],
 )
-def test_a_value_is_exact_and_its_text_is_kept(source: str, target: str, mysql_type: str, text: str | None, expected: Any) -> None:
+def test_a_value_is_exact_and_its_text_is_kept(
+    source: str, target: str, mysql_type: str, text: str | None, expected: Any
+) -> None:
     found = value(mysql_type, text, source)
     assert (type(found), str(found)) == (type(expected), str(expected))  # the scale of a Decimal counts
     assert through(source, target, mysql_type, text) == text
@@ -52,8 +55,14 @@ def test_a_value_is_exact_and_its_text_is_kept(source: str, target: str, mysql_t
 @CASES.covers("36")
 def test_zero_timestamps_are_in_no_zone() -> None:
     for source, target in EITHER_WAY:
-        assert through(source, target, "timestamp", "0000-00-00 00:00:00", SHANGHAI, UTC) == "0000-00-00 00:00:00"
-        assert through(source, target, "timestamp", "0000-00-00 00:00:00", UTC, SHANGHAI) == "0000-00-00 00:00:00"
+        assert (
+            through(source, target, "timestamp", "0000-00-00 00:00:00", SHANGHAI, UTC)
+            == "0000-00-00 00:00:00"
+        )
+        assert (
+            through(source, target, "timestamp", "0000-00-00 00:00:00", UTC, SHANGHAI)
+            == "0000-00-00 00:00:00"
+        )
 
 
 # ---------------------------------------------------------------- values that the two sides spell differently
@@ -105,7 +114,9 @@ def test_a_timestamp_moves_between_zones_and_a_datetime_beside_it_does_not() -> 
 
 @CASES.covers("16")
 def test_the_varbinary_sample_of_ticdcs_manual() -> None:
-    text = json.dumps(cell("varbinary", "TEXT")).replace("TEXT", "\\u0005\\u0007\\n\\u000f$2+cx\\u003c\\u0026ÿþ-7F")
+    text = json.dumps(cell("varbinary", "TEXT")).replace(
+        "TEXT", "\\u0005\\u0007\\n\\u000f$2+cx\\u003c\\u0026ÿþ-7F"
+    )
     expected = bytes.fromhex("05070A0F24322B63783C26FFFE2D3746")
     assert before_and_after(TICDC, text) == (None, (expected,))
     (out,) = sent(TICDC, CANAL, text)
@@ -124,7 +135,9 @@ def test_binary_text_that_a_producer_has_destroyed_is_never_made_utf_8(text: str
         through(TICDC, CANAL, "binary(9)", text)
     with pytest.raises(Malformed):
         through(TICDC, CKAFKA, "blob", text)
-    assert through(TICDC, CANAL, "blob", text) == text  # both spell it alike: the text is passed on, not the bytes of its UTF-8
+    assert (
+        through(TICDC, CANAL, "blob", text) == text
+    )  # both spell it alike: the text is passed on, not the bytes of its UTF-8
 
 
 @CASES.covers("18")
@@ -154,7 +167,9 @@ def test_all_bytes_survive_both_spellings(source: str, target: str, mysql_type: 
         CASES.param("44", "vector(3)", "[1,2.5,3]", 12),
     ],
 )
-def test_sql_type_follows_the_value(source: str, target: str, mysql_type: str, text: str | None, code: int) -> None:
+def test_sql_type_follows_the_value(
+    source: str, target: str, mysql_type: str, text: str | None, code: int
+) -> None:
     assert sent(source, target, cell(mysql_type, text))[0]["sqlType"] == {"c": code}
 
 
@@ -166,7 +181,9 @@ def test_every_row_of_a_message_gets_a_number_of_its_own() -> None:
 
 @CASES.covers("25")
 def test_null_of_set_and_json_has_other_numbers_in_canal() -> None:
-    message = row_message({"s": "set('a')", "j": "json"}, {"s": None, "j": None}, sqlType={"s": 2004, "j": 1111})
+    message = row_message(
+        {"s": "set('a')", "j": "json"}, {"s": None, "j": None}, sqlType={"s": 2004, "j": 1111}
+    )
     (out,) = sent(CANAL, TICDC, message)
     assert out["sqlType"] == {"s": -7, "j": 12}
     assert sent(TICDC, CANAL, out)[0]["sqlType"] == {"s": 2004, "j": 1111}
@@ -190,7 +207,9 @@ def test_null_of_set_and_json_has_other_numbers_in_canal() -> None:
         ),
     ],
 )
-def test_members_are_numbers_here_and_labels_elsewhere(source: str, mysql_type: str, text: str, number: int, label: str) -> None:
+def test_members_are_numbers_here_and_labels_elsewhere(
+    source: str, mysql_type: str, text: str, number: int, label: str
+) -> None:
     assert value(mysql_type, text, source) == number
     assert {through(source, target, mysql_type, text) for target in (TICDC, CANAL)} == {text}
     assert sent(source, CKAFKA, cell(mysql_type, text))[0]["NEW_VALUES"] == {"c": label}
@@ -204,7 +223,9 @@ def test_the_invalid_member_is_not_null() -> None:
 
 @CASES.covers("28")
 @pytest.mark.parametrize("source", [TICDC, CANAL])
-def test_without_members_an_enum_stays_a_number_and_that_is_counted_where_labels_are_expected(source: str) -> None:
+def test_without_members_an_enum_stays_a_number_and_that_is_counted_where_labels_are_expected(
+    source: str,
+) -> None:
     bare = cell("enum", "2")
     found = change(source, bare)
     assert (found.after, found.schema.columns[0].type.members) == ((2,), None)
@@ -220,7 +241,11 @@ def test_without_members_an_enum_stays_a_number_and_that_is_counted_where_labels
 @pytest.mark.parametrize("text", ['{"b": 1, "a": {"x": null}}', '{"a": {"x": null}, "b": 1}'])
 def test_json_keeps_its_structure(text: str) -> None:
     for source, target in EITHER_WAY:
-        assert json.loads(through(source, target, "json", text)) == json.loads(value("json", text, source)) == json.loads(text)
+        assert (
+            json.loads(through(source, target, "json", text))
+            == json.loads(value("json", text, source))
+            == json.loads(text)
+        )
 
 
 @CASES.covers("42")

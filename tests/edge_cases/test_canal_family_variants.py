@@ -29,10 +29,10 @@ from support import CANAL, TICDC, events, record, row_message
 
 from relay import Op, RowChange, Translator
 from relay.errors import ClaimCheckMissing
+from relay.logs import Log
 from relay.needs import Need
-from relay.service import objects
-from relay.service.logs import Log
-from relay.service.objects import Objects
+from relay.service.loop import resolver as objects
+from relay.service.loop.resolver import Objects
 from relay.storage import Storage
 
 CKAFKA = "ckafka-json"
@@ -47,7 +47,10 @@ TSO = 470615239864877056
 OBJECT = "1ae8ae2e-4f2f-4a4b-9f4e-0a3b5c1d2e3f.json"
 WHOLE = INSERT | {"_tidb": {"commitTs": TSO}}
 CLAIM = row_message(
-    {"id": "int"}, {"id": "1"}, pkNames=["id"], _tidb={"commitTs": TSO, "claimCheckLocation": f"s3://bucket/{OBJECT}"}
+    {"id": "int"},
+    {"id": "1"},
+    pkNames=["id"],
+    _tidb={"commitTs": TSO, "claimCheckLocation": f"s3://bucket/{OBJECT}"},
 )
 
 
@@ -79,7 +82,9 @@ def test_a_claim_check_becomes_the_row_that_it_stands_for(tmp_path: Path) -> Non
 
 
 @CASES.covers("67")
-async def test_a_missing_object_is_asked_for_again_and_then_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_object_is_asked_for_again_and_then_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(objects, "RETRY_SECONDS", (0.0, 0.0))
     translator, need = claiming(tmp_path)
     log = io.StringIO()
@@ -88,7 +93,9 @@ async def test_a_missing_object_is_asked_for_again_and_then_refused(tmp_path: Pa
         await answering.answer(need, translator, record(CLAIM), lambda: False)
     assert log.getvalue().count("storage.failed") == 2
     assert not translator.events  # the row is not lost: no key alone was sent in its place
-    (tmp_path / OBJECT).write_bytes(b'{"key":null,"value":"' + base64.b64encode(json.dumps(WHOLE).encode()) + b'"}')
+    (tmp_path / OBJECT).write_bytes(
+        b'{"key":null,"value":"' + base64.b64encode(json.dumps(WHOLE).encode()) + b'"}'
+    )
     assert await answering.answer(need, translator, record(CLAIM), lambda: False)
 
 
@@ -119,7 +126,11 @@ def test_time_zero_is_a_row_of_a_snapshot_whose_time_is_not_known() -> None:
     message = json.dumps(official(ROW, None, "I", "19700101080000"))
     (found,) = events(CKAFKA, [record(message, timestamp_ms=1465582000123)])
     assert isinstance(found, RowChange)
-    assert (found.op, found.source.snapshot, found.source.event_time_ns) == (Op.READ, True, 1465582000123 * 10**6)
+    assert (found.op, found.source.snapshot, found.source.event_time_ns) == (
+        Op.READ,
+        True,
+        1465582000123 * 10**6,
+    )
 
 
 @CASES.covers("74")
@@ -132,7 +143,10 @@ def test_time_is_a_clock_of_utc_8() -> None:
     [CASES.param("75", 1655812326, 1655812326000), CASES.param("75", 1656300979748, 1656300979748)],
 )
 def test_es_of_ddl_is_in_seconds_or_in_milliseconds(es: int, milliseconds: int) -> None:
-    assert schema_change(CKAFKA, ddl("DROP TABLE t", "ERASE", es=es, ts=es)).source.event_time_ns == milliseconds * 10**6
+    assert (
+        schema_change(CKAFKA, ddl("DROP TABLE t", "ERASE", es=es, ts=es)).source.event_time_ns
+        == milliseconds * 10**6
+    )
 
 
 @CASES.covers("76")
@@ -167,7 +181,13 @@ def test_an_update_without_its_old_row() -> None:
 
 @CASES.covers("80")
 def test_rows_of_the_canal_format_have_the_catalogues_types() -> None:
-    update = INSERT | {"type": "UPDATE", "old": [ROW | {"b": None}], "mysqlType": None, "sqlType": None, "pkNames": None}
+    update = INSERT | {
+        "type": "UPDATE",
+        "old": [ROW | {"b": None}],
+        "mysqlType": None,
+        "sqlType": None,
+        "pkNames": None,
+    }
     assert before_and_after(CKAFKA, CREATE, update) == ((1, 1, None), (1, 1, "x"))
     (out,) = sent(CKAFKA, CANAL, CREATE, update)
     assert (out["mysqlType"], out["pkNames"], out["old"]) == (AB, ["id"], [{"b": None}])
@@ -176,6 +196,9 @@ def test_rows_of_the_canal_format_have_the_catalogues_types() -> None:
 @CASES.covers("81")
 def test_tencent_dts_has_offsets_and_on_request_hex() -> None:
     assert value("timestamp", "2021-05-17 15:22:42 +08:00", CANAL) == "2021-05-17 07:22:42"
-    assert through(CANAL, TICDC, "timestamp", "2021-05-17 07:22:42 +00:00", {"timezone": "Asia/Shanghai"}) == "2021-05-17 07:22:42"
+    assert (
+        through(CANAL, TICDC, "timestamp", "2021-05-17 07:22:42 +00:00", {"timezone": "Asia/Shanghai"})
+        == "2021-05-17 07:22:42"
+    )
     assert value("varbinary", "0500FF", CANAL, {"hex-binary": "true"}) == b"\x05\x00\xff"
     assert value("varbinary", "0500FF", CANAL) == b"0500FF"

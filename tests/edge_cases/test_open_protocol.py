@@ -32,7 +32,18 @@ from open_support import (
 )
 from support import CANAL, OPEN
 
-from relay import ABSENT, ConsumerRecord, Malformed, Op, RowChange, SchemaChange, TableId, Translator, UnsupportedMessage, Watermark
+from relay import (
+    ABSENT,
+    ConsumerRecord,
+    Malformed,
+    Op,
+    RowChange,
+    SchemaChange,
+    TableId,
+    Translator,
+    UnsupportedMessage,
+    Watermark,
+)
 from relay.model import Event
 
 A, B = cell(3, 1), cell(15, "x", 64)
@@ -52,31 +63,61 @@ def events(record: ConsumerRecord) -> list[Event]:
     [
         CASES.param("F01", b"", None, Malformed, "key: shorter than the 8 bytes of the version"),
         CASES.param("F01", None, segment(INSERT), Malformed, "key: shorter than the 8 bytes of the version"),
-        CASES.param("F02", V1[:7], segment(INSERT), Malformed, "key: shorter than the 8 bytes of the version"),
+        CASES.param(
+            "F02", V1[:7], segment(INSERT), Malformed, "key: shorter than the 8 bytes of the version"
+        ),
         CASES.param("F04", V1, bytes(8), Malformed, "value: 0 keys and 1 values"),
         CASES.param("F05", bytes(8), b"", UnsupportedMessage, r"key\[0\]: version 0 "),
         CASES.param("F06", (2).to_bytes(8, "big"), b"", UnsupportedMessage, "version 2 "),
         CASES.param("F07", b"\xff" * 8, b"", UnsupportedMessage, "version -1 "),
         CASES.param("F08", V1[::-1], b"", UnsupportedMessage, "version 72057594037927936 "),
-        CASES.param("F09", V1 + b"12345", b"", Malformed, r"key\[8\]: 5 bytes where a length of 8 bytes should stand"),
-        CASES.param("F10", V1 + bytes(7) + b"<" + b"x" * 59, b"", Malformed, r"key\[8\]: a length of 60 where 59 bytes are left"),
+        CASES.param(
+            "F09", V1 + b"12345", b"", Malformed, r"key\[8\]: 5 bytes where a length of 8 bytes should stand"
+        ),
+        CASES.param(
+            "F10",
+            V1 + bytes(7) + b"<" + b"x" * 59,
+            b"",
+            Malformed,
+            r"key\[8\]: a length of 60 where 59 bytes are left",
+        ),
         CASES.param("F11", V1 + b"\xff" * 8, b"", Malformed, r"key\[8\]: a length of -1 "),
         CASES.param(
-            "F12", V1 + segment(ROW_KEY), b"\x7f" + b"\xff" * 7, Malformed, r"value\[0\]: a length of 9223372036854775807 "
+            "F12",
+            V1 + segment(ROW_KEY),
+            b"\x7f" + b"\xff" * 7,
+            Malformed,
+            r"value\[0\]: a length of 9223372036854775807 ",
         ),
         CASES.param("F13", V1 + segment(b""), segment(INSERT), Malformed, "key: "),
-        CASES.param("F14", V1 + segment(ROW_KEY) * 2, segment(INSERT), Malformed, "value: 2 keys and 1 values"),
-        CASES.param("F15", V1 + segment(ROW_KEY), segment(INSERT) * 2, Malformed, "value: 1 keys and 2 values"),
+        CASES.param(
+            "F14", V1 + segment(ROW_KEY) * 2, segment(INSERT), Malformed, "value: 2 keys and 1 values"
+        ),
+        CASES.param(
+            "F15", V1 + segment(ROW_KEY), segment(INSERT) * 2, Malformed, "value: 1 keys and 2 values"
+        ),
         CASES.param("F21", V1 + segment(ROW_KEY), b"", Malformed, "value"),
         CASES.param("F21", V1 + segment(ROW_KEY), None, Malformed, "value"),
         CASES.param("F22", V1 + segment(ROW_KEY), bytes(8), Malformed, "value"),
-        CASES.param("F27", None, b'{"id":0,"database":"d"}', Malformed, "key: .* is the source protocol ticdc-canal-json"),
         CASES.param(
-            "F28", b"", V1 + segment(ROW_KEY) + segment(INSERT), Malformed, "key: empty, .* a file of TiCDC's storage sink"
+            "F27",
+            None,
+            b'{"id":0,"database":"d"}',
+            Malformed,
+            "key: .* is the source protocol ticdc-canal-json",
+        ),
+        CASES.param(
+            "F28",
+            b"",
+            V1 + segment(ROW_KEY) + segment(INSERT),
+            Malformed,
+            "key: empty, .* a file of TiCDC's storage sink",
         ),
     ],
 )
-def test_what_is_no_message(key: bytes | None, value: bytes | None, error: type[Exception], reason: str) -> None:
+def test_what_is_no_message(
+    key: bytes | None, value: bytes | None, error: type[Exception], reason: str
+) -> None:
     with pytest.raises(error, match=reason):
         events(raw(key, value))
 
@@ -91,7 +132,9 @@ def test_a_message_without_events() -> None:
     ("damage", "reason"),
     [
         CASES.param("F16", lambda value: value[:-1], r"value\[162\]: a length of 71 where 70 bytes are left"),
-        CASES.param("F17", lambda value: value + b"x", r"value\[241\]: 1 bytes where a length of 8 bytes should stand"),
+        CASES.param(
+            "F17", lambda value: value + b"x", r"value\[241\]: 1 bytes where a length of 8 bytes should stand"
+        ),
     ],
 )
 def test_a_damaged_batch_gives_nothing_at_all(damage: Any, reason: str) -> None:
@@ -103,7 +146,12 @@ def test_a_damaged_batch_gives_nothing_at_all(damage: Any, reason: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [CASES.param("F18", bytes(8)), CASES.param("F19", b""), CASES.param("F20", None), CASES.param("F23", segment("not looked at"))],
+    [
+        CASES.param("F18", bytes(8)),
+        CASES.param("F19", b""),
+        CASES.param("F20", None),
+        CASES.param("F23", segment("not looked at")),
+    ],
 )
 def test_a_watermark_whatever_its_value(value: bytes | None) -> None:
     record = raw(V1 + segment(RESOLVED_KEY), value)
@@ -128,9 +176,10 @@ def test_rows_around_a_statement_in_one_message() -> None:
     assert isinstance(statement, SchemaChange)
     assert isinstance(second, RowChange)
     assert (first.after, second.after) == ((1, "x"), (1, "x", 1))
-    assert [len(message) for message in written([framed(row(INSERT), alter, row(INSERT, ts=7))], {"max-batch-size": "9"})] == [
-        1
-    ] * 3
+    assert [
+        len(message)
+        for message in written([framed(row(INSERT), alter, row(INSERT, ts=7))], {"max-batch-size": "9"})
+    ] == [1] * 3
 
 
 @CASES.covers("F26")
@@ -153,7 +202,9 @@ def test_members_in_any_order_and_unknown_ones() -> None:
 def test_the_last_of_two_members_counts() -> None:
     key = '{"ts":5,"scm":"d","tbl":"t","t":1,"ohk":true,"ohk":false}'
     assert counted([framed((key, INSERT))]) == {}
-    assert counted([framed((key.replace("true", "false", 1).replace("false}", "true}"), INSERT))]) == {"columns-absent": 1}
+    assert counted([framed((key.replace("true", "false", 1).replace("false}", "true}"), INSERT))]) == {
+        "columns-absent": 1
+    }
     claimed = key[:-1] + ',"ccl":"s3://bkt/cc/3f2b8c1e-0000-4000-8000-000000000001.json"}'
     with pytest.raises(UnsupportedMessage, match=r"key\.ccl: the row lies in external storage"):
         events(framed((claimed, INSERT)))
@@ -185,16 +236,23 @@ def test_what_is_no_key(key: Any, error: type[Exception], reason: str) -> None:
 @CASES.covers("K04")
 def test_the_largest_timestamp() -> None:
     assert change(row(INSERT, ts=18446744073709551615)).source.commit_ts == 18446744073709551615
-    assert written(records(row(INSERT, ts=18446744073709551615)))[0][0][0].startswith(b'{"ts":18446744073709551615,')
+    assert written(records(row(INSERT, ts=18446744073709551615)))[0][0][0].startswith(
+        b'{"ts":18446744073709551615,'
+    )
 
 
 @CASES.covers("K07")
 def test_both_generations_keys_of_a_databases_statement_are_one() -> None:
     value = {"q": "CREATE DATABASE `d`", "t": 1}
-    found = [schema_change((key, value)) for key in ({"ts": 4, "scm": "d", "t": 2}, DDL_KEY | {"ts": 4, "tbl": ""})]
+    found = [
+        schema_change((key, value)) for key in ({"ts": 4, "scm": "d", "t": 2}, DDL_KEY | {"ts": 4, "tbl": ""})
+    ]
     assert found[0] == found[1]
     assert found[0].table == TableId("d", "")
-    assert written(records(({"ts": 4, "scm": "d", "t": 2}, value)))[0][0][0] == b'{"ts":4,"scm":"d","tbl":"","t":2}'
+    assert (
+        written(records(({"ts": 4, "scm": "d", "t": 2}, value)))[0][0][0]
+        == b'{"ts":4,"scm":"d","tbl":"","t":2}'
+    )
 
 
 @CASES.covers("K08")
@@ -226,7 +284,9 @@ OLD_B = {"b": cell(15, "old", 64)}
     ("value", "op", "before", "after"),
     [
         CASES.param("R01", INSERT, Op.INSERT, None, (1, "x")),
-        CASES.param("R02", INSERT | {"p": {"a": cell(3, 2), "b": cell(15, None, 64)}}, Op.UPDATE, (2, None), (1, "x")),
+        CASES.param(
+            "R02", INSERT | {"p": {"a": cell(3, 2), "b": cell(15, None, 64)}}, Op.UPDATE, (2, None), (1, "x")
+        ),
         CASES.param("R03", INSERT | {"p": {}}, Op.UPDATE, (1, "x"), (1, "x")),
         CASES.param("R04", INSERT | {"p": OLD_B}, Op.UPDATE, (1, "old"), (1, "x")),
         CASES.param("R09", {"u": None, "d": {"a": A}}, Op.DELETE, (1,), None),
@@ -235,7 +295,12 @@ OLD_B = {"b": cell(15, "old", 64)}
     ],
 )
 def test_shapes_of_rows(value: dict[str, Any], op: Op, before: Any, after: Any) -> None:
-    for earlier in ([], [row(value)], [row(INSERT)], [row(INSERT | {"p": INSERT["u"]}), row(INSERT | {"p": OLD_B})]):
+    for earlier in (
+        [],
+        [row(value)],
+        [row(INSERT)],
+        [row(INSERT | {"p": INSERT["u"]}), row(INSERT | {"p": OLD_B})],
+    ):
         found = change(*earlier, row(value))
         assert (found.op, found.before, found.after) == (op, before, after)
         assert [column.name for column in found.schema.columns] == list("ab")[: len(after or before)]
@@ -294,7 +359,10 @@ def test_a_column_that_only_the_old_row_has() -> None:
 @CASES.covers("R14")
 def test_names_that_are_words_of_the_protocol() -> None:
     names = ("u", "p", "t", "d", "v", "f", "h", "", "q")
-    new, old = {name: cell(3, at) for at, name in enumerate(names)}, {name: cell(3, -at) for at, name in enumerate(names)}
+    new, old = (
+        {name: cell(3, at) for at, name in enumerate(names)},
+        {name: cell(3, -at) for at, name in enumerate(names)},
+    )
     found = change(row({"u": new, "p": old}))
     assert [column.name for column in found.schema.columns] == list(names)
     assert (found.before, found.after) == (tuple(range(0, -9, -1)), tuple(range(9)))

@@ -36,7 +36,7 @@ from relay import (
     TableId,
     Translator,
 )
-from relay.codecs._large_messages import Compression, compressed
+from relay.codecs.wire.large_messages import Compression, compressed
 from relay.errors import MessageTooLarge
 from relay.needs import ClaimCheck
 
@@ -66,7 +66,9 @@ def test_an_empty_statement_changes_nothing() -> None:
 
 
 @CASES.covers("D03")
-@pytest.mark.parametrize("given", ['{"t":3}', '{"q":"x"}', '{"q":"x","t":"3"}', '{"q":null,"t":3}', "[]", "", "{"])
+@pytest.mark.parametrize(
+    "given", ['{"t":3}', '{"q":"x"}', '{"q":"x","t":"3"}', '{"q":null,"t":3}', "[]", "", "{"]
+)
 def test_what_is_no_statement(given: str) -> None:
     with pytest.raises(Malformed, match="value: not a DDL statement `q` with its number `t`"):
         read(({"ts": 4, "scm": "d", "tbl": "t", "t": 2}, given))
@@ -75,7 +77,9 @@ def test_what_is_no_statement(given: str) -> None:
 @CASES.covers("D05")
 def test_two_statements_of_one_timestamp_both_count() -> None:
     create = ddl("CREATE TABLE t (a INT PRIMARY KEY)", ts=2)
-    parts = [ddl(f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`;", 14, tbl=new) for old, new in (("t", "s"), ("s", "r"))]
+    parts = [
+        ddl(f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`;", 14, tbl=new) for old, new in (("t", "s"), ("s", "r"))
+    ]
     assert change(create, *parts, row({"u": {"a": cell(3, 1)}}, tbl="r")).schema.primary_key == ("a",)
     assert [found["q"] for found in values(records(*parts))] == [
         f"RENAME TABLE `d`.`{one}`;" for one in ("t` TO `d`.`s", "s` TO `d`.`r")
@@ -93,7 +97,10 @@ def test_a_table_moves_to_another_database() -> None:
 
 @CASES.covers("D08")
 def test_a_row_with_the_statements_timestamp_is_older() -> None:
-    create, alter = ddl("CREATE TABLE t (a INT)", ts=2), ddl("ALTER TABLE t ADD COLUMN b INT NOT NULL FIRST", 5)
+    create, alter = (
+        ddl("CREATE TABLE t (a INT)", ts=2),
+        ddl("ALTER TABLE t ADD COLUMN b INT NOT NULL FIRST", 5),
+    )
     found = change(create, alter, row({"u": {"a": cell(3, 1)}}, ts=4))
     assert [column.name for column in found.schema.columns] == ["a"]
     found = change(create, alter, row({"u": {"a": cell(3, 1), "b": cell(3, 1, 1)}}))
@@ -105,13 +112,18 @@ def test_a_bare_alter_is_a_ttl_that_was_switched_off() -> None:
     create, bare = ddl("CREATE TABLE t (a INT)", ts=2), ddl("ALTER TABLE `t`", 65)
     found = schema_change(create, bare)
     assert (found.kinds, found.wire_kind) == ((DdlKind.ALTER_TABLE_OPTION,), "65")
-    assert change(create, bare, row({"u": {"a": cell(3, 1)}})).schema == change(create, row({"u": {"a": cell(3, 1)}})).schema
+    assert (
+        change(create, bare, row({"u": {"a": cell(3, 1)}})).schema
+        == change(create, row({"u": {"a": cell(3, 1)}})).schema
+    )
     assert values(records(bare)) == [{"q": "ALTER TABLE `t`", "t": 65}]
 
 
 @CASES.covers("D10")
 def test_comments_of_tidb_are_read() -> None:
-    create = ddl("CREATE TABLE `t` (`a` BIGINT PRIMARY KEY /*T![clustered_index] CLUSTERED */ /*T![auto_rand] AUTO_RANDOM(5) */)")
+    create = ddl(
+        "CREATE TABLE `t` (`a` BIGINT PRIMARY KEY /*T![clustered_index] CLUSTERED */ /*T![auto_rand] AUTO_RANDOM(5) */)"
+    )
     assert schema_change(create).kinds == (DdlKind.CREATE_TABLE,)
     assert change(create, row({"u": {"a": cell(8, 1, 11)}})).schema.primary_key == ("a",)
 
@@ -129,9 +141,15 @@ def reading(setting: str) -> dict[str, str]:
 @CASES.covers("L01", "L02")
 def test_the_wrong_compression_is_an_error() -> None:
     for setting in ("snappy", "lz4"):
-        with pytest.raises(Malformed, match=rf"value: not an? .*{setting.upper() if setting == 'lz4' else setting}"):
+        with pytest.raises(
+            Malformed, match=rf"value: not an? .*{setting.upper() if setting == 'lz4' else setting}"
+        ):
             change(row(INSERT), options=reading(setting))
-    assert change(row(INSERT), options=reading("auto")) == change(row(INSERT), options=reading("none")) == change(row(INSERT))
+    assert (
+        change(row(INSERT), options=reading("auto"))
+        == change(row(INSERT), options=reading("none"))
+        == change(row(INSERT))
+    )
     without_size = bytes.fromhex(
         "04224d186470b9310000807b2271223a22414c544552205441424c4520607431602041444420434f4c554d4e2060636020494e54222c2274223a357d"
         "00000000b3e10db3"
@@ -154,7 +172,9 @@ def test_every_value_of_a_batch_is_compressed_by_itself(setting: str) -> None:
     small = [(key, compressed(json.dumps(given).encode(), Compression(setting))) for key, given in BATCH]
     assert written([framed(*small)], reading={}) == written([framed(*BATCH)])
     assert written([framed(*small)], reading=reading(setting)) == written([framed(*BATCH)])
-    (out,) = Translator(OPEN, OPEN, None, reading(setting) | {"max-batch-size": "3"}).translate(framed(*BATCH))
+    (out,) = Translator(OPEN, OPEN, None, reading(setting) | {"max-batch-size": "3"}).translate(
+        framed(*BATCH)
+    )
     assert [one[:2] == b'{"' for _, one in unframed(out)] == [False] * 3
     assert written([raw(out.key, out.value)]) == written([framed(*BATCH)])
 
@@ -166,7 +186,10 @@ def claimed(location: str = f"s3://bkt/cc/{OBJECT}") -> ConsumerRecord:
 def stored(*messages: Any) -> bytes:
     inner = framed(*messages)
     return json.dumps(
-        {name: base64.b64encode(part or b"").decode() for name, part in (("key", inner.key), ("value", inner.value))}
+        {
+            name: base64.b64encode(part or b"").decode()
+            for name, part in (("key", inner.key), ("value", inner.value))
+        }
     ).encode()
 
 
@@ -184,7 +207,9 @@ def test_an_object_is_asked_for_and_never_replaced() -> None:
 
 
 @CASES.covers("L06")
-@pytest.mark.parametrize("location", ["s3://x/../../etc/passwd", f"s3://x/..%2F{OBJECT}", f"s3://x\\{OBJECT}", "", "/"])
+@pytest.mark.parametrize(
+    "location", ["s3://x/../../etc/passwd", f"s3://x/..%2F{OBJECT}", f"s3://x\\{OBJECT}", "", "/"]
+)
 def test_only_names_of_objects_are_read(location: str) -> None:
     with pytest.raises(Malformed, match=r"key\.ccl: does not end in the name of a claim-check object"):
         Translator(OPEN, OPEN, {"claim-check-storage-uri": "s3://bkt"}).translate(claimed(location or "x"))
@@ -312,7 +337,12 @@ def test_the_least_watermark_holds_for_all_partitions() -> None:
 @CASES.covers("C06")
 def test_a_partition_without_a_watermark_holds_back_all_others() -> None:
     assert (
-        passed(partition(0, row(INSERT)), partition(1, row(INSERT)), partition(0, resolved(9)), partition(0, row(INSERT)))
+        passed(
+            partition(0, row(INSERT)),
+            partition(1, row(INSERT)),
+            partition(0, resolved(9)),
+            partition(0, row(INSERT)),
+        )
         == [(1, 5)] * 3
     )
 

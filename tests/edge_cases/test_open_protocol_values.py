@@ -27,8 +27,8 @@ from relay import (
     Translator,
     UnsupportedMessage,
 )
-from relay.codecs._json import go_number
-from relay.codecs._open_values import quoted, read_quoted
+from relay.codecs.open_protocol.columns import quoted, read_quoted
+from relay.codecs.wire.lenient_json import go_number
 
 TEXT, BYTES, INT = 64, 65, 65
 SHANGHAI = {"timezone": "Asia/Shanghai"}
@@ -46,7 +46,9 @@ def value(given: Any, options: dict[str, str] | None = None) -> Any:
 
 def again(given: Any) -> Any:
     """The text of the column's value when it is written again."""
-    message = written(records(row('{"u":{"c":%s}}' % (given if isinstance(given, str) else json.dumps(given)))))
+    message = written(
+        records(row('{"u":{"c":%s}}' % (given if isinstance(given, str) else json.dumps(given))))
+    )
     return message[0][0][1].decode().partition('"v":')[2].removesuffix("}}}")
 
 
@@ -136,7 +138,9 @@ def test_values(given: dict[str, Any], expected: Any) -> None:
         CASES.param("V48", {"t": 3, "f": 65}, 1, "Object missing required field `v`"),
     ],
 )
-def test_what_is_no_value_is_told_by_column_and_without_the_value(given: dict[str, Any], good: Any, reason: str) -> None:
+def test_what_is_no_value_is_told_by_column_and_without_the_value(
+    given: dict[str, Any], good: Any, reason: str
+) -> None:
     bad = row({"u": {"a": cell(3, 1), "c": given}})
     for earlier in ([], [row({"u": {"a": cell(3, 1), "c": given | {"v": good}}})]):
         with pytest.raises(Malformed, match=rf"^ticdc-open-protocol: u\.c[^:]*: {reason}"):
@@ -146,7 +150,9 @@ def test_what_is_no_value_is_told_by_column_and_without_the_value(given: dict[st
 
 
 @CASES.covers("V46")
-@pytest.mark.parametrize(("code", "reason"), [(255, "GEOMETRY"), (200, "type code 200"), (0, "type code 0"), (-1, "type code -1")])
+@pytest.mark.parametrize(
+    ("code", "reason"), [(255, "GEOMETRY"), (200, "type code 200"), (0, "type code 0"), (-1, "type code -1")]
+)
 def test_types_that_no_column_has(code: int, reason: str) -> None:
     for given in (cell(code, None), cell(code, "x")):
         with pytest.raises(UnsupportedMessage, match=rf"value\.c\.t: {reason}"):
@@ -191,14 +197,21 @@ def test_bytes_are_written_as_go_quotes_them() -> None:
         assert quoted(bytes((code,))) == text
         assert read_quoted(text) == bytes((code,))
     assert quoted(b"\xe6\xb5\x8b\xff\xe6\xb5") == r"测\xff\xe6\xb5"
-    assert quoted("\u00a0é\ufeff\U0001f600\U000e0001".encode()) == r"\u00a0é\ufeff" + "\U0001f600" + r"\U000e0001"
+    assert (
+        quoted("\u00a0é\ufeff\U0001f600\U000e0001".encode())
+        == r"\u00a0é\ufeff" + "\U0001f600" + r"\U000e0001"
+    )
     assert again(cell(15, r"\x89PNG\r\n", BYTES)) == r'"\\x89PNG\\r\\n"'
 
 
 @CASES.covers("V30")
-@pytest.mark.parametrize("part", ['{"u":{"a":%s,"c":%s}}', '{"u":{"a":%s},"p":{"a":{"t":3,"f":65,"v":2},"c":%s}}'])
+@pytest.mark.parametrize(
+    "part", ['{"u":{"a":%s,"c":%s}}', '{"u":{"a":%s},"p":{"a":{"t":3,"f":65,"v":2},"c":%s}}']
+)
 def test_bytes_that_are_no_text_are_replaced_and_counted(part: str) -> None:
-    message = row((part % ('{"t":3,"f":65,"v":1}', '{"t":15,"f":64,"v":"a~b"}')).encode().replace(b"~", b"\xff"))
+    message = row(
+        (part % ('{"t":3,"f":65,"v":1}', '{"t":15,"f":64,"v":"a~b"}')).encode().replace(b"~", b"\xff")
+    )
     for earlier in ([], [row(part % ('{"t":3,"f":65,"v":1}', '{"t":15,"f":64,"v":"ab"}'))]):
         found = change(*earlier, message)
         assert "a\ufffdb" in (found.before or found.after or ())
@@ -223,9 +236,38 @@ def test_the_zero_timestamp_is_in_no_zone() -> None:
 
 @CASES.covers("V49")
 def test_null_keeps_type_and_flags() -> None:
-    codes = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 225, 245, 246, 247, 248, 249, 250, 251, 252, 254)
+    codes = (
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        15,
+        16,
+        225,
+        245,
+        246,
+        247,
+        248,
+        249,
+        250,
+        251,
+        252,
+        254,
+    )
     texts, unsigned = {247, 248}, {13, 16}
-    row_ = {f"c{code}": cell(code, None, 64 if code in texts else 193 if code in unsigned else 65) for code in codes}
+    row_ = {
+        f"c{code}": cell(code, None, 64 if code in texts else 193 if code in unsigned else 65)
+        for code in codes
+    }
     row_ |= {f"t{code}": cell(code, None, 64) for code in (15, 249, 250, 251, 252, 254)}
     row_ |= {f"u{code}": cell(code, None, 193) for code in (1, 2, 3, 8, 9, 246, 4, 5)}
     assert set(change(row({"u": row_})).after or ()) == {None}

@@ -1,4 +1,6 @@
-"""TiCDC Debezium's edge cases of NULL, defaults and schemas, numbers 69 to 82; and the check that the list is complete."""
+"""TiCDC Debezium's edge cases of NULL, defaults and schemas, numbers 69 to 82; and the check that the list is
+complete.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,17 @@ import msgspec
 import pytest
 from debezium_support import DEBEZIUM, NO_SCHEMA, block, ddl, decoded, message, record, row
 from edge_cases import canal_family
-from edge_cases.ticdc_debezium import CASES, EXTENSION, canal_row, change, counted, debezium_row, read, sent, written
+from edge_cases.ticdc_debezium import (
+    CASES,
+    EXTENSION,
+    canal_row,
+    change,
+    counted,
+    debezium_row,
+    read,
+    sent,
+    written,
+)
 from support import TICDC, row_message
 
 from relay import ABSENT, Malformed
@@ -48,7 +60,9 @@ def test_null_in_a_column_with_a_default(definition: str, value: str, lost: dict
         CASES.param("73", "VARBINARY(5) DEFAULT 'ab'", '"YWI="', b"ab", {"null-or-default": 1}),
     ],
 )
-def test_a_value_that_may_have_been_null_is_noted(definition: str, value: str, canonical: Any, noted: dict[str, int]) -> None:
+def test_a_value_that_may_have_been_null_is_noted(
+    definition: str, value: str, canonical: Any, noted: dict[str, int]
+) -> None:
     assert read(definition, value) == canonical
     assert counted(definition, value) == noted
 
@@ -81,18 +95,25 @@ def test_a_default_that_is_not_of_its_type_does_not_matter() -> None:
 
 @CASES.covers("77")
 def test_a_virtual_column_stands_twice_in_the_schema_and_in_no_row() -> None:
-    create = canal_family.ddl("CREATE TABLE t (id INT PRIMARY KEY, g INT AS (id + 1) VIRTUAL, c INT)", "CREATE")
+    create = canal_family.ddl(
+        "CREATE TABLE t (id INT PRIMARY KEY, g INT AS (id + 1) VIRTUAL, c INT)", "CREATE"
+    )
     given = row_message({"id": "int", "c": "int"}, {"id": "1", "c": "2"}, pkNames=["id"])
     made = sent(TICDC, DEBEZIUM, record(create), record(given, offset=1))
     assert made.payload["after"] == {"id": 1, "c": 2}
-    columns = [[field["field"] for field in part["fields"]] for part in made.values[0]["schema"]["fields"][:2]]
+    columns = [
+        [field["field"] for field in part["fields"]] for part in made.values[0]["schema"]["fields"][:2]
+    ]
     assert columns == [["id", "g", "c", "g"]] * 2
     assert made.counted == {}
 
     back = record(made.values[0], offset=1)
     alone = change(back)
     assert ([column.name for column in alone.schema.columns], alone.after) == (["id", "c"], (1, 2))
-    known = change(record(ddl(create["sql"])), record(message(after={"id": 1, "c": 2}) | {"schema": made.values[0]["schema"]}))
+    known = change(
+        record(ddl(create["sql"])),
+        record(message(after={"id": 1, "c": 2}) | {"schema": made.values[0]["schema"]}),
+    )
     assert known.after == (1, ABSENT, 2)
 
 
@@ -105,7 +126,12 @@ def test_schema_names_have_allowed_characters_alone() -> None:
     assert [part["name"] for part in made.values[0]["schema"]["fields"][:2]] == [f"{name}.Value"] * 2
     assert f'"name":"{name}.Key"'.encode() in (made.outs[0].key or b"")
     source = made.payload["source"]
-    assert [source[part] for part in ("name", "db", "table", "cluster_id")] == ["prod-cdc", "1a", "t-名.x", "prod-cdc"]
+    assert [source[part] for part in ("name", "db", "table", "cluster_id")] == [
+        "prod-cdc",
+        "1a",
+        "t-名.x",
+        "prod-cdc",
+    ]
 
 
 @CASES.covers("79")
@@ -120,7 +146,10 @@ def test_without_a_schema_the_catalogue_tells_the_types() -> None:
 
 @CASES.covers("80")
 def test_what_only_the_row_or_only_the_schema_has() -> None:
-    fields = [{"type": "int32", "optional": False, "field": "id"}, {"type": "int32", "optional": True, "field": "unsent"}]
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "int32", "optional": True, "field": "unsent"},
+    ]
     schema = block(*fields)
     value = message(after={"id": 1, "unsaid": 2}) | {"schema": schema}
     found = change(record(value, {"payload": {"id": 1}}))

@@ -14,7 +14,18 @@ from open_support import ddl as open_ddl
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, row_message
 
-from relay import ABSENT, ConfigError, ConsumerRecord, DdlKind, Lossy, Op, SchemaChange, TableId, Translator, UnsupportedMessage
+from relay import (
+    ABSENT,
+    ConfigError,
+    ConsumerRecord,
+    DdlKind,
+    Lossy,
+    Op,
+    SchemaChange,
+    TableId,
+    Translator,
+    UnsupportedMessage,
+)
 from relay.model import Position
 
 CREATE = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, v INT)"))
@@ -26,7 +37,9 @@ SPLIT = {"output-raw-change-event": "false"}
 
 def ops(payloads: list[dict[str, Any]]) -> list[tuple[str, Any, Any]]:
     """What rows are written: `op`, `before`, `after`."""
-    return [(one["payload"]["op"], one["payload"].get("before"), one["payload"].get("after")) for one in payloads]
+    return [
+        (one["payload"]["op"], one["payload"].get("before"), one["payload"].get("after")) for one in payloads
+    ]
 
 
 def columns_after(translator: Translator, table: str, commit_ts: int = 1 << 62) -> list[str] | None:
@@ -35,10 +48,14 @@ def columns_after(translator: Translator, table: str, commit_ts: int = 1 << 62) 
     return None if schema is None else [column.name for column in schema.columns]
 
 
-def statement(text: str, table: str, commit_ts: int, id_: str | None = None, kind: str = "ALTER", **more: Any) -> ConsumerRecord:
+def statement(
+    text: str, table: str, commit_ts: int, id_: str | None = None, kind: str = "ALTER", **more: Any
+) -> ConsumerRecord:
     """A DDL message with the identifier of `tableChanges`."""
     value = ddl(text, table, commit_ts)
-    value["payload"] |= {"tableChanges": [] if id_ is None else [{"type": kind, "id": id_, "table": {"columns": []}}]} | more
+    value["payload"] |= {
+        "tableChanges": [] if id_ is None else [{"type": kind, "id": id_, "table": {"columns": []}}]
+    } | more
     return record(value, {"payload": {"databaseName": "shop"}}, commit_ts)
 
 
@@ -62,25 +79,37 @@ def test_an_update_without_its_old_row_is_no_insert(before: dict[str, None]) -> 
     assert (found.op, found.before, found.after) == (Op.UPDATE, None, (1, 2))
     for target in (TICDC, CANAL):
         made = sent(DEBEZIUM, target, CREATE, record(value, KEY, 1))
-        assert [(out["type"], out["old"], out["data"]) for out in made.values] == [("UPDATE", [{}], [{"id": "1", "v": "2"}])]
+        assert [(out["type"], out["old"], out["data"]) for out in made.values] == [
+            ("UPDATE", [{}], [{"id": "1", "v": "2"}])
+        ]
         assert made.counted == {"before-unknown": 1}
 
 
 @CASES.covers("85")
 def test_an_update_of_a_key_is_one_message_with_the_new_key_or_two() -> None:
-    update = record(message("u", before={"id": 7, "v": 2}, after={"id": 8, "v": 2}), {"payload": {"id": 8}}, 1)
+    update = record(
+        message("u", before={"id": 7, "v": 2}, after={"id": 8, "v": 2}), {"payload": {"id": 8}}, 1
+    )
     one, two = (sent(DEBEZIUM, DEBEZIUM, CREATE, update, writing=options) for options in ({}, SPLIT))
     assert (one.keys, ops(one.values)) == ([{"id": 8}], [("u", {"id": 7, "v": 2}, {"id": 8, "v": 2})])
-    assert (two.keys, ops(two.values)) == ([{"id": 7}, {"id": 8}], [("d", {"id": 7, "v": 2}, None), ("c", None, {"id": 8, "v": 2})])
+    assert (two.keys, ops(two.values)) == (
+        [{"id": 7}, {"id": 8}],
+        [("d", {"id": 7, "v": 2}, None), ("c", None, {"id": 8, "v": 2})],
+    )
     assert {value["payload"]["source"]["commit_ts"] for value in two.values} == {SOURCE["commit_ts"]}
 
 
 @CASES.covers("86")
 def test_an_update_of_a_key_of_canal() -> None:
-    given = row_message({"id": "int", "v": "int"}, {"id": "8", "v": "2"}, op="UPDATE", old=[{"id": "7"}], pkNames=["id"])
+    given = row_message(
+        {"id": "int", "v": "int"}, {"id": "8", "v": "2"}, op="UPDATE", old=[{"id": "7"}], pkNames=["id"]
+    )
     one, two = (sent(CANAL, DEBEZIUM, record(given), writing=options) for options in ({}, SPLIT))
     assert (one.keys, ops(one.values)) == ([{"id": 8}], [("u", {"id": 7, "v": 2}, {"id": 8, "v": 2})])
-    assert (two.keys, ops(two.values)) == ([{"id": 7}, {"id": 8}], [("d", {"id": 7, "v": 2}, None), ("c", None, {"id": 8, "v": 2})])
+    assert (two.keys, ops(two.values)) == (
+        [{"id": 7}, {"id": 8}],
+        [("d", {"id": 7, "v": 2}, None), ("c", None, {"id": 8, "v": 2})],
+    )
 
 
 @CASES.covers("87")
@@ -90,8 +119,15 @@ def test_a_table_without_a_key() -> None:
     assert sent(TICDC, DEBEZIUM, record(create), given, writing=NO_SCHEMA).outs[0].key == b'{"payload":{}}'
     (out,) = sent(TICDC, DEBEZIUM, record(create), given).outs
     name = "default.d.t.Key"
-    assert json.loads(out.key or b"")["schema"] == {"type": "struct", "name": name, "optional": False, "fields": []}
-    assert change(record(ddl("CREATE TABLE t (v INT)")), record(message(after={"v": 1}), {"payload": {}}, 1)).after == (1,)
+    assert json.loads(out.key or b"")["schema"] == {
+        "type": "struct",
+        "name": name,
+        "optional": False,
+        "fields": [],
+    }
+    assert change(
+        record(ddl("CREATE TABLE t (v INT)")), record(message(after={"v": 1}), {"payload": {}}, 1)
+    ).after == (1,)
 
 
 @CASES.covers("88")
@@ -100,14 +136,19 @@ def test_a_unique_key_that_cannot_be_null_is_the_key_of_messages_and_no_primary_
     given = record(row_message({"id": "int", "v": "int"}, {"id": "1", "v": "2"}), offset=1)
     made = sent(TICDC, DEBEZIUM, record(canal_family.ddl(definition, "CREATE")), given)
     assert made.keys == [{"id": 1}]
-    assert [sent(DEBEZIUM, target, record(ddl(definition)), INSERT).values[0]["pkNames"] for target in (TICDC, CANAL)] == [[], None]
+    assert [
+        sent(DEBEZIUM, target, record(ddl(definition)), INSERT).values[0]["pkNames"]
+        for target in (TICDC, CANAL)
+    ] == [[], None]
 
 
 @CASES.covers("89")
 def test_the_key_is_in_the_order_of_the_table() -> None:
     definition = "CREATE TABLE t (a INT, b INT, PRIMARY KEY (b, a))"
     given = record(row_message({"a": "int", "b": "int"}, {"a": "1", "b": "2"}, pkNames=["b", "a"]), offset=1)
-    (out,) = sent(TICDC, DEBEZIUM, record(canal_family.ddl(definition, "CREATE")), given, writing=NO_SCHEMA).outs
+    (out,) = sent(
+        TICDC, DEBEZIUM, record(canal_family.ddl(definition, "CREATE")), given, writing=NO_SCHEMA
+    ).outs
     assert out.key == b'{"payload":{"a":1,"b":2}}'
 
 
@@ -119,9 +160,14 @@ ID = cell(3, 1, 11, h=True)
 def test_a_delete_with_its_key_alone_has_a_schema_of_its_key_alone() -> None:
     made = sent(OPEN, DEBEZIUM, OPEN_CREATE, framed(open_row({"d": {"id": ID}}), offset=1))
     assert (made.keys, ops(made.values)) == ([{"id": 1}], [("d", {"id": 1}, None)])
-    assert [[field["field"] for field in part["fields"]] for part in made.values[0]["schema"]["fields"][:2]] == [["id"]] * 2
+    assert [
+        [field["field"] for field in part["fields"]] for part in made.values[0]["schema"]["fields"][:2]
+    ] == [["id"]] * 2
     assert made.counted == {"columns-absent": 1}
-    back = change(record(ddl("CREATE TABLE t (id INT PRIMARY KEY, v INT)")), record(message("d", before={"id": 1}), KEY, 1))
+    back = change(
+        record(ddl("CREATE TABLE t (id INT PRIMARY KEY, v INT)")),
+        record(message("d", before={"id": 1}), KEY, 1),
+    )
     assert (back.before, back.after) == ((1, ABSENT), None)
 
 
@@ -155,7 +201,9 @@ def test_tombstones_are_dropped_and_counted(value: Any, target: str) -> None:
     [
         CASES.param("95", "TRUNCATE TABLE `t`", "t", None, "DROP", "TRUNCATE", ["id", "v"]),
         CASES.param("96", "ALTER TABLE `t` DROP INDEX `k`", "t", '"shop"."t"', "DROP", "DINDEX", ["id", "v"]),
-        CASES.param("97", "RENAME TABLE `t` TO `t2`", "t2", '"shop"."t","shop"."t2"', "ALTER", "RENAME", None),
+        CASES.param(
+            "97", "RENAME TABLE `t` TO `t2`", "t2", '"shop"."t","shop"."t2"', "ALTER", "RENAME", None
+        ),
         CASES.param("101", "DROP DATABASE `shop`", "", None, "DROP", "QUERY", None),
     ],
 )
@@ -175,13 +223,18 @@ def test_statements_do_what_their_text_says(
     [
         CASES.param("95", "TRUNCATE TABLE `t`", "t", []),
         CASES.param("96", "ALTER TABLE `t` DROP INDEX `k`", "t", [("DROP", '"shop"."t"', ["id", "v"])]),
-        CASES.param("97", "RENAME TABLE `t` TO `t2`", "t2", [("ALTER", '"shop"."t","shop"."t2"', ["id", "v"])]),
+        CASES.param(
+            "97", "RENAME TABLE `t` TO `t2`", "t2", [("ALTER", '"shop"."t","shop"."t2"', ["id", "v"])]
+        ),
         CASES.param("101", "DROP DATABASE `shop`", "", []),
     ],
 )
 def test_table_changes(sql: str, table: str, entries: list[tuple[str, str, list[str]]]) -> None:
     payload = sent(DEBEZIUM, DEBEZIUM, CREATE, statement(sql, table, 2)).payload
-    found = [(e["type"], e["id"], [column["name"] for column in e["table"]["columns"]]) for e in payload["tableChanges"]]
+    found = [
+        (e["type"], e["id"], [column["name"] for column in e["table"]["columns"]])
+        for e in payload["tableChanges"]
+    ]
     assert (found, payload["source"]["table"]) == (entries, table)
 
 
@@ -247,7 +300,10 @@ def test_a_statement_that_changes_no_table() -> None:
 def test_a_statement_that_is_not_understood_passes_and_leaves_no_wrong_definition() -> None:
     unread = statement("ALTER TABLE t MODIFY v VARCHAR(20) 'x", "t", 2)
     found = sent(DEBEZIUM, DEBEZIUM, CREATE, unread)
-    assert (found.payload["ddl"], found.payload["tableChanges"]) == ("ALTER TABLE t MODIFY v VARCHAR(20) 'x", [])
+    assert (found.payload["ddl"], found.payload["tableChanges"]) == (
+        "ALTER TABLE t MODIFY v VARCHAR(20) 'x",
+        [],
+    )
     assert found.counted == {"ddl-not-understood": 1}
     assert not change(CREATE, unread, INSERT).schema.complete
 
@@ -264,7 +320,10 @@ def test_a_watermark_for_all_partitions_waits_for_each() -> None:
         payloads = [json.loads(one.value or b"")["payload"] for one in out]
         return [payload["source"]["commit_ts"] for payload in payloads if payload["op"] == "m"]
 
-    mark = [message("m", source=SOURCE | {"db": "", "table": "", "commit_ts": commit_ts}) for commit_ts in range(10)]
+    mark = [
+        message("m", source=SOURCE | {"db": "", "table": "", "commit_ts": commit_ts})
+        for commit_ts in range(10)
+    ]
     assert marks(2, message(after=ROW)) == []
     assert marks(0, mark[5]) == []
     assert marks(1, mark[7]) == []
@@ -293,7 +352,9 @@ def test_a_commit_ts_is_exact() -> None:
 @CASES.covers("111")
 def test_a_commit_ts_is_made_of_time_and_offset_where_there_is_none() -> None:
     given = row_message({"id": "int"}, {"id": "1"}, es=1768443630000)
-    without = message(after=ROW, source={name: member for name, member in SOURCE.items() if name != "commit_ts"})
+    without = message(
+        after=ROW, source={name: member for name, member in SOURCE.items() if name != "commit_ts"}
+    )
     for source, one in ((CANAL, record(given, offset=3)), (DEBEZIUM, record(without, KEY, 3))):
         translator = Translator(source, DEBEZIUM)
         (out,) = translator.translate(one)
@@ -323,7 +384,10 @@ def test_times_that_are_missing() -> None:
 def test_a_key_that_the_row_does_not_show_is_part_of_it(create: ConsumerRecord | None) -> None:
     """With `column-selectors` that leave the primary key out."""
     field = {"type": "int32", "optional": False, "field": "id"}
-    key = {"payload": {"id": 7}, "schema": {"type": "struct", "name": "default.shop.t.Key", "optional": False, "fields": [field]}}
+    key = {
+        "payload": {"id": 7},
+        "schema": {"type": "struct", "name": "default.shop.t.Key", "optional": False, "fields": [field]},
+    }
     changes = [
         message("c", after={"v": 1}),
         message("u", before={"v": 1}, after={"v": 2}),
@@ -336,7 +400,9 @@ def test_a_key_that_the_row_does_not_show_is_part_of_it(create: ConsumerRecord |
     order = [column.name for column in rows[0].schema.columns]
     assert sorted(order) == ["id", "v"]
     assert rows[0].schema.primary_key == ("id",)
-    named = [[image and dict(zip(order, image, strict=True)) for image in (one.before, one.after)] for one in rows]
+    named = [
+        [image and dict(zip(order, image, strict=True)) for image in (one.before, one.after)] for one in rows
+    ]
     assert named == [
         [None, {"id": 7, "v": 1}],
         [{"id": 7, "v": 1}, {"id": 7, "v": 2}],
@@ -347,12 +413,20 @@ def test_a_key_that_the_row_does_not_show_is_part_of_it(create: ConsumerRecord |
     assert translator.lossy == ({} if create else {"schema-guessed": 4, "value-guessed": 4})
     for one in (CANAL, TICDC):
         made = sent(DEBEZIUM, one, *([create] if create else []), records[1]).values
-        assert [(out["type"], out["pkNames"], out["data"]) for out in made] == [("UPDATE", ["id"], [{"id": "7", "v": "2"}])]
+        assert [(out["type"], out["pkNames"], out["data"]) for out in made] == [
+            ("UPDATE", ["id"], [{"id": "7", "v": "2"}])
+        ]
 
 
 @CASES.covers("113")
 def test_the_schema_of_the_key_tells_the_type_of_what_only_the_key_has() -> None:
-    field = {"type": "int32", "optional": False, "name": "io.debezium.time.Date", "version": 1, "field": "day"}
+    field = {
+        "type": "int32",
+        "optional": False,
+        "name": "io.debezium.time.Date",
+        "version": 1,
+        "field": "day",
+    }
     key = {"payload": {"day": 20468}, "schema": {"type": "struct", "optional": False, "fields": [field]}}
     columns = [{"type": "int32", "optional": True, "field": "v"}]
     schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": columns}]}
@@ -361,7 +435,12 @@ def test_the_schema_of_the_key_tells_the_type_of_what_only_the_key_has() -> None
 
 @CASES.covers("114")
 def test_a_partition_of_a_table_has_the_tables_name() -> None:
-    made = sent(OPEN, DEBEZIUM, OPEN_CREATE, framed(open_row({"u": {"id": ID, "v": cell(3, 1), "w": cell(3, 1)}}, ptn=112)))
+    made = sent(
+        OPEN,
+        DEBEZIUM,
+        OPEN_CREATE,
+        framed(open_row({"u": {"id": ID, "v": cell(3, 1), "w": cell(3, 1)}}, ptn=112)),
+    )
     assert made.payload["source"]["table"] == "t"
     assert made.counted == {"extras": 1}
 

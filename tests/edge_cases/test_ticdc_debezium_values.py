@@ -10,7 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 from debezium_support import DEBEZIUM, message, record
-from edge_cases.ticdc_debezium import CASES, SHANGHAI, back, canal_row, change, counted, debezium_row, read, sent, written
+from edge_cases.ticdc_debezium import (
+    CASES,
+    SHANGHAI,
+    back,
+    canal_row,
+    change,
+    counted,
+    debezium_row,
+    read,
+    sent,
+    written,
+)
 from support import CANAL, OPEN, TICDC
 
 from relay import Lossy, Malformed
@@ -31,13 +42,29 @@ SIXTY_FOUR = ",".join(f"'m{at}'" for at in range(64))
         CASES.param("2", "DATE", "1000-01-01", "-354285", "1000-01-01"),
         CASES.param("2", "DATE", "9999-12-31", "2932896", "9999-12-31"),
         CASES.param("8", "DATETIME", "2026-01-15 10:20:30", "1768472430000", "2026-01-15 10:20:30"),
-        CASES.param("9", "DATETIME(3)", "2026-01-15 10:20:30.123", "1768472430123", "2026-01-15 10:20:30.123"),
-        CASES.param("9", "DATETIME(4)", "2026-01-15 10:20:30.1234", "1768472430123400", "2026-01-15 10:20:30.1234"),
-        CASES.param("9", "DATETIME(5)", "2026-01-15 10:20:30.12345", "1768472430123450", "2026-01-15 10:20:30.12345"),
-        CASES.param("9", "DATETIME(6)", "2026-01-15 10:20:30.123456", "1768472430123456", "2026-01-15 10:20:30.123456"),
+        CASES.param(
+            "9", "DATETIME(3)", "2026-01-15 10:20:30.123", "1768472430123", "2026-01-15 10:20:30.123"
+        ),
+        CASES.param(
+            "9", "DATETIME(4)", "2026-01-15 10:20:30.1234", "1768472430123400", "2026-01-15 10:20:30.1234"
+        ),
+        CASES.param(
+            "9", "DATETIME(5)", "2026-01-15 10:20:30.12345", "1768472430123450", "2026-01-15 10:20:30.12345"
+        ),
+        CASES.param(
+            "9", "DATETIME(6)", "2026-01-15 10:20:30.123456", "1768472430123456", "2026-01-15 10:20:30.123456"
+        ),
         CASES.param("10", "DATETIME(3)", "1969-12-31 23:59:59.999", "-1", "1969-12-31 23:59:59.999"),
-        CASES.param("11", "DATETIME(6)", "9999-12-31 23:59:59.999999", "253402300799999999", "9999-12-31 23:59:59.999999"),
-        CASES.param("15", "TIMESTAMP", "0000-00-00 00:00:00", '"1970-01-01T00:00:00Z"', "0000-00-00 00:00:00"),
+        CASES.param(
+            "11",
+            "DATETIME(6)",
+            "9999-12-31 23:59:59.999999",
+            "253402300799999999",
+            "9999-12-31 23:59:59.999999",
+        ),
+        CASES.param(
+            "15", "TIMESTAMP", "0000-00-00 00:00:00", '"1970-01-01T00:00:00Z"', "0000-00-00 00:00:00"
+        ),
         CASES.param("18", "TIME", "838:59:59", "3020399000000", "838:59:59"),
         CASES.param("18", "TIME", "-838:59:59", "-3020399000000", "-838:59:59"),
         CASES.param("19", "TIME(6)", "-00:00:00.000001", "-1", "-00:00:00.000001"),
@@ -78,19 +105,37 @@ SIXTY_FOUR = ",".join(f"'m{at}'" for at in range(64))
         CASES.param("54", "SET('a','b','c')", "0", '""', 0),
         CASES.param("54", "SET('a','b','c')", "5", '"a,c"', 5),
         CASES.param("55", f"SET({SIXTY_FOUR})", "9223372036854775808", '"m63"', 2**63),
-        CASES.param("56", "VARCHAR(99)", 'a"\\\n\x01<&>\u2028😀', '"a\\"\\\\\\n\\u0001<&>\u2028😀"', 'a"\\\n\x01<&>\u2028😀'),
+        CASES.param(
+            "56",
+            "VARCHAR(99)",
+            'a"\\\n\x01<&>\u2028😀',
+            '"a\\"\\\\\\n\\u0001<&>\u2028😀"',
+            'a"\\\n\x01<&>\u2028😀',
+        ),
         CASES.param("58", "CHAR(5)", "ab", '"ab"', "ab"),
         CASES.param("59", "VARCHAR(9)", "", '""', ""),
         CASES.param("59", "VARCHAR(9)", None, "null", None),
         CASES.param("60", "VARBINARY(9)", "", '""', b""),
         CASES.param("60", "VARBINARY(9)", "\0ÿ\x10", '"AP8Q"', b"\0\xff\x10"),
         CASES.param("61", "BINARY(5)", "foo\0\0", '"Zm9vAAA="', b"foo\0\0"),
-        CASES.param("64", "JSON", '{"b": 1, "a": [1, 2], "é": "中"}', r'"{\"b\": 1, \"a\": [1, 2], \"é\": \"中\"}"', msgspec.UNSET),
+        CASES.param(
+            "64",
+            "JSON",
+            '{"b": 1, "a": [1, 2], "é": "中"}',
+            r'"{\"b\": 1, \"a\": [1, 2], \"é\": \"中\"}"',
+            msgspec.UNSET,
+        ),
         CASES.param("65", "JSON", '"x"', r'"\"x\""', '"x"'),
         CASES.param("65", "JSON", "1", '"1"', "1"),
         CASES.param("65", "JSON", "true", '"true"', "true"),
         CASES.param("65", "JSON", "null", '"null"', "null"),
-        CASES.param("66", "JSON", "[1.0, 1e100, 9223372036854775808]", '"[1.0, 1e100, 9223372036854775808]"', msgspec.UNSET),
+        CASES.param(
+            "66",
+            "JSON",
+            "[1.0, 1e100, 9223372036854775808]",
+            '"[1.0, 1e100, 9223372036854775808]"',
+            msgspec.UNSET,
+        ),
         CASES.param("67", "VECTOR(3)", "[1,2.5,3]", '"[1,2.5,3]"', "[1,2.5,3]"),
     ],
 )
@@ -166,7 +211,9 @@ def test_the_type_in_the_schema(definition: str, type_: str, name: str | None) -
         CASES.param("12", "DATETIME(6) NOT NULL", "0000-00-00 00:00:00.000000", "0", ZERO_DATE),
     ],
 )
-def test_dates_that_the_format_cannot_hold_are_counted(definition: str, text: str, value: str, lost: dict[str, int]) -> None:
+def test_dates_that_the_format_cannot_hold_are_counted(
+    definition: str, text: str, value: str, lost: dict[str, int]
+) -> None:
     made = written(definition, text)
     assert (made.cell(), made.counted) == (value, lost)
 
@@ -181,7 +228,9 @@ def test_dates_that_the_format_cannot_hold_are_counted(definition: str, text: st
         CASES.param("13", "DATETIME(6)", "0", "1970-01-01 00:00:00.000000", {}),
         CASES.param("14", "TIMESTAMP(3)", '"2026-01-15T02:20:30.12Z"', "2026-01-15 02:20:30.120", {}),
         CASES.param("14", "TIMESTAMP(3)", '"2026-01-15T02:20:30Z"', "2026-01-15 02:20:30.000", {}),
-        CASES.param("14", "TIMESTAMP(6)", '"2026-01-15T02:20:30.123456789Z"', "2026-01-15 02:20:30.123456", {}),
+        CASES.param(
+            "14", "TIMESTAMP(6)", '"2026-01-15T02:20:30.123456789Z"', "2026-01-15 02:20:30.123456", {}
+        ),
         CASES.param("16", "TIMESTAMP", '"2026-01-15T10:20:30+08:00"', "2026-01-15 02:20:30", {}),
         CASES.param("35", "DOUBLE", "100", 100.0, {}),
         CASES.param("34", "DOUBLE", "1.0E21", 1e21, {}),
@@ -225,7 +274,8 @@ def test_a_time_beyond_its_range_is_refused(value: str) -> None:
 
 @CASES.covers("23")
 @pytest.mark.parametrize(
-    ("count", "text"), [("30600000000", "08:30:00"), ("30600500000", "08:30:00.500"), ("30600500001", "08:30:00.500001")]
+    ("count", "text"),
+    [("30600000000", "08:30:00"), ("30600500000", "08:30:00.500"), ("30600500001", "08:30:00.500001")],
 )
 def test_without_a_catalogue_a_time_has_the_digits_that_it_needs(count: str, text: str) -> None:
     assert read(None, count, {"type": "int64", "name": "io.debezium.time.MicroTime"}) == text
@@ -236,7 +286,10 @@ def test_without_a_catalogue_a_time_has_the_digits_that_it_needs(count: str, tex
 
 @CASES.covers("27", "29")
 def test_only_a_type_that_is_unsigned_makes_a_number_positive() -> None:
-    for said, expected in ({"type": "int64"}, -1), ({"type": "int64", "tidb_type": "bigint unsigned"}, 2**64 - 1):
+    for said, expected in (
+        ({"type": "int64"}, -1),
+        ({"type": "int64", "tidb_type": "bigint unsigned"}, 2**64 - 1),
+    ):
         assert read(None, "-1", said) == expected
     assert read("BIGINT", "-9223372036854775808", {"type": "int64", "tidb_type": "bigint"}) == -(2**63)
 
@@ -256,7 +309,9 @@ def test_a_default_that_a_float_cannot_hold() -> None:
         CASES.param("37", "DECIMAL(30,10)", "99999999999999999999.9999999999", "100000000000000000000"),
     ],
 )
-def test_digits_that_a_float_cannot_hold_are_counted_and_lost_nowhere_else(definition: str, text: str, value: str) -> None:
+def test_digits_that_a_float_cannot_hold_are_counted_and_lost_nowhere_else(
+    definition: str, text: str, value: str
+) -> None:
     made = written(definition, text)
     assert (made.cell(), made.counted) == (value, {"decimal-digits": 1})
     assert str(read(definition, text)) == text  # no producer writes it, and nothing is lost in reading
@@ -296,7 +351,9 @@ def test_an_index_0_that_reads_like_an_empty_member_is_counted() -> None:
 @CASES.covers("57")
 def test_bytes_that_are_no_text_are_replaced_and_counted() -> None:
     records = debezium_row("VARCHAR(9)", '"a?b"')
-    raw = [msgspec.structs.replace(one, value=(one.value or b"").replace(b"a?b", b"a\xffb")) for one in records]
+    raw = [
+        msgspec.structs.replace(one, value=(one.value or b"").replace(b"a?b", b"a\xffb")) for one in records
+    ]
     assert change(*raw).after == (1, "a\ufffdb")
     assert sent(DEBEZIUM, CANAL, *raw[:2]).counted == {"invalid-text": 1}
 
@@ -311,7 +368,9 @@ def test_without_type_and_catalogue_bytes_are_text() -> None:
     given = '"3q2+7w=="'
     assert read(None, given, {"type": "string"}) == "3q2+7w=="
     assert (
-        read(None, given, {"type": "string", "tidb_type": "blob"}) == read("BLOB", given, {"type": "string"}) == b"\xde\xad\xbe\xef"
+        read(None, given, {"type": "string", "tidb_type": "blob"})
+        == read("BLOB", given, {"type": "string"})
+        == b"\xde\xad\xbe\xef"
     )
     assert counted(None, given, said={"type": "string"}) == {"schema-guessed": 1}
     assert counted("BLOB", given, said={"type": "string"}) == {}

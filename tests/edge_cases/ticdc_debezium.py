@@ -15,7 +15,7 @@ from edge_cases.support import EdgeCases, numbered
 from support import CANAL, TICDC, row_message
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
-from relay.codecs._ticdc import bare_type_text
+from relay.codecs.wire.ticdc import bare_type_text
 from relay.mysql.types import parse_type
 
 CASES = EdgeCases("TiCDC Debezium", numbered("", 120, width=1))
@@ -35,7 +35,9 @@ class Sent:
         self.outs: list[ProducerRecord] = []
         for one in records:
             self.outs = translator.translate(one)
-        self.counted = {what.value: count for what, count in translator.lossy.items() if what.value not in _USUAL}
+        self.counted = {
+            what.value: count for what, count in translator.lossy.items() if what.value not in _USUAL
+        }
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -64,43 +66,73 @@ class Sent:
     def field(self, name: str = "c") -> dict[str, Any]:
         """The schema of this column, which is the same in both images."""
         (value,) = self.values
-        before, after = ([field for field in part["fields"] if field["field"] == name] for part in value["schema"]["fields"][:2])
+        before, after = (
+            [field for field in part["fields"] if field["field"] == name]
+            for part in value["schema"]["fields"][:2]
+        )
         assert before == after
         found: dict[str, Any] = after[0]
         return found
 
 
 def sent(
-    source: str, target: str, *records: ConsumerRecord, reading: Options | None = None, writing: Options | None = None
+    source: str,
+    target: str,
+    *records: ConsumerRecord,
+    reading: Options | None = None,
+    writing: Options | None = None,
 ) -> Sent:
     """What becomes of the records."""
     return Sent(Translator(source, target, reading, writing), records)
 
 
 def canal_row(definition: str, text: str | None, source: str = TICDC) -> list[ConsumerRecord]:
-    """A table `d.t` with the column `c` in the Canal family, and an INSERT of this text; Canal has whole types in it."""
+    """A table `d.t` with the column `c` in the Canal family, and an INSERT of this text; Canal has whole
+    types in it.
+    """
     said = _TYPE.match(definition)
     assert said is not None
     mysql_type = said[0] if source == CANAL else bare_type_text(parse_type(said[0]))
     rows = row_message({"id": "int", "c": mysql_type}, {"id": "1", "c": text}, pkNames=["id"])
-    return [record(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})", "CREATE")), record(rows, offset=1)]
+    return [
+        record(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})", "CREATE")),
+        record(rows, offset=1),
+    ]
 
 
 def written(
-    definition: str, text: str | None, source: str = TICDC, reading: Options | None = None, writing: Options | None = None
+    definition: str,
+    text: str | None,
+    source: str = TICDC,
+    reading: Options | None = None,
+    writing: Options | None = None,
 ) -> Sent:
     """The message that an INSERT of this text in the Canal family becomes."""
     return sent(source, DEBEZIUM, *canal_row(definition, text, source), reading=reading, writing=writing)
 
 
-def debezium_row(definition: str | None, value: str, said: dict[str, Any] | None = None) -> list[ConsumerRecord]:
-    """INSERTs of this JSON into the column `c`, with a statement if there is a `definition`, and with a schema if there is one."""
+def debezium_row(
+    definition: str | None, value: str, said: dict[str, Any] | None = None
+) -> list[ConsumerRecord]:
+    """INSERTs of this JSON into the column `c`, with a statement if there is a `definition`, and with a
+    schema if there is one.
+    """
     given: dict[str, Any] = message(after={"id": 1, "c": "<c>"})
     if said is not None:
-        columns = [{"type": "int32", "optional": False, "field": "id"}, {"optional": True, "field": "c"} | said]
-        given["schema"] = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": columns}]}
+        columns = [
+            {"type": "int32", "optional": False, "field": "id"},
+            {"optional": True, "field": "c"} | said,
+        ]
+        given["schema"] = {
+            "type": "struct",
+            "fields": [{"field": "after", "type": "struct", "fields": columns}],
+        }
     data = json.dumps(given).replace('"<c>"', value).encode()
-    create = [] if definition is None else [record(statement(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})"))]
+    create = (
+        []
+        if definition is None
+        else [record(statement(f"CREATE TABLE t (id INT PRIMARY KEY, c {definition})"))]
+    )
     return [*create, *(record(data, _KEY, offset) for offset in (1, 2))]
 
 
@@ -113,13 +145,17 @@ def read(definition: str | None, value: str, said: dict[str, Any] | None = None)
     return first[1]
 
 
-def counted(definition: str | None, value: str, target: str = TICDC, said: dict[str, Any] | None = None) -> dict[str, int]:
+def counted(
+    definition: str | None, value: str, target: str = TICDC, said: dict[str, Any] | None = None
+) -> dict[str, int]:
     """What is counted of one row on its way to another protocol."""
     records = debezium_row(definition, value, said)[:-1]
     return sent(DEBEZIUM, target, *records, writing=EXTENSION if target == TICDC else None).counted
 
 
-def back(definition: str | None, value: str, target: str = TICDC, writing: Options | None = None) -> str | None:
+def back(
+    definition: str | None, value: str, target: str = TICDC, writing: Options | None = None
+) -> str | None:
     """The text of the Canal family for JSON."""
     (out,) = sent(DEBEZIUM, target, *debezium_row(definition, value), writing=writing).values
     found: str | None = out["data"][0]["c"]

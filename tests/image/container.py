@@ -1,11 +1,13 @@
 """The image really built, by buildah without a Docker engine, and run as Kubernetes would run it.
 
-Needs root, and the Debian packages buildah, debootstrap and util-linux. The base is a stand-in made of Debian's own Python 3.11,
-under the name of the real one: this proves the Dockerfile's steps, paths, user and entry point, not the base.
+Needs root, and the Debian packages buildah, debootstrap and util-linux. The base is a stand-in made of
+Debian's own Python 3.11, under the name of the real one: this proves the Dockerfile's steps, paths, user and
+entry point, not the base.
 
-The root file system of a container is a plain folder with buildah's `vfs` driver. It is run from there in a mount namespace of
-its own: read-only, with an empty /tmp, as the user of the image. `buildah run` could not do that: it has no read-only root, and
-with chroot isolation buildah 1.28 answers SIGTERM by killing what it runs.
+The root file system of a container is a plain folder with buildah's `vfs` driver. It is run from there in a
+mount namespace of its own: read-only, with an empty /tmp, as the user of the image. `buildah run` could not
+do that: it has no read-only root, and with chroot isolation buildah 1.28 answers SIGTERM by killing what it
+runs.
 """
 
 from __future__ import annotations
@@ -55,21 +57,38 @@ class Image:
         self._temporary = folder / "tmp"
         self._temporary.mkdir()
         self._make_base()
-        self.buildah("bud", "--isolation", "chroot", "--pull-never", "--tag", "localhost/relay:test", str(ROOT))
-        self.settings: dict[str, Any] = json.loads(self.buildah("inspect", "--type", "image", "localhost/relay:test"))["OCIv1"][
-            "config"
-        ]
+        self.buildah(
+            "bud", "--isolation", "chroot", "--pull-never", "--tag", "localhost/relay:test", str(ROOT)
+        )
+        self.settings: dict[str, Any] = json.loads(
+            self.buildah("inspect", "--type", "image", "localhost/relay:test")
+        )["OCIv1"]["config"]
         self.container = self.buildah("from", "--pull-never", "localhost/relay:test").strip()
         self.root = Path(self.buildah("mount", self.container).strip())
 
     def buildah(self, command: str, *arguments: str) -> str:
         """Run a command of buildah's on the store; gives what it prints."""
-        where = ["--root", f"{self._folder}/store", "--runroot", f"{self._folder}/run", "--storage-driver", "vfs"]
+        where = [
+            "--root",
+            f"{self._folder}/store",
+            "--runroot",
+            f"{self._folder}/run",
+            "--storage-driver",
+            "vfs",
+        ]
         return self._run(["buildah", *where, command, *arguments])
 
     def _run(self, command: list[str]) -> str:
         environment = os.environ | {"TMPDIR": str(self._temporary)}
-        done = subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=900, check=False)
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
         assert done.returncode == 0, (command, (done.stdout + done.stderr)[-3000:])
         return done.stdout
 
@@ -88,10 +107,23 @@ class Image:
         (self._folder / "base.tar").unlink()
 
     def command(self, config: Path, *arguments: str, environment: dict[str, str] | None = None) -> list[str]:
-        """The command line that runs `arguments` in the container, with `config` as /etc/relay and the image's user and variables.
+        """The command line that runs `arguments` in the container, with `config` as /etc/relay and the
+        image's user and variables.
 
         Every program on it replaces the one before, so that a signal reaches the container's own process.
         """
-        variables = [*self.settings["Env"], *(f"{name}={value}" for name, value in (environment or {}).items())]
+        variables = [
+            *self.settings["Env"],
+            *(f"{name}={value}" for name, value in (environment or {}).items()),
+        ]
         enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh"]
-        return [*enter, str(self.root), str(config), self.settings["User"], "/usr/bin/env", "-i", *variables, *arguments]
+        return [
+            *enter,
+            str(self.root),
+            str(config),
+            self.settings["User"],
+            "/usr/bin/env",
+            "-i",
+            *variables,
+            *arguments,
+        ]

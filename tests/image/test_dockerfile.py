@@ -16,7 +16,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def test_hadolint_finds_nothing() -> None:
     hadolint = Path(sys.executable).parent / "hadolint"
-    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -40,5 +42,7 @@ def test_the_label_has_the_version_of_the_project() -> None:
 def test_only_named_files_reach_the_build() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert "*" in lines
-    copied = {name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", TEXT, re.MULTILINE) for name in line.split()}
+    copied = {
+        name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", TEXT, re.MULTILINE) for name in line.split()
+    }
     assert {line.removeprefix("!") for line in lines if line.startswith("!")} == copied

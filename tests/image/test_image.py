@@ -1,4 +1,6 @@
-"""The image built and run: `make image-test`. It takes root and some minutes, so `make test` only reads the Dockerfile."""
+"""The image built and run: `make image-test`. It takes root and some minutes, so `make test` only reads the
+Dockerfile.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ COUNT = 20_000
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[Image]:
-    """Build the image; RELAY_IMAGE_TEST says whether, and whether a machine that cannot is a failure (1) or a skip."""
+    """Build the image; RELAY_IMAGE_TEST says whether, and whether a machine that cannot is a failure (1) or a
+    skip.
+    """
     wanted = os.environ.get("RELAY_IMAGE_TEST")
     if not wanted:
         pytest.skip("`make image-test` builds and runs the image")
@@ -37,12 +41,18 @@ def image() -> Iterator[Image]:
         yield Image(Path(folder))
 
 
-def run(image: Image, config: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(image.command(config, *arguments), input=given, capture_output=True, timeout=120, check=False)
+def run(
+    image: Image, config: Path, *arguments: str, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        image.command(config, *arguments), input=given, capture_output=True, timeout=120, check=False
+    )
 
 
 def test_buildah_runs_it(image: Image) -> None:
-    assert image.buildah("run", "--isolation", "chroot", image.container, "--", "relay", "--version").startswith("relay ")
+    assert image.buildah(
+        "run", "--isolation", "chroot", image.container, "--", "relay", "--version"
+    ).startswith("relay ")
 
 
 def test_it_starts_the_service_as_a_user_without_rights(image: Image, tmp_path: Path) -> None:
@@ -54,7 +64,10 @@ def test_it_starts_the_service_as_a_user_without_rights(image: Image, tmp_path: 
 
 
 def test_it_has_labels(image: Image) -> None:
-    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in image.settings["Labels"].items()}
+    labels = {
+        name.removeprefix("org.opencontainers.image."): value
+        for name, value in image.settings["Labels"].items()
+    }
     assert labels["title"] == "relay"
     assert labels["licenses"] == "Apache-2.0"
     assert labels["version"] in run(image, ROOT, "relay", "--version").stdout.decode()
@@ -63,10 +76,20 @@ def test_it_has_labels(image: Image) -> None:
 def test_it_holds_relay_and_object_stores_but_no_tools_to_build_with(image: Image, tmp_path: Path) -> None:
     done = run(image, tmp_path, "python", "-c", "import relay, s3fs, gcsfs, adlfs; print(relay.__file__)")
     assert done.stdout.startswith(b"/app/.venv/lib/python3.11/site-packages/relay/"), done.stderr
-    found = run(image, tmp_path, "sh", "-c", "command -v uv gcc cc make; ls /app /app/.venv/bin; ls -d /uv /var/cache/uv")
+    found = run(
+        image,
+        tmp_path,
+        "sh",
+        "-c",
+        "command -v uv gcc cc make; ls /app /app/.venv/bin; ls -d /uv /var/cache/uv",
+    )
     names = set(found.stdout.decode().split())
     assert "relay" in names
-    assert not {name for name in names if name.rpartition("/")[2] in {"uv", "gcc", "cc", "make", "pip", "pytest", "pyproject.toml"}}
+    assert not {
+        name
+        for name in names
+        if name.rpartition("/")[2] in {"uv", "gcc", "cc", "make", "pip", "pytest", "pyproject.toml"}
+    }
 
 
 def test_modules_are_compiled(image: Image) -> None:
@@ -121,7 +144,10 @@ async def test_sigterm_drains(image: Image, kafka: Any, make_config: Any, tmp_pa
         async with asyncio.timeout(60):
             out, errors = await process.communicate()
     assert (process.returncode, errors) == (0, b""), out
-    assert [json.loads(line)["event"] for line in out.splitlines()][-2:] == ["relay.stopping", "relay.stopped"]
+    assert [json.loads(line)["event"] for line in out.splitlines()][-2:] == [
+        "relay.stopping",
+        "relay.stopped",
+    ]
 
     found = await kafka.read(target)
     assert len({dict(record.headers)[SOURCE_HEADER] for record in found}) == len(found) > 0

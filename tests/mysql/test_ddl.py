@@ -1,6 +1,7 @@
 """The DDL reader on statements of real streams, in both spellings, and on garbage.
 
-Longer than 400 lines because the statements, which the garbage tests use as well, stand together in one table.
+Longer than 400 lines because the statements, which the garbage tests use as well, stand together in one
+table.
 """
 
 from __future__ import annotations
@@ -10,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.errors import DdlNotUnderstood
-from relay.model import ABSENT, Column, ColumnType, DdlKind, Default, Generated, Index, TableId, TableSchema, UniqueKey
-from relay.mysql.ddl import AlterTable, CreateTable, Ddl, alter_table, define_table, read_ddl
+from relay.model import (
+    ABSENT,
+    Column,
+    ColumnType,
+    DdlKind,
+    Default,
+    Generated,
+    Index,
+    TableId,
+    TableSchema,
+    UniqueKey,
+)
+from relay.mysql.ddl import alter_table, define_table, read_ddl
+from relay.mysql.ddl.statements import AlterTable, CreateTable, Ddl
 
 K = DdlKind
 #: As MySQL logs them (Canal, Debezium, Maxwell) or users typed them.
@@ -27,7 +40,9 @@ TYPED: dict[str, tuple[DdlKind, ...]] = {
         K.CREATE_TABLE,
     ),
     "CREATE TABLE part_range (id INT NOT NULL, created DATE NOT NULL, v VARCHAR(10), PRIMARY KEY (id, created)) PARTITION BY RANGE"
-    " (YEAR(created)) (PARTITION p2024 VALUES LESS THAN (2025), PARTITION p2025 VALUES LESS THAN (2026));": (K.CREATE_TABLE,),
+    " (YEAR(created)) (PARTITION p2024 VALUES LESS THAN (2025), PARTITION p2025 VALUES LESS THAN (2026));": (
+        K.CREATE_TABLE,
+    ),
     "CREATE TABLE child (id INT NOT NULL PRIMARY KEY, pid INT, CONSTRAINT fk_p FOREIGN KEY (pid) REFERENCES parent (id)"
     " ON DELETE CASCADE)": (K.CREATE_TABLE,),
     "CREATE TABLE gen (id INT NOT NULL PRIMARY KEY, a INT NULL, s_sum INT GENERATED ALWAYS AS (a + 1) STORED, v_mul INT"
@@ -38,7 +53,9 @@ TYPED: dict[str, tuple[DdlKind, ...]] = {
         K.CREATE_TABLE,
     ),
     "CREATE TABLE rnd (id BIGINT NOT NULL AUTO_RANDOM(5) PRIMARY KEY CLUSTERED, v INT);": (K.CREATE_TABLE,),
-    "CREATE TABLE with_seq (id INT NOT NULL PRIMARY KEY, s BIGINT NOT NULL DEFAULT NEXT VALUE FOR seq1);": (K.CREATE_TABLE,),
+    "CREATE TABLE with_seq (id INT NOT NULL PRIMARY KEY, s BIGINT NOT NULL DEFAULT NEXT VALUE FOR seq1);": (
+        K.CREATE_TABLE,
+    ),
     "CREATE TABLE ttl_t (id INT NOT NULL PRIMARY KEY, at TIMESTAMP NULL DEFAULT NULL) TTL = `at` + INTERVAL 1 DAY"
     " TTL_ENABLE = 'OFF'": (K.CREATE_TABLE,),
     "CREATE TABLE people_like LIKE people;": (K.CREATE_TABLE,),
@@ -79,13 +96,17 @@ TYPED: dict[str, tuple[DdlKind, ...]] = {
     "ALTER TABLE gidx ALTER INDEX iv VISIBLE": (K.ALTER_INDEX_VISIBILITY,),
     "ALTER TABLE nonclustered DROP PRIMARY KEY;": (K.DROP_PRIMARY_KEY,),
     "ALTER TABLE nonclustered ADD PRIMARY KEY (id) NONCLUSTERED;": (K.ADD_PRIMARY_KEY,),
-    "ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES p (id) ON DELETE SET NULL ON UPDATE CASCADE": (K.ADD_FOREIGN_KEY,),
+    "ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES p (id) ON DELETE SET NULL ON UPDATE CASCADE": (
+        K.ADD_FOREIGN_KEY,
+    ),
     "ALTER TABLE child DROP FOREIGN KEY fk_p;": (K.DROP_FOREIGN_KEY,),
     "ALTER TABLE t ADD CONSTRAINT chk CHECK (a > 0) NOT ENFORCED, ADD CHECK (b)": (K.ADD_CHECK, K.ADD_CHECK),
     "ALTER TABLE t ALTER CHECK chk ENFORCED, DROP CHECK chk": (K.ALTER_CHECK, K.DROP_CHECK),
     "ALTER TABLE users COMMENT = 'new; comment with ''quotes'' and `ticks`';": (K.TABLE_COMMENT,),
     "ALTER TABLE users AUTO_INCREMENT = 100;": (K.REBASE_AUTO_ID,),
-    "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, ALGORITHM=COPY, LOCK=SHARED": (K.TABLE_CHARSET,),
+    "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, ALGORITHM=COPY, LOCK=SHARED": (
+        K.TABLE_CHARSET,
+    ),
     "ALTER TABLE t DEFAULT CHARSET latin1 COMMENT 'x' ENGINE=InnoDB ROW_FORMAT=DYNAMIC": (
         K.TABLE_CHARSET,
         K.TABLE_COMMENT,
@@ -101,7 +122,9 @@ TYPED: dict[str, tuple[DdlKind, ...]] = {
     "ALTER TABLE part_range ADD PARTITION (PARTITION p2026 VALUES LESS THAN (2027));": (K.ADD_PARTITION,),
     "ALTER TABLE part_range TRUNCATE PARTITION p2025, p2026;": (K.TRUNCATE_PARTITION,),
     "ALTER TABLE part_range DROP PARTITION p2024, p2025;": (K.DROP_PARTITION,),
-    "ALTER TABLE ex_part REORGANIZE PARTITION p0, p1 INTO (PARTITION p00 VALUES LESS THAN (50))": (K.REORGANIZE_PARTITION,),
+    "ALTER TABLE ex_part REORGANIZE PARTITION p0, p1 INTO (PARTITION p00 VALUES LESS THAN (50))": (
+        K.REORGANIZE_PARTITION,
+    ),
     "ALTER TABLE ex_part EXCHANGE PARTITION p0 WITH TABLE ex_plain;": (K.EXCHANGE_PARTITION,),
     "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (1), PARTITION p1 VALUES LESS THAN (2))": (
         K.ALTER_PARTITIONING,
@@ -139,7 +162,9 @@ TYPED: dict[str, tuple[DdlKind, ...]] = {
 #: As TiDB restores them, which is what TiCDC sends.
 RESTORED: dict[str, tuple[DdlKind, ...]] = {
     "CREATE DATABASE `Names-Db` CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin": (K.CREATE_DATABASE,),
-    "CREATE TABLE `uk_nn` (`a` INT NOT NULL,`b` VARCHAR(10) NOT NULL,`v` INT,UNIQUE `uk`(`a`, `b`))": (K.CREATE_TABLE,),
+    "CREATE TABLE `uk_nn` (`a` INT NOT NULL,`b` VARCHAR(10) NOT NULL,`v` INT,UNIQUE `uk`(`a`, `b`))": (
+        K.CREATE_TABLE,
+    ),
     "CREATE TABLE `nonclustered` (`id` INT NOT NULL,`name` VARCHAR(10),PRIMARY KEY(`id`) /*T![clustered_index] NONCLUSTERED */)": (
         K.CREATE_TABLE,
     ),
@@ -148,10 +173,14 @@ RESTORED: dict[str, tuple[DdlKind, ...]] = {
     "CREATE TABLE `gidx` (`id` INT NOT NULL PRIMARY KEY,`v` INT COMMENT 'x') /*T![auto_id_cache] AUTO_ID_CACHE = 1 */": (
         K.CREATE_TABLE,
     ),
-    "CREATE TABLE `with_seq` (`id` INT NOT NULL PRIMARY KEY,`s` BIGINT NOT NULL DEFAULT (NEXTVAL(`seq1`)))": (K.CREATE_TABLE,),
+    "CREATE TABLE `with_seq` (`id` INT NOT NULL PRIMARY KEY,`s` BIGINT NOT NULL DEFAULT (NEXTVAL(`seq1`)))": (
+        K.CREATE_TABLE,
+    ),
     "ALTER TABLE `users` ADD COLUMN `code` VARCHAR(10) NOT NULL DEFAULT _UTF8MB4'x1' FIRST": (K.ADD_COLUMN,),
     "ALTER TABLE `users` ADD UNIQUE `uk_label`(`label`, `id`)": (K.ADD_INDEX,),
-    "ALTER TABLE `ttl_t` /*T![ttl] TTL = `at` + INTERVAL 2 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */": (K.ALTER_TTL,),
+    "ALTER TABLE `ttl_t` /*T![ttl] TTL = `at` + INTERVAL 2 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */": (
+        K.ALTER_TTL,
+    ),
     "ALTER TABLE `ttl_t` /*T![ttl] REMOVE TTL */": (K.REMOVE_TTL,),
     "RENAME TABLE `ddl_db`.`tmp_a` TO `ddl_db`.`tmp_x`;": (K.RENAME_TABLE,),
     "CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `v_people` AS SELECT `id`"
@@ -247,7 +276,13 @@ def test_both_spellings_mean_the_same() -> None:
         id=TableId("d", "t"),
         columns=(
             Column("id", ColumnType("int"), nullable=False, comment='the "key"', auto_increment=True),
-            Column("e", ColumnType("enum", members=MEMBERS), nullable=False, default=Default("c"), comment="user's"),
+            Column(
+                "e",
+                ColumnType("enum", members=MEMBERS),
+                nullable=False,
+                default=Default("c"),
+                comment="user's",
+            ),
         ),
         primary_key=("id",),
         charset="utf8mb4",
@@ -259,7 +294,9 @@ def test_both_spellings_mean_the_same() -> None:
 def test_other_spelling_if_the_first_cannot_be_read() -> None:
     sql = "CREATE TABLE t (c VARCHAR(9) DEFAULT 'ends with \\')"
     assert schema_of(sql).columns[0].default == Default("ends with \\")
-    assert schema_of("CREATE TABLE t (c CHAR DEFAULT 'it\\'s')", restored=True).columns[0].default == Default("it's")
+    assert schema_of("CREATE TABLE t (c CHAR DEFAULT 'it\\'s')", restored=True).columns[0].default == Default(
+        "it's"
+    )
 
 
 @pytest.mark.parametrize(
@@ -351,7 +388,9 @@ def test_attributes_in_any_order() -> None:
 @pytest.mark.parametrize("text", ["SERIAL", "BIGINT UNSIGNED SERIAL DEFAULT VALUE"])
 def test_serial(text: str) -> None:
     schema = schema_of(f"CREATE TABLE t (c {text})")
-    assert schema.columns == (Column("c", ColumnType("bigint", unsigned=True), nullable=False, auto_increment=True),)
+    assert schema.columns == (
+        Column("c", ColumnType("bigint", unsigned=True), nullable=False, auto_increment=True),
+    )
     assert schema.unique_keys == (UniqueKey("c", ("c",)),)
 
 
@@ -370,14 +409,25 @@ def test_keys() -> None:
     )
     assert schema.primary_key == ("id", "b")
     assert [column.nullable for column in schema.columns] == [False, False, True]
-    assert schema.unique_keys == (UniqueKey("c", ("c",)), UniqueKey("n", ("b",)), UniqueKey("c_2", ("c",)), UniqueKey("p", ("b",)))
+    assert schema.unique_keys == (
+        UniqueKey("c", ("c",)),
+        UniqueKey("n", ("b",)),
+        UniqueKey("c_2", ("c",)),
+        UniqueKey("p", ("b",)),
+    )
     assert schema.indexes == (Index("type", ("c",)),)
 
 
 def test_plain_indexes() -> None:
-    schema = schema_of("CREATE TABLE t (a INT, b INT, c INT, INDEX (a, b), KEY k USING BTREE (c), INDEX e ((a + 1)))")
+    schema = schema_of(
+        "CREATE TABLE t (a INT, b INT, c INT, INDEX (a, b), KEY k USING BTREE (c), INDEX e ((a + 1)))"
+    )
     assert schema.indexes == (Index("a", ("a", "b")), Index("k", ("c",)))
-    statements = ("CREATE INDEX IF NOT EXISTS i ON t (b)", "ALTER TABLE t DROP COLUMN c, RENAME INDEX a TO ab", "DROP INDEX i ON t")
+    statements = (
+        "CREATE INDEX IF NOT EXISTS i ON t (b)",
+        "ALTER TABLE t DROP COLUMN c, RENAME INDEX a TO ab",
+        "DROP INDEX i ON t",
+    )
     for sql, expected in zip(statements, (3, 2, 1), strict=True):
         statement = read_ddl(sql).statements[0]
         assert isinstance(statement, AlterTable)
@@ -391,7 +441,9 @@ def test_the_handle_key_is_the_smallest_that_cannot_be_null() -> None:
     assert schema_of(text).handle_key() == ("c",)
 
 
-BASE = schema_of("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(5), c INT NOT NULL, UNIQUE KEY ab (a, b), UNIQUE KEY c (c))")
+BASE = schema_of(
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(5), c INT NOT NULL, UNIQUE KEY ab (a, b), UNIQUE KEY c (c))"
+)
 
 
 @pytest.mark.parametrize(
@@ -425,7 +477,9 @@ def test_what_does_not_fit_gives_no_definition(sql: str) -> None:
 
 
 def test_keys_follow_their_columns() -> None:
-    schema = altered(BASE, "ALTER TABLE t RENAME COLUMN a TO x, DROP COLUMN b, CHANGE id key_id BIGINT NULL, DROP INDEX c")
+    schema = altered(
+        BASE, "ALTER TABLE t RENAME COLUMN a TO x, DROP COLUMN b, CHANGE id key_id BIGINT NULL, DROP INDEX c"
+    )
     assert schema is not None
     assert schema.primary_key == ("key_id",)
     assert schema.columns[0].nullable is False
@@ -436,7 +490,9 @@ def test_primary_key_is_dropped_and_added() -> None:
     schema = altered(BASE, "ALTER TABLE t DROP PRIMARY KEY")
     assert schema is not None
     assert schema.primary_key == ()
-    schema = altered(schema, "ALTER TABLE t ADD PRIMARY KEY (a, id), RENAME INDEX ab TO ba, DROP CONSTRAINT c")
+    schema = altered(
+        schema, "ALTER TABLE t ADD PRIMARY KEY (a, id), RENAME INDEX ab TO ba, DROP CONSTRAINT c"
+    )
     assert schema is not None
     assert schema.primary_key == ("a", "id")
     assert schema.unique_keys == (UniqueKey("ba", ("a", "b")),)
@@ -459,7 +515,10 @@ def test_charset_of_the_table_changes() -> None:
     assert default_only.columns[3].type.base == "text"
     converted = altered(schema, "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4")
     assert converted is not None
-    assert (converted.charset, [column.type.charset for column in converted.columns]) == ("utf8mb4", [None, None, None])
+    assert (converted.charset, [column.type.charset for column in converted.columns]) == (
+        "utf8mb4",
+        [None, None, None],
+    )
     binary = altered(schema, "ALTER TABLE t CONVERT TO CHARACTER SET binary")
     assert binary is not None
     assert [column.type.base for column in binary.columns] == ["blob", "varbinary", "int"]
@@ -486,7 +545,9 @@ def test_cut_statements(sql: str) -> None:
 
 
 WORDS = sorted(
-    {word for sql in (*TYPED, *RESTORED) for word in sql.split()} | set("()'\"`,;.=*/#\\") | {"/*!", "*/", "0x1", "b'1'"}
+    {word for sql in (*TYPED, *RESTORED) for word in sql.split()}
+    | set("()'\"`,;.=*/#\\")
+    | {"/*!", "*/", "0x1", "b'1'"}
 )
 
 
@@ -496,7 +557,8 @@ def test_arbitrary_text(sql: str, backslash_escapes: bool) -> None:
 
 
 @given(
-    st.sampled_from(["CREATE TABLE t (", "ALTER TABLE t ", "CREATE ", "DROP ", "RENAME TABLE "]), st.lists(st.sampled_from(WORDS))
+    st.sampled_from(["CREATE TABLE t (", "ALTER TABLE t ", "CREATE ", "DROP ", "RENAME TABLE "]),
+    st.lists(st.sampled_from(WORDS)),
 )
 def test_arbitrary_words(start: str, words: list[str]) -> None:
     reads_or_refuses(start + " ".join(words), backslash_escapes=True)

@@ -17,10 +17,10 @@ from service.memory import PlainTranslator
 from relay.config import Config
 from relay.demo.kafka import Cluster
 from relay.errors import Malformed
+from relay.logs import Log
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
-from relay.service.logs import Log
-from relay.service.status import About, Board
+from relay.service.observe.board import About, Board
 from relay.translator import SOURCE_HEADER
 
 

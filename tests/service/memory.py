@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from relay.catalog import Catalog
-from relay.codecs._codec import Lossy
+from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.errors import TopicUnusable
+from relay.kafka.ports import Oversize, Owner, Partition, Position, Undelivered
 from relay.model import Event
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.history import Schemas
-from relay.service.intake import Intake
-from relay.service.loop import Relay
-from relay.service.objects import Objects
-from relay.service.state import Timing
-from relay.service.status import About, Board
-from relay.service.transport import Oversize, Owner, Partition, Position, Undelivered
+from relay.service.loop.history import Schemas
+from relay.service.loop.intake import Intake
+from relay.service.loop.relay_loop import Relay
+from relay.service.loop.resolver import Objects
+from relay.service.loop.rounds import Timing
+from relay.service.observe.board import About, Board
 from relay.translator import State
 
 #: A route without a schema history.
@@ -34,7 +34,9 @@ A, B = Partition("in", 0), Partition("in", 1)
 
 
 class MemorySource:
-    """Hands out `take` records of each partition a poll. `failures`: what coming polls raise after having moved on."""
+    """Hands out `take` records of each partition a poll. `failures`: what coming polls raise after having
+    moved on.
+    """
 
     def __init__(self, length: int, *partitions: Partition, take: int = 3) -> None:
         self.length, self.take, self.every = length, take, partitions
@@ -50,15 +52,22 @@ class MemorySource:
         self.owner = owner
         owner.assigned(self.every)
 
-    async def open(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
+    async def open(
+        self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
+    ) -> dict[Partition, Position]:
         for partition, offset in at_least.items():
             assert self.committed[partition] >= offset
         for partition in partitions:
             self.position[partition] = self.committed.get(partition, 0)
         return await self.look(partitions, at_least)
 
-    async def look(self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]) -> dict[Partition, Position]:
-        return {partition: Position(self.committed.get(partition, 0), partition in self.committed) for partition in partitions}
+    async def look(
+        self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
+    ) -> dict[Partition, Position]:
+        return {
+            partition: Position(self.committed.get(partition, 0), partition in self.committed)
+            for partition in partitions
+        }
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         if self.hang:
@@ -69,7 +78,10 @@ class MemorySource:
             start = self.position[partition]
             end = self.position[partition] = min(self.length, start + self.take)
             if end > start:
-                polled[partition] = [ConsumerRecord(*partition, offset, 0, None, b"%d" % offset) for offset in range(start, end)]
+                polled[partition] = [
+                    ConsumerRecord(*partition, offset, 0, None, b"%d" % offset)
+                    for offset in range(start, end)
+                ]
         failure = self.failures.pop(0) if self.failures else None
         if failure:
             raise failure
@@ -119,7 +131,9 @@ class MemoryBatch(list[ProducerRecord]):
 
 
 class Target:
-    """What all sinks of a test write to. `refuse` decides the fate of a batch; `gate` holds acknowledgements back."""
+    """What all sinks of a test write to. `refuse` decides the fate of a batch; `gate` holds acknowledgements
+    back.
+    """
 
     def __init__(self, transactional: bool = False) -> None:
         self.records: list[ProducerRecord] = []
@@ -146,7 +160,9 @@ class Target:
 
     def values(self, partition: Partition) -> list[int]:
         """Source offsets in order of first appearance."""
-        return list(dict.fromkeys(int(r.value or b"") for r in self.records if r.partition == partition.partition))
+        return list(
+            dict.fromkeys(int(r.value or b"") for r in self.records if r.partition == partition.partition)
+        )
 
 
 class MemorySink:
@@ -216,7 +232,9 @@ class MemorySink:
 
 
 class PlainTranslator:
-    """What every translator double has in common: it knows no tables, counts nothing, and leaves nothing behind."""
+    """What every translator double has in common: it knows no tables, counts nothing, and leaves nothing
+    behind.
+    """
 
     needs_all_partitions = False
 
@@ -257,7 +275,9 @@ class Copy(PlainTranslator):
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
         if record.offset in self.refuse:
             raise self.refuse[record.offset]
-        return [ProducerRecord("out", record.partition, 0, None, self.become.get(record.offset, record.value))]
+        return [
+            ProducerRecord("out", record.partition, 0, None, self.become.get(record.offset, record.value))
+        ]
 
 
 class Bench:
@@ -281,7 +301,14 @@ class Bench:
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
         schemas = Schemas(PLAIN, self.copy, log, self.board)
         self.relay = Relay(
-            lambda: self.source, self.target.sink, intake, log, self.board, schemas, check_topics=self.target.check, timing=timing
+            lambda: self.source,
+            self.target.sink,
+            intake,
+            log,
+            self.board,
+            schemas,
+            check_topics=self.target.check,
+            timing=timing,
         )
 
     async def run_to_the_end(self) -> None:
@@ -300,7 +327,9 @@ class Bench:
 
     def check_complete(self) -> None:
         self.check()
-        assert all(len(self.target.values(partition)) == self.source.length for partition in self.source.every)
+        assert all(
+            len(self.target.values(partition)) == self.source.length for partition in self.source.every
+        )
         assert self.source.committed == dict.fromkeys(self.source.every, self.source.length)
         assert self.source.stopped
         assert self.target.sinks[-1].state == "stopped"

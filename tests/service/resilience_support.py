@@ -13,14 +13,15 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 from service.memory import PlainTranslator
 
+from relay.kafka.source import KafkaSource
 from relay.model import Event
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.kafka_source import KafkaSource
-from relay.service.loop import Relay
+from relay.service.loop.relay_loop import Relay
 from relay.translator import SOURCE_HEADER
 
 NOW = 1_700_000_000_000
-#: Seconds that a request, a commit or a first connection may take: an outage that is longer is longer than every time-out.
+#: Seconds that a request, a commit or a first connection may take: an outage that is longer is longer than
+#: every time-out.
 SHORT_SECONDS = 2.0
 SHORT: Mapping[str, Any] = {
     "delivery_delivery_timeout_seconds": 3.0,
@@ -28,7 +29,10 @@ SHORT: Mapping[str, Any] = {
     "source_session_timeout_ms": 1_000,
     "source_rebalance_timeout_ms": 3_000,
 }
-EXACTLY_ONCE: Mapping[str, Any] = {"delivery_mode": "exactly-once", "delivery_transaction_interval_seconds": 0.05}
+EXACTLY_ONCE: Mapping[str, Any] = {
+    "delivery_mode": "exactly-once",
+    "delivery_transaction_interval_seconds": 0.05,
+}
 MODES: Mapping[str, Mapping[str, Any]] = {"at-least-once": {}, "exactly-once": EXACTLY_ONCE}
 
 
@@ -37,7 +41,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("kafka_source", "kafka_sink", "whole_topic"):
         monkeypatch.setattr(f"relay.service.{module}.REQUEST_SECONDS", SHORT_SECONDS)
     for name in ("COMMIT_SECONDS", "ASKING_SECONDS"):
-        monkeypatch.setattr(f"relay.service.kafka_source.{name}", SHORT_SECONDS)
+        monkeypatch.setattr(f"relay.kafka.source.{name}", SHORT_SECONDS)
 
 
 @pytest.fixture
@@ -70,7 +74,11 @@ class Echo(PlainTranslator):
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
         mark = (SOURCE_HEADER, f"{record.topic}/{record.partition}/{record.offset}/0".encode())
         headers = (*record.headers, mark)
-        return [ProducerRecord(self.topic, record.partition, record.timestamp_ms, record.key, record.value, headers)]
+        return [
+            ProducerRecord(
+                self.topic, record.partition, record.timestamp_ms, record.key, record.value, headers
+            )
+        ]
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
@@ -80,7 +88,9 @@ class Echo(PlainTranslator):
 
 
 def numbered(count: int, partitions: int = 2, start: int = 0) -> list[ConsumerRecord]:
-    return [ConsumerRecord("", i % partitions, 0, NOW + i, None, b"%d" % i) for i in range(start, start + count)]
+    return [
+        ConsumerRecord("", i % partitions, 0, NOW + i, None, b"%d" % i) for i in range(start, start + count)
+    ]
 
 
 def offset_of(record: ConsumerRecord) -> int:
@@ -88,7 +98,9 @@ def offset_of(record: ConsumerRecord) -> int:
     return int((dict(record.headers)[SOURCE_HEADER] or b"").split(b"/")[-2])
 
 
-def check_complete(found: Sequence[ConsumerRecord], count: int, *, partitions: int = 2, once: bool = False) -> None:
+def check_complete(
+    found: Sequence[ConsumerRecord], count: int, *, partitions: int = 2, once: bool = False
+) -> None:
     """Every numbered record is there, in order of first appearance; with `once`, no record twice."""
     for partition in range(partitions):
         here = [record for record in found if record.partition == partition]
@@ -101,11 +113,15 @@ def check_complete(found: Sequence[ConsumerRecord], count: int, *, partitions: i
 async def all_committed(kafka: Any, relay: Any, count: int) -> bool:
     config = relay.config
     committed = await kafka.committed(config.source.group_id)
-    return bool(sum(offset for (topic, _), offset in committed.items() if topic in config.source.topics) == count)
+    return bool(
+        sum(offset for (topic, _), offset in committed.items() if topic in config.source.topics) == count
+    )
 
 
 async def committed_at(kafka: Any, relay: Any, partition: int, offset: int) -> bool:
-    """Whether a partition of the first topic is committed so far; right after a transaction brokers may tell the offset before."""
+    """Whether a partition of the first topic is committed so far; right after a transaction brokers may tell
+    the offset before.
+    """
     found = await kafka.committed(relay.config.source.group_id)
     return bool(found.get((relay.config.source.topics[0], partition)) == offset)
 
@@ -153,7 +169,9 @@ async def ask(port: int, path: str) -> tuple[int, str]:
 
 
 class Leaks:
-    """What relays leave behind: tasks that were not there when this was made, and connections of theirs that are open."""
+    """What relays leave behind: tasks that were not there when this was made, and connections of theirs that
+    are open.
+    """
 
     def __init__(self) -> None:
         self._before = asyncio.all_tasks()

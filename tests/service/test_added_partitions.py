@@ -1,5 +1,5 @@
-"""Where partitions without a committed offset begin with `start = "latest"`: those of a first start at their end, and those that
-were added to their topic later at their beginning, because nobody has read their records.
+"""Where partitions without a committed offset begin with `start = "latest"`: those of a first start at their
+end, and those that were added to their topic later at their beginning, because nobody has read their records.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from aiokafka.admin import NewPartitions
 from service.transport_support import NOW, Route, both_modes, route
 
 from relay.config import Start
+from relay.kafka.ports import Partition
+from relay.kafka.source import KafkaSource, ShardSource
 from relay.records import ConsumerRecord
-from relay.service.kafka_source import KafkaSource, ShardSource
-from relay.service.transport import Partition
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
@@ -24,12 +24,17 @@ LATEST: Mapping[str, Any] = {"source_start": "latest", "target_partitions": 4}
 
 @pytest.fixture(autouse=True)
 def quick_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.service.kafka_source.METADATA_MAX_AGE_MS", 500)
+    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 500)
 
 
 async def fill(route: Route, *partitions: int, count: int = 10, text: str = "new") -> None:
     await route.kafka.produce(
-        route.source, [ConsumerRecord("", partition, 0, NOW, None, text.encode()) for partition in partitions for _ in range(count)]
+        route.source,
+        [
+            ConsumerRecord("", partition, 0, NOW, None, text.encode())
+            for partition in partitions
+            for _ in range(count)
+        ],
     )
 
 
@@ -44,7 +49,9 @@ async def add_partitions(route: Route, total: int) -> None:
 def opened(relay: Any) -> dict[str, int]:
     """Where the relay began with each partition, last."""
     return {
-        name.rpartition("/")[2]: offset for each in relay.log.named("partitions.opened") for name, offset in each["offsets"].items()
+        name.rpartition("/")[2]: offset
+        for each in relay.log.named("partitions.opened")
+        for name, offset in each["offsets"].items()
     }
 
 
@@ -52,7 +59,9 @@ async def check_new(route: Route, *partitions: int) -> None:
     """Every new record is there, once, and no old one."""
     found = await route.written()
     assert {record.value for record in found} == {b"new"}
-    assert [record.partition for record in found] == [partition for partition in partitions for _ in range(10)]
+    assert [record.partition for record in found] == [
+        partition for partition in partitions for _ in range(10)
+    ]
 
 
 @both_modes
@@ -159,7 +168,8 @@ async def test_named_offsets_count_for_added_partitions_too(route: Route, mode: 
     assert opened(relay) == {"0": 10, "1": 4}
 
 
-# Partitions of this instance, those with a committed offset, how many there were at its start; which of this instance's were added.
+# Partitions of this instance, those with a committed offset, how many there were at its start; which of this
+# instance's were added.
 MEMBERS: list[tuple[set[int], set[int], int, set[int]]] = [
     ({0, 1}, set(), 2, set()),
     ({0, 1, 2, 3}, {0, 1}, 4, {2, 3}),
@@ -181,16 +191,21 @@ SHARDS: list[tuple[set[int], set[int], int, set[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "case"), [(KafkaSource, each) for each in MEMBERS] + [(ShardSource, each) for each in SHARDS])
+@pytest.mark.parametrize(
+    ("kind", "case"), [(KafkaSource, each) for each in MEMBERS] + [(ShardSource, each) for each in SHARDS]
+)
 async def test_which_ones_were_added(
-    make_config: Any, monkeypatch: pytest.MonkeyPatch, kind: type[KafkaSource], case: tuple[set[int], set[int], int, set[int]]
+    make_config: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[KafkaSource],
+    case: tuple[set[int], set[int], int, set[int]],
 ) -> None:
     ours, committed, at_start, added = case
 
     async def told(_: object, __: str, asked: Iterable[Partition]) -> dict[Partition, int]:
         return {partition: 1 for partition in asked if partition.partition in committed}
 
-    monkeypatch.setattr("relay.service.kafka_source.committed_offsets", told)
+    monkeypatch.setattr("relay.kafka.source.committed_offsets", told)
     source = kind(make_config("t", "out"))
     source._partitions_at_start = {"t": at_start}
     fresh = [TopicPartition("t", number) for number in ours - committed]

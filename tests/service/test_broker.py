@@ -16,7 +16,10 @@ NOW = 1_700_000_000_000
 
 
 def numbered(count: int, partitions: int = 1, start: int = 0) -> list[ConsumerRecord]:
-    return [ConsumerRecord("", i % partitions, 0, NOW + i, b"k%d" % i, b"v%d" % i) for i in range(start, start + count)]
+    return [
+        ConsumerRecord("", i % partitions, 0, NOW + i, b"k%d" % i, b"v%d" % i)
+        for i in range(start, start + count)
+    ]
 
 
 def source_of(record: ConsumerRecord) -> str:
@@ -37,7 +40,9 @@ def names(relay: Any) -> list[str]:
     return [each["event"] for each in relay.log.events if each["event"] != "kafka.client"]
 
 
-async def test_everything_of_a_record_is_kept(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_everything_of_a_record_is_kept(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(), await kafka.topic()
     headers = (("h", b"1"), ("h", b"2"), ("ä", None), ("e", b""))
     given = [
@@ -61,18 +66,27 @@ async def test_everything_of_a_record_is_kept(kafka: Any, make_config: Any, echo
     assert relay.log.events[-1]["records_read"] == relay.log.events[-1]["records_written"] == 5
 
 
-async def test_order_is_kept_in_every_partition(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_order_is_kept_in_every_partition(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(4), await kafka.topic(4)
     given = numbered(20_000, partitions=4)
     await kafka.produce(source, given)
-    relay = run_relay(make_config(source, target, target_max_batch_bytes=5_000, source_fetch_max_bytes=100_000), echo(target))
+    relay = run_relay(
+        make_config(source, target, target_max_batch_bytes=5_000, source_fetch_max_bytes=100_000),
+        echo(target),
+    )
     found = await kafka.read(target, at_least=len(given))
     assert await relay.stop() == 0
     for partition in range(4):
-        assert [r.value for r in found if r.partition == partition] == [r.value for r in given if r.partition == partition]
+        assert [r.value for r in found if r.partition == partition] == [
+            r.value for r in given if r.partition == partition
+        ]
 
 
-async def test_a_restart_goes_on_where_the_last_run_stopped(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_a_restart_goes_on_where_the_last_run_stopped(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target)
     await kafka.produce(source, numbered(10, 2))
@@ -87,7 +101,9 @@ async def test_a_restart_goes_on_where_the_last_run_stopped(kafka: Any, make_con
     assert len(found) == 20
 
 
-async def test_latest_skips_what_is_there_and_nothing_after(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_latest_skips_what_is_there_and_nothing_after(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(), await kafka.topic()
     config = make_config(source, target, source_start="latest")
     await kafka.produce(source, numbered(10))
@@ -106,7 +122,9 @@ async def committed(kafka: Any, relay: Any, topic: str, offset: int) -> bool:
     return bool((await kafka.committed(relay.config.source.group_id)).get((topic, 0)) == offset)
 
 
-async def test_an_oversize_record_stops_the_relay(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_an_oversize_record_stops_the_relay(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(), await kafka.topic(max_message_bytes="2000")
     await kafka.produce(source, numbered(10))
     translator = echo(target)
@@ -116,7 +134,11 @@ async def test_an_oversize_record_stops_the_relay(kafka: Any, make_config: Any, 
         relay = run_relay(config, translator)
         assert await relay.ended() == 3
         (refused,) = relay.log.named("record.refused")
-        assert (refused["partition"], refused["offset"], refused["code"]) == (f"{source}/0", 3, "service.record-too-large")
+        assert (refused["partition"], refused["offset"], refused["code"]) == (
+            f"{source}/0",
+            3,
+            "service.record-too-large",
+        )
         assert f"{source}/0 offset 3" in refused["message"]
         assert "takes 2000" in refused["message"]
         assert await kafka.committed(config.source.group_id) == {(source, 0): 3}
@@ -124,7 +146,9 @@ async def test_an_oversize_record_stops_the_relay(kafka: Any, make_config: Any, 
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-async def test_the_size_limit_is_exact(kafka: Any, make_config: Any, echo: Any, run_relay: Any, compression: str) -> None:
+async def test_the_size_limit_is_exact(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any, compression: str
+) -> None:
     """The largest record that passes our check is taken by the broker."""
     source, target = await kafka.topic(), await kafka.topic(max_message_bytes="2000")
     await kafka.produce(source, numbered(1))
@@ -141,7 +165,9 @@ async def test_the_size_limit_is_exact(kafka: Any, make_config: Any, echo: Any, 
     assert len(found.value) == 2_000 - excess
 
 
-async def test_an_undecodable_record_stops_the_relay(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_an_undecodable_record_stops_the_relay(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     given = [*numbered(100), ConsumerRecord("", 0, 0, NOW, None, b"poison"), *numbered(100, start=100)]
     await kafka.produce(source, given)
@@ -150,7 +176,11 @@ async def test_an_undecodable_record_stops_the_relay(kafka: Any, make_config: An
         relay = run_relay(config, echo(target))
         assert await relay.ended() == 2
         (refused,) = relay.log.named("record.refused")
-        assert (refused["partition"], refused["offset"], refused["code"]) == (f"{source}/0", 100, "decode.malformed")
+        assert (refused["partition"], refused["offset"], refused["code"]) == (
+            f"{source}/0",
+            100,
+            "decode.malformed",
+        )
         assert (await kafka.committed(config.source.group_id))[source, 0] == 100
     assert [r.value for r in await kafka.read(target)] == [r.value for r in given[:100]]
 
@@ -185,7 +215,9 @@ async def test_records_deleted_before_they_were_read_are_not_passed_over(
     assert "10…14" in relay.log.named("relay.failed")[0]["message"]
 
 
-async def test_two_members_share_and_hand_over_without_loss(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_two_members_share_and_hand_over_without_loss(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(4), await kafka.topic(4)
     config = make_config(source, target)
     await kafka.produce(source, numbered(4_000, 4))
@@ -212,4 +244,6 @@ async def opened(relay: Any) -> bool:
 
 async def complete(kafka: Any, topic: str, count: int) -> bool:
     """Tell whether so many different records have arrived."""
-    return bool(await kafka.length(topic) >= count and len({source_of(r) for r in await kafka.read(topic)}) >= count)
+    return bool(
+        await kafka.length(topic) >= count and len({source_of(r) for r in await kafka.read(topic)}) >= count
+    )

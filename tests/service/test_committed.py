@@ -1,4 +1,6 @@
-"""Committed offsets: an answer without partitions is no answer, and a coordinator that cannot answer is asked again."""
+"""Committed offsets: an answer without partitions is no answer, and a coordinator that cannot answer is asked
+again.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError
 
-from relay.service import committed
-from relay.service.committed import committed_offsets
-from relay.service.transport import Partition
+from relay.kafka import committed
+from relay.kafka.committed import committed_offsets
+from relay.kafka.ports import Partition
 
 LOADING, NOT_COORDINATOR, NOT_ALLOWED = 14, 16, 30
 
@@ -58,7 +60,9 @@ async def test_a_coordinator_that_loads_is_asked_again(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("refusal", [whole(NOT_COORDINATOR), told((0, -1, "", NOT_COORDINATOR))])
-async def test_a_coordinator_that_has_moved_is_looked_for(monkeypatch: pytest.MonkeyPatch, refusal: Any) -> None:
+async def test_a_coordinator_that_has_moved_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, refusal: Any
+) -> None:
     found, coordinator = await asked(monkeypatch, refusal, told((0, 7, "", 0)))
     assert (found, coordinator.deaths) == ({Partition("t", 0): 7}, 1)
 

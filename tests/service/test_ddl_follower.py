@@ -1,4 +1,6 @@
-"""`wait` in [schema] on a real Apache Kafka: rows of partitions 1 to 3 wait for DDL of partition 0 that was sent before them."""
+"""`wait` in [schema] on a real Apache Kafka: rows of partitions 1 to 3 wait for DDL of partition 0 that was
+sent before them.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from aiokafka import AIOKafkaProducer
 from support import CANAL, TICDC, captured, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.service.ddl_follower import DdlFollower
-from relay.service.history import source_records
-from relay.service.kafka_sink import KafkaSink
-from relay.service.transport import Partition, PollFailed, Undelivered
+from relay.kafka.ports import Partition, PollFailed, Undelivered
+from relay.kafka.sink import KafkaSink
+from relay.service.loop.ddl_follower import DdlFollower
+from relay.service.loop.history import source_records
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -57,11 +59,15 @@ def filler(before: ConsumerRecord, count: int = 2_000) -> list[ConsumerRecord]:
 
 def ddl_first(records: Iterable[ConsumerRecord]) -> Outputs:
     """What comes of a topic's records when all of partition 0 is read before the others."""
-    return outputs(translated_records(Translator(TICDC, CANAL), sorted(records, key=lambda record: record.partition)))
+    return outputs(
+        translated_records(Translator(TICDC, CANAL), sorted(records, key=lambda record: record.partition))
+    )
 
 
 def outputs(records: Iterable[ConsumerRecord | ProducerRecord]) -> Outputs:
-    """By source position, so that a repeat counts once: partition, key and value. Two repeats that differ are an error."""
+    """By source position, so that a repeat counts once: partition, key and value. Two repeats that differ are
+    an error.
+    """
     found: Outputs = {}
     for each in records:
         mark = dict(each.headers)[SOURCE_HEADER]
@@ -77,7 +83,9 @@ async def filled(kafka: Any, records: Sequence[ConsumerRecord]) -> tuple[str, li
     return topic, await kafka.read(topic, at_least=len(records))
 
 
-async def relayed(kafka: Any, relays: Sequence[Any], records: Sequence[ConsumerRecord]) -> list[ConsumerRecord]:
+async def relayed(
+    kafka: Any, relays: Sequence[Any], records: Sequence[ConsumerRecord]
+) -> list[ConsumerRecord]:
     """Wait until the relays have committed everything, stop them, and give what the target holds."""
     config = relays[0].config
     await kafka.until(lambda: _all_committed(kafka, config.source.group_id, len(records)))
@@ -116,13 +124,19 @@ def untyped(found: Outputs) -> int:
 
 @pytest.fixture
 async def late_ddl(kafka: Any) -> tuple[str, list[ConsumerRecord]]:
-    """A topic in which a reader of all partitions meets the rows long before the DDL that was sent before them."""
+    """A topic in which a reader of all partitions meets the rows long before the DDL that was sent before
+    them.
+    """
     rows_and_ddl = spread()
     return await filled(kafka, [*filler(rows_and_ddl[0]), *rows_and_ddl])
 
 
-async def test_without_wait_rows_outrun_their_ddl(kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any) -> None:
-    """What the other tests are about: with this order, the rows are read before anything is known of their tables."""
+async def test_without_wait_rows_outrun_their_ddl(
+    kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any
+) -> None:
+    """What the other tests are about: with this order, the rows are read before anything is known of their
+    tables.
+    """
     source, records = late_ddl
     config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | {"schema_wait": False})
     found = outputs(await relayed(kafka, [run_relay(config, None)], records))
@@ -178,8 +192,12 @@ async def _has_opened(relay: Any) -> bool:
 
 @pytest.mark.parametrize("mode", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
 @pytest.mark.parametrize("part", [0.3, 0.7])
-async def test_a_restart_in_the_middle(kafka: Any, make_config: Any, run_relay: Any, part: float, mode: dict[str, Any]) -> None:
-    """What was learnt ahead and not yet reached by the loop is learnt ahead again; the rest comes from the history."""
+async def test_a_restart_in_the_middle(
+    kafka: Any, make_config: Any, run_relay: Any, part: float, mode: dict[str, Any]
+) -> None:
+    """What was learnt ahead and not yet reached by the loop is learnt ahead again; the rest comes from the
+    history.
+    """
     everything = spread()
     cut = int(len(everything) * part)
     source, first = await filled(kafka, [*filler(everything[0]), *everything[:cut]])
@@ -228,7 +246,9 @@ async def test_an_empty_partition_0_holds_nobody_up(kafka: Any, make_config: Any
     assert outputs(found) == ddl_first(records)
 
 
-async def test_an_open_transaction_in_partition_0_holds_nobody_up(kafka: Any, make_config: Any, run_relay: Any) -> None:
+async def test_an_open_transaction_in_partition_0_holds_nobody_up(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
     """What it holds has not happened yet for a reader of committed records."""
     everything = spread()
     source, records = await filled(kafka, everything)
@@ -255,18 +275,24 @@ async def test_two_topics_have_two_partitions_0(kafka: Any, make_config: Any, ru
     pairs = [await filled(kafka, [*filler(everything[0], count), *everything]) for count in (500, 2_000)]
     target = await kafka.topic(PARTITIONS)
     config = make_config(pairs[0][0], target, **WAIT)
-    config = config.model_copy(update={"source": config.source.model_copy(update={"topics": tuple(name for name, _ in pairs)})})
+    config = config.model_copy(
+        update={"source": config.source.model_copy(update={"topics": tuple(name for name, _ in pairs)})}
+    )
     records = [record for _, found in pairs for record in found]
     found = outputs(await relayed(kafka, [run_relay(config, None)], records))
     assert found.keys() == ddl_first(records).keys()
     assert untyped(found) == 0
 
 
-async def test_what_cannot_be_read_is_told_by_the_loop(kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any) -> None:
+async def test_what_cannot_be_read_is_told_by_the_loop(
+    kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any
+) -> None:
     """Garbage behind the DDL: the follower passes over it, and the loop refuses it after what came before."""
     source, records = late_ddl
     await kafka.produce(source, [ConsumerRecord("", 0, 0, records[-1].timestamp_ms + 1, None, b"garbage")])
-    await kafka.produce(source, [msgspec.structs.replace(records[-1], timestamp_ms=records[-1].timestamp_ms + 2)])
+    await kafka.produce(
+        source, [msgspec.structs.replace(records[-1], timestamp_ms=records[-1].timestamp_ms + 2)]
+    )
     relay = run_relay(make_config(source, await kafka.topic(PARTITIONS), **WAIT), None)
     assert await relay.ended() == 2
     (refused,) = relay.log.named("record.refused")
@@ -275,13 +301,20 @@ async def test_what_cannot_be_read_is_told_by_the_loop(kafka: Any, make_config: 
 
 @pytest.mark.parametrize("mode", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
 async def test_failed_deliveries_do_not_unlearn_what_was_read_ahead(
-    kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, late_ddl: Any, mode: dict[str, Any]
+    kafka: Any,
+    make_config: Any,
+    run_relay: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    late_ddl: Any,
+    mode: dict[str, Any],
 ) -> None:
-    """After a failure the loop goes back to what is safe, and the catalogue with it; partition 0 was read further than that."""
+    """After a failure the loop goes back to what is safe, and the catalogue with it; partition 0 was read
+    further than that.
+    """
     name = "TransactionalSink" if mode else "KafkaSink"
     rounds = 0
 
-    class Failing(getattr(__import__("relay.service.kafka_sink", fromlist=[name]), name)):  # type: ignore[misc]
+    class Failing(getattr(__import__("relay.kafka.sink", fromlist=[name]), name)):  # type: ignore[misc]
         async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
             nonlocal rounds
             await KafkaSink.delivered(self, pending)
@@ -319,7 +352,9 @@ def first_row(records: Sequence[ConsumerRecord], partition: int = 1) -> dict[Par
     return {Partition(row.topic, partition): [row]}
 
 
-async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_out_anew(follower: Any) -> None:
+async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_out_anew(
+    follower: Any,
+) -> None:
     """Reading ahead may take longer than a group waits for its member: it must come to its end nevertheless."""
     ahead, translator, records = follower
     first = Partition(records[0].topic, 0)
@@ -344,7 +379,9 @@ async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_
 
 
 async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transaction(follower: Any) -> None:
-    """Positions are with the brokers then: nobody knows how far to go back, so all is read again from where they say."""
+    """Positions are with the brokers then: nobody knows how far to go back, so all is read again from where
+    they say.
+    """
     ahead, translator, records = follower
     first, before = Partition(records[0].topic, 0), translator.state
     for record in records:
@@ -403,7 +440,9 @@ async def test_rows_of_partition_0_wait_for_nothing(follower: Any) -> None:
     ahead, translator, records = follower
     before = translator.catalog
     await ahead.begin({Partition(records[0].topic, 0): 0})
-    await ahead.wait_for({Partition(records[0].topic, 0): [record for record in records if record.partition == 0]})
+    await ahead.wait_for(
+        {Partition(records[0].topic, 0): [record for record in records if record.partition == 0]}
+    )
     await ahead.wait_for({Partition(records[0].topic, 1): []})
     await ahead.wait_for({})
     assert translator.catalog is before
@@ -417,7 +456,7 @@ async def test_a_start_that_failed_is_tried_again(follower: Any, monkeypatch: py
         raise TimeoutError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("relay.service.ddl_follower.started", in_vain)
+        patch.setattr("relay.service.loop.ddl_follower.started", in_vain)
         for _ in range(2):
             with pytest.raises(PollFailed, match="partition 0 cannot be read ahead"):
                 await ahead.begin({Partition(topic, 0): 0})
@@ -444,12 +483,16 @@ async def test_a_poll_that_raises_loses_nothing(follower: Any, monkeypatch: pyte
             await ahead.wait_for(first_row(records))
     await ahead.wait_for(first_row(records))
     row_time = first_row(records)[Partition(topic, 1)][0].timestamp_ms
-    needed = {(0, each.offset) for each in records if each.partition == 0 and each.timestamp_ms <= row_time} & teaching(records)
+    needed = {
+        (0, each.offset) for each in records if each.partition == 0 and each.timestamp_ms <= row_time
+    } & teaching(records)
     assert needed
     assert needed <= {(partition, offset) for _, partition, offset in ahead.ahead}
 
 
-async def test_brokers_that_give_nothing_are_told_after_a_while(follower: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_brokers_that_give_nothing_are_told_after_a_while(
+    follower: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Going on renews the patience; standing still does not."""
     ahead, _, records = follower
     await ahead.begin({Partition(records[0].topic, 0): 0})
@@ -458,7 +501,7 @@ async def test_brokers_that_give_nothing_are_told_after_a_while(follower: Any, m
         await asyncio.sleep(0.01)
         return {}
 
-    monkeypatch.setattr("relay.service.ddl_follower.REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("relay.service.loop.ddl_follower.REQUEST_SECONDS", 0.2)
     monkeypatch.setattr(ahead._consumer, "getmany", nothing)
     with pytest.raises(PollFailed, match="TimeoutError"):
         await ahead.wait_for(first_row(records))

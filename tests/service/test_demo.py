@@ -13,7 +13,10 @@ import pytest
 
 from relay.demo.capture import PARTITIONS, captured_records, is_ddl
 
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("broker")]  # the broker's fixture decides about a missing extra
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.usefixtures("broker"),
+]  # the broker's fixture decides about a missing extra
 
 
 async def demo(folder: Path, *arguments: str) -> Process:
@@ -39,7 +42,15 @@ async def test_it_shows_messages_losses_and_counts_and_ends(tmp_path: Path) -> N
         out, _ = await process.communicate()
     text = out.decode()
     assert process.returncode == 0, text
-    for expected in ("varchar(30)", '[{"name": "ann"}]', "ADD COLUMN", "records read", "commit-ts", "watermark", "Done"):
+    for expected in (
+        "varchar(30)",
+        '[{"name": "ann"}]',
+        "ADD COLUMN",
+        "records read",
+        "commit-ts",
+        "watermark",
+        "Done",
+    ):
         assert expected in text, text
     check_nothing_left(tmp_path)
 

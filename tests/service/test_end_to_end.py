@@ -1,4 +1,6 @@
-"""Captured TiCDC records through a real Kafka: the target topic equals what `relay translate` makes, also after a crash."""
+"""Captured TiCDC records through a real Kafka: the target topic equals what `relay translate` makes, also
+after a crash.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ PARTITIONS = 4
 
 
 def spread(records: Iterable[ConsumerRecord], topic: str) -> list[ConsumerRecord]:
-    """The records as a topic of 4 partitions holds them: DDL in 0, watermarks in every one, a table's rows together.
+    """The records as a topic of 4 partitions holds them: DDL in 0, watermarks in every one, a table's rows
+    together.
 
-    DDL comes first, so that the relay can be given all of it before any row: rows of other partitions must not outrun it here.
+    DDL comes first, so that the relay can be given all of it before any row: rows of other partitions must
+    not outrun it here.
     """
     offsets: dict[int, int] = defaultdict(int)
     found = []
@@ -69,7 +73,20 @@ def translated_by_cli(records: list[ConsumerRecord], target: str, folder: Path) 
             }
             out.write(json.dumps(fields | {"headers": [], "key": None, "value": value}) + "\n")
     done = CliRunner().invoke(
-        app, ["translate", "--from", TICDC, "--to", CANAL, "--topic", target, "--quiet", str(given), "--output", str(made)]
+        app,
+        [
+            "translate",
+            "--from",
+            TICDC,
+            "--to",
+            CANAL,
+            "--topic",
+            target,
+            "--quiet",
+            str(given),
+            "--output",
+            str(made),
+        ],
     )
     assert done.exit_code == 0, done.output
     with made.open("rb") as stream:
@@ -93,7 +110,9 @@ def without_repeats(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
     return found
 
 
-async def test_the_target_topic_equals_the_translated_file(kafka: Any, make_config: Any, tmp_path: Path) -> None:
+async def test_the_target_topic_equals_the_translated_file(
+    kafka: Any, make_config: Any, tmp_path: Path
+) -> None:
     source, target = await kafka.topic(PARTITIONS), await kafka.topic(PARTITIONS)
     records = spread(everything(), source)
     ddl = [record for record in records if is_ddl(record)]
@@ -109,7 +128,9 @@ async def test_the_target_topic_equals_the_translated_file(kafka: Any, make_conf
     assert by_place(written) == wanted
 
 
-async def test_killed_in_the_middle_and_started_again_nothing_is_lost(kafka: Any, make_config: Any, tmp_path: Path) -> None:
+async def test_killed_in_the_middle_and_started_again_nothing_is_lost(
+    kafka: Any, make_config: Any, tmp_path: Path
+) -> None:
     source, target = await kafka.topic(PARTITIONS), await kafka.topic(PARTITIONS)
     once = everything()
     records = spread(once * 20, source)
@@ -128,7 +149,10 @@ async def test_killed_in_the_middle_and_started_again_nothing_is_lost(kafka: Any
     assert (await finished(second))[0] == 0
     written = without_repeats(await kafka.read(target))
     assert at_the_kill < len(wanted), "the kill came too late to show anything"
-    marks = [dict(record.headers)[SOURCE_HEADER] for record in sorted(wanted, key=lambda r: (r.partition, r.offset))]
+    marks = [
+        dict(record.headers)[SOURCE_HEADER]
+        for record in sorted(wanted, key=lambda r: (r.partition, r.offset))
+    ]
     assert [dict(record.headers)[SOURCE_HEADER] for record in written] == marks
 
 

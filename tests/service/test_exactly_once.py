@@ -1,4 +1,6 @@
-"""Exactly-once on a real Apache Kafka: transactions that hold records and offsets, shards that fence each other."""
+"""Exactly-once on a real Apache Kafka: transactions that hold records and offsets, shards that fence each
+other.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from aiokafka import TopicPartition
 from service.test_process import finished, id_of, inserts, mark_of, relay_process
 
 from relay.demo.kafka import Cluster
+from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.kafka_sink import KafkaSink, TransactionalSink
-from relay.service.transport import Partition, Undelivered
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -33,14 +35,18 @@ def check_once(found: Sequence[ConsumerRecord], count: int) -> None:
     for partition in (0, 1):
         marks = [dict(r.headers)[SOURCE_HEADER] for r in found if r.partition == partition]
         assert [int((mark or b"").split(b"/")[2]) for mark in marks] == list(range(count // 2))
-        assert [int(r.value or b"") for r in found if r.partition == partition] == list(range(partition, count, 2))
+        assert [int(r.value or b"") for r in found if r.partition == partition] == list(
+            range(partition, count, 2)
+        )
 
 
 async def all_committed(kafka: Any, group: str, count: int) -> bool:
     return bool(sum((await kafka.committed(group)).values()) == count)
 
 
-async def test_records_and_offsets_are_committed_together(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_records_and_offsets_are_committed_together(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     await kafka.produce(source, numbered(10_000))
     config = make_config(source, target, source_max_partition_fetch_bytes=20_000, **EXACTLY_ONCE)
@@ -66,7 +72,9 @@ async def test_a_failed_batch_aborts_and_what_follows_is_complete(
     monkeypatch.setattr("relay.service.app.TransactionalSink", Failing)
     source, target = await kafka.topic(2), await kafka.topic(2)
     await kafka.produce(source, numbered(20_000))
-    config = make_config(source, target, source_max_partition_fetch_bytes=20_000, target_max_batch_bytes=10_000, **EXACTLY_ONCE)
+    config = make_config(
+        source, target, source_max_partition_fetch_bytes=20_000, target_max_batch_bytes=10_000, **EXACTLY_ONCE
+    )
     relay = run_relay(config, echo(target))
     await kafka.until(lambda: all_committed(kafka, config.source.group_id, 20_000))
     assert await relay.stop() == 0
@@ -88,10 +96,15 @@ async def test_an_oversize_record_stops_the_relay_behind_a_complete_transaction(
     found = await kafka.read(target, committed=True)
     committed = await kafka.committed(config.source.group_id)
     assert committed[source, 0] == 20
-    assert [sum(r.partition == partition for r in found) for partition in (0, 1)] == [20, committed.get((source, 1), 0)]
+    assert [sum(r.partition == partition for r in found) for partition in (0, 1)] == [
+        20,
+        committed.get((source, 1), 0),
+    ]
 
 
-async def test_a_second_instance_of_a_shard_ends_the_first(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_a_second_instance_of_a_shard_ends_the_first(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **EXACTLY_ONCE)
     first = run_relay(config, echo(target))
@@ -110,7 +123,9 @@ async def test_a_second_instance_of_a_shard_ends_the_first(kafka: Any, make_conf
 async def test_a_commit_that_fails_because_of_another_instance_ends_the_first(
     kafka: Any, make_config: Any, echo: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit in the moment in which another instance takes over."""
+    """Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit in the moment in which another instance takes
+    over.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **EXACTLY_ONCE)
     newer = TransactionalSink(config, {target: 1_000_000})
@@ -146,7 +161,10 @@ async def test_shards_divide_the_partitions(kafka: Any, make_config: Any, echo: 
     relays = [run_relay(config, echo(target)), run_relay(other, echo(target))]
     await kafka.until(lambda: all_committed(kafka, config.source.group_id, 1_000))
     assert [await relay.stop() for relay in relays] == [0, 0]
-    assert [list(relay.log.named("partitions.opened")[0]["offsets"]) for relay in relays] == [[f"{source}/0"], [f"{source}/1"]]
+    assert [list(relay.log.named("partitions.opened")[0]["offsets"]) for relay in relays] == [
+        [f"{source}/0"],
+        [f"{source}/1"],
+    ]
     check_once(await kafka.read(target, committed=True), 1_000)
 
 
@@ -154,7 +172,9 @@ async def test_shards_divide_the_partitions(kafka: Any, make_config: Any, echo: 
 async def test_a_restart_right_after_a_commit_repeats_nothing(
     kafka: Any, make_config: Any, echo: Any, run_relay: Any, seed: int
 ) -> None:
-    """Right after a transaction the broker may still tell the offset before it; a restart must not believe that."""
+    """Right after a transaction the broker may still tell the offset before it; a restart must not believe
+    that.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **EXACTLY_ONCE)
     for turn in range(3):
@@ -172,7 +192,9 @@ async def _has_written(relay: Any) -> bool:
     return bool(relay.board.totals.consumed.records)
 
 
-async def test_killed_in_the_middle_nothing_is_lost_or_repeated(kafka: Any, make_config: Any, tmp_path: Path) -> None:
+async def test_killed_in_the_middle_nothing_is_lost_or_repeated(
+    kafka: Any, make_config: Any, tmp_path: Path
+) -> None:
     source, target = await kafka.topic(4), await kafka.topic(4)
     count = 40_000
     await kafka.produce(source, inserts(count))
@@ -190,21 +212,29 @@ async def test_killed_in_the_middle_nothing_is_lost_or_repeated(kafka: Any, make
     found = await kafka.read(target, committed=True)
     assert len({mark_of(record) for record in found}) == len(found) == count
     for partition in range(4):
-        assert [id_of(record) for record in found if record.partition == partition] == list(range(partition, count, 4))
+        assert [id_of(record) for record in found if record.partition == partition] == list(
+            range(partition, count, 4)
+        )
 
 
 async def _has_grown(kafka: Any, topic: str, before: int) -> bool:
     return bool(await kafka.length(topic) > before)
 
 
-@pytest.mark.parametrize(("kind", "values"), [(TransactionalSink, [b"0", b"1"]), (KafkaSink, [b"0", b"1", b"1"])])
+@pytest.mark.parametrize(
+    ("kind", "values"), [(TransactionalSink, [b"0", b"1"]), (KafkaSink, [b"0", b"1", b"1"])]
+)
 async def test_a_request_of_old_records_that_is_repeated_after_a_crash_counts_once_in_a_transaction(
     kind: type[KafkaSink], values: list[bytes], kafka_at: Any, own_cluster: Cluster, make_config: Any
 ) -> None:
-    """Kafka forgets producers a day after the times of their records (`producer.id.expiration.ms`), but not in a transaction."""
+    """Kafka forgets producers a day after the times of their records (`producer.id.expiration.ms`), but not
+    in a transaction.
+    """
     async with kafka_at(own_cluster.bootstrap_servers) as kafka:
         source, target = await kafka.topic(1), await kafka.topic(1)
-        config = make_config(source, target, source_bootstrap_servers=own_cluster.bootstrap_servers, **EXACTLY_ONCE)
+        config = make_config(
+            source, target, source_bootstrap_servers=own_cluster.bootstrap_servers, **EXACTLY_ONCE
+        )
         sink = kind(config, {target: 1_000_000})
         await sink.start()
         for value in (b"0", b"1"):

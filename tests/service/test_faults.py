@@ -12,11 +12,11 @@ import pytest
 from aiokafka.errors import CorruptRecordException
 
 from relay.demo.kafka import Cluster
+from relay.kafka.ports import Undelivered
+from relay.kafka.sink import KafkaSink
+from relay.kafka.source import KafkaSource
 from relay.records import ConsumerRecord
-from relay.service.kafka_sink import KafkaSink
-from relay.service.kafka_source import KafkaSource
-from relay.service.topics import Topics, check_topics
-from relay.service.transport import Undelivered
+from relay.topics.startup import Topics, check_topics
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -57,7 +57,9 @@ async def test_a_failed_acknowledgement_rebuilds_the_producer(
     monkeypatch.setattr("relay.service.app.KafkaSink", Failing)
     source, target = await kafka.topic(2), await kafka.topic(2)
     await kafka.produce(source, numbered(20_000))
-    config = make_config(source, target, source_max_partition_fetch_bytes=20_000, target_max_batch_bytes=10_000)
+    config = make_config(
+        source, target, source_max_partition_fetch_bytes=20_000, target_max_batch_bytes=10_000
+    )
     relay = run_relay(config, echo(target))
     await kafka.until(lambda: all_committed(kafka, relay, 20_000))
     assert await relay.stop() == 0
@@ -70,17 +72,23 @@ async def test_a_failed_acknowledgement_rebuilds_the_producer(
 async def test_a_batch_that_the_broker_refuses(
     kafka: Any, make_config: Any, echo: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic's limit was lowered after the start: our own check lets the record through, the broker refuses its batch."""
+    """The topic's limit was lowered after the start: our own check lets the record through, the broker
+    refuses its batch.
+    """
 
     async def limits_of_yesterday(config: Any, settings: Any) -> Topics:
-        return msgspec.structs.replace(await check_topics(config, settings), limits={config.target.topic: 1_000_000})
+        return msgspec.structs.replace(
+            await check_topics(config, settings), limits={config.target.topic: 1_000_000}
+        )
 
     monkeypatch.setattr("relay.service.app.check_topics", limits_of_yesterday)
     source, target = await kafka.topic(2), await kafka.topic(2, max_message_bytes="2000")
     await kafka.produce(source, numbered(100))
     translator = echo(target)
     translator.grow[b"40"] = 5_000
-    relay = run_relay(make_config(source, target, target_compression="none", target_max_batch_bytes=1_000), translator)
+    relay = run_relay(
+        make_config(source, target, target_compression="none", target_max_batch_bytes=1_000), translator
+    )
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.delivery-failed"
@@ -129,7 +137,9 @@ async def test_a_broker_that_comes_back_and_one_that_does_not(
     servers = own_cluster.bootstrap_servers
     async with kafka_at(servers) as kafka:
         source, target = await kafka.topic(2), await kafka.topic(2)
-        config = make_config(source, target, source_bootstrap_servers=servers, delivery_delivery_timeout_seconds=5.0)
+        config = make_config(
+            source, target, source_bootstrap_servers=servers, delivery_delivery_timeout_seconds=5.0
+        )
         await kafka.produce(source, numbered(40_000))
         relay = run_relay(config, echo(target))
         await kafka.until(lambda: started(kafka, target))

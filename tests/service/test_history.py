@@ -1,4 +1,6 @@
-"""What is kept in topics of relay's own: the schema history and the progress of exactly-once. Their bytes are golden files."""
+"""What is kept in topics of relay's own: the schema history and the progress of exactly-once. Their bytes are
+golden files.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ from support import CANAL, OPEN, TICDC, captured
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.catalog import Catalog
 from relay.errors import TopicUnusable
+from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.progress import progress_in, progress_records
 from relay.mysql.types import format_type
 from relay.record_lines import format_record, parse_record
 from relay.records import Header
-from relay.service.history import Schemas, history_record, kept_records, source_records, teach
-from relay.service.progress import progress_in, progress_records
-from relay.service.transport import Partition, Undelivered
+from relay.service.loop.history import Schemas, history_record, kept_records, source_records, teach
 from relay.translator import State
 
 GOLDEN = Path(__file__).with_name("schema_history.golden.jsonl")
@@ -41,7 +43,13 @@ class Case(NamedTuple):
 
 
 USERS = {"id": "int", "name": "varchar(20)"}
-ACCOUNTS = {"id": "int", "name": "varchar(30)", "balance": "decimal(12,2)", "note": "text", "email": "varchar(50)"}
+ACCOUNTS = {
+    "id": "int",
+    "name": "varchar(30)",
+    "balance": "decimal(12,2)",
+    "note": "text",
+    "email": "varchar(50)",
+}
 LATIN = {"id": "int", "v": "varchar(40)", "t": "text", "c": "char(20)"}
 CASES = [
     Case(TICDC, "ticdc/canal-json/10_ddl", 1, USERS),
@@ -62,9 +70,13 @@ def golden() -> list[dict[str, Any]]:
     return [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
 
 
-def as_read(written: ProducerRecord | ConsumerRecord, offset: int = 0, value: bytes | None = b"") -> ConsumerRecord:
+def as_read(
+    written: ProducerRecord | ConsumerRecord, offset: int = 0, value: bytes | None = b""
+) -> ConsumerRecord:
     """What a consumer gets of a record of the history; `value` in place of its own."""
-    return ConsumerRecord("history", 0, offset, written.timestamp_ms, written.key, written.value if value == b"" else value)
+    return ConsumerRecord(
+        "history", 0, offset, written.timestamp_ms, written.key, written.value if value == b"" else value
+    )
 
 
 def entries(path: str = "ticdc/canal-json/10_ddl", count: int = 4) -> list[ConsumerRecord]:
@@ -122,7 +134,10 @@ def test_progress_records_are_the_golden_ones() -> None:
 
 def test_progress_is_each_groups_own_and_the_newest_counts() -> None:
     groups = {"a": 5, "a/b": 7, "b/a": 9}
-    written = [next(progress_records("p", group, {Partition("t", 0): at})) for group, at in [*groups.items(), ("a", 6)]]
+    written = [
+        next(progress_records("p", group, {Partition("t", 0): at}))
+        for group, at in [*groups.items(), ("a", 6)]
+    ]
     read = [as_read(record) for record in written]
     assert [progress_in(read, group) for group in ("a", "a/b", "b/a", "c")] == [
         {Partition("t", 0): 6},
@@ -148,7 +163,9 @@ def test_progress_is_each_groups_own_and_the_newest_counts() -> None:
     ],
 )
 def test_what_is_no_progress_record_is_told(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(TopicUnusable, match="p/0 at 3 is no progress record: name a topic of its own as progress_topic"):
+    with pytest.raises(
+        TopicUnusable, match="p/0 at 3 is no progress record: name a topic of its own as progress_topic"
+    ):
         progress_in([ConsumerRecord("p", 0, 3, 0, key, value)], "g")
 
 
@@ -201,7 +218,11 @@ def test_a_damaged_entry_is_told_with_its_place(value: bytes, reason: str) -> No
 def test_entries_that_the_route_cannot_read_are_counted() -> None:
     """As after a change of `from`: what can be read is learnt all the same."""
     of_canal = entries()
-    others = [as_read(history_record(original(case), "history")) for case in CASES if case.protocol in {OPEN, DEBEZIUM}]
+    others = [
+        as_read(history_record(original(case), "history"))
+        for case in CASES
+        if case.protocol in {OPEN, DEBEZIUM}
+    ]
     others = [msgspec.structs.replace(each, key=b"%d" % number) for number, each in enumerate(others)]
     translator = Translator(TICDC, CANAL)
     assert teach(translator, source_records([*others, *of_canal])) == 3
@@ -284,8 +305,10 @@ async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> Non
 async def test_a_failed_delivery_does_not_unlearn_what_others_told(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
-    """The history is read once: what it told after the point to which the loop goes back must not be lost with it."""
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    """The history is read once: what it told after the point to which the loop goes back must not be lost
+    with it.
+    """
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     pupil, topic = Pupil(), Topic()
     bench = Bench(list_log, A, B, copy=pupil, transactional=transactional)
     bench.relay._schemas._topic = topic  # type: ignore[assignment]
@@ -294,7 +317,8 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
     def refuse(batch: MemoryBatch) -> Undelivered | None:
         if not failures or int(batch[0].value or b"") < 6:
             return None
-        # The next poll comes before the failure is noticed: the one round is under way, and the other learns from the history.
+        # The next poll comes before the failure is noticed: the one round is under way, and the other learns
+        # from the history.
         topic.coming = [told_by_another()]
         return failures.pop()
 
@@ -319,7 +343,9 @@ async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
 
 
 def kept_of(topic: str, offset: int) -> ConsumerRecord:
-    return as_read(history_record(ConsumerRecord(topic, 0, offset, 0, None, b"CREATE TABLE %d" % offset), "history"))
+    return as_read(
+        history_record(ConsumerRecord(topic, 0, offset, 0, None, b"CREATE TABLE %d" % offset), "history")
+    )
 
 
 async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) -> None:

@@ -21,9 +21,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from relay.errors import AddressUnavailable
-from relay.service import http
-from relay.service.http import MOST_CONNECTIONS, PATHS, HttpServer, content_security_policy
-from relay.service.status import Board
+from relay.service.observe import http
+from relay.service.observe.board import Board
+from relay.service.observe.http import MOST_CONNECTIONS, PATHS, HttpServer, content_security_policy
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -77,7 +77,9 @@ async def test_livez_goes_by_the_heartbeat_alone(site: Site, board: Board, clock
     assert (await site.get("/livez"))[0] == 200
 
 
-@pytest.mark.parametrize(("state", "expected"), [("starting", 503), ("running", 200), ("draining", 503), ("stopped", 503)])
+@pytest.mark.parametrize(
+    ("state", "expected"), [("starting", 503), ("running", 200), ("draining", 503), ("stopped", 503)]
+)
 async def test_readyz_by_state(state: str, expected: int) -> None:
     board = make_board()
     board.entered(state)
@@ -86,12 +88,16 @@ async def test_readyz_by_state(state: str, expected: int) -> None:
     assert (status, json.loads(text)["state"]) == (expected, state)
 
 
-async def test_readyz_has_a_line_for_each_check_and_stays_ready_when_degraded(site: Site, board: Board) -> None:
+async def test_readyz_has_a_line_for_each_check_and_stays_ready_when_degraded(
+    site: Site, board: Board
+) -> None:
     board.check("target", ok=False, detail="no broker answers")
     status, text, _ = await site.get("/readyz")
     lines = [line.strip(" ,") for line in text.splitlines()]
     assert status == 200
-    assert {'"configuration": "ok"', '"target": "failing: no broker answers"', '"degraded": true'} <= set(lines)
+    assert {'"configuration": "ok"', '"target": "failing: no broker answers"', '"degraded": true'} <= set(
+        lines
+    )
 
 
 async def test_metrics_in_both_formats(site: Site) -> None:
@@ -126,7 +132,11 @@ async def test_every_path_answers_head_like_get_and_nothing_is_kept(site: Site, 
     assert (status, head_status, head_text) == (200, 200, "")
     assert text
     assert head_headers["Content-Type"] == headers["Content-Type"]
-    assert (headers["Cache-Control"], headers["X-Content-Type-Options"], headers["Server"]) == ("no-store", "nosniff", "relay")
+    assert (headers["Cache-Control"], headers["X-Content-Type-Options"], headers["Server"]) == (
+        "no-store",
+        "nosniff",
+        "relay",
+    )
 
 
 @pytest.mark.parametrize("path", ["/health", "/livez/", "/status.json", "/%3Cscript%3E", "/../etc/passwd"])
@@ -144,7 +154,9 @@ async def test_nothing_can_be_changed(site: Site, method: str) -> None:
 
 
 async def test_a_port_in_use_is_a_clear_error(site: Site, board: Board) -> None:
-    with pytest.raises(AddressUnavailable, match=f"127.0.0.1:{site.server.port}: another program.* uses the port") as caught:
+    with pytest.raises(
+        AddressUnavailable, match=f"127.0.0.1:{site.server.port}: another program.* uses the port"
+    ) as caught:
         async with HttpServer("127.0.0.1", site.server.port, board):
             pass
     assert (caught.value.code, caught.value.exit_status) == ("service.address-unavailable", 3)
@@ -152,7 +164,9 @@ async def test_a_port_in_use_is_a_clear_error(site: Site, board: Board) -> None:
     assert (await site.get("/livez"))[0] == 200
 
 
-@pytest.mark.parametrize(("host", "words"), [("192.0.2.1", "does not have the address"), ("no.such.host.invalid", "not known")])
+@pytest.mark.parametrize(
+    ("host", "words"), [("192.0.2.1", "does not have the address"), ("no.such.host.invalid", "not known")]
+)
 async def test_an_address_of_another_machine_is_a_clear_error(board: Board, host: str, words: str) -> None:
     with pytest.raises(AddressUnavailable, match=words):
         async with HttpServer(host, 0, board):
@@ -202,9 +216,13 @@ HALF = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
 MANY_PAGES = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 500
 
 
-@pytest.mark.parametrize("sent", [b"", HALF, HALF + b"\r\n", MANY_PAGES], ids=["nothing", "half", "whole", "reads-nothing"])
+@pytest.mark.parametrize(
+    "sent", [b"", HALF, HALF + b"\r\n", MANY_PAGES], ids=["nothing", "half", "whole", "reads-nothing"]
+)
 async def test_slow_clients_keep_nobody_out(site: Site, sent: bytes) -> None:
-    """The oldest connection gives way: a probe is answered however many others there are, and descriptors do not run out."""
+    """The oldest connection gives way: a probe is answered however many others there are, and descriptors do
+    not run out.
+    """
     before = descriptors()
     async with clients(site.server.port, MOST_CONNECTIONS + 40, sent) as held:
         async with asyncio.timeout(5), aiohttp.ClientSession() as probe:
@@ -215,8 +233,12 @@ async def test_slow_clients_keep_nobody_out(site: Site, sent: bytes) -> None:
         assert await is_closed(held[0], 5)
 
 
-@pytest.mark.parametrize("sent", [b"", HALF, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc"])
-async def test_a_request_that_does_not_end_is_not_waited_for(board: Board, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+@pytest.mark.parametrize(
+    "sent", [b"", HALF, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc"]
+)
+async def test_a_request_that_does_not_end_is_not_waited_for(
+    board: Board, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
     monkeypatch.setattr(http, "_REQUEST_SECONDS", 0.3)
     async with HttpServer("127.0.0.1", 0, board) as server, clients(server.port, 2, sent) as held:
         assert not await is_closed(held[0], 0.1)
@@ -248,7 +270,11 @@ async def test_the_port_is_free_again_afterwards(board: Board) -> None:
 
 async def test_a_stop_waits_for_no_idle_client(board: Board) -> None:
     # The client is left last, so its connection is open when the server ends.
-    async with asyncio.timeout(5), aiohttp.ClientSession() as client, HttpServer("127.0.0.1", 0, board) as server:
+    async with (
+        asyncio.timeout(5),
+        aiohttp.ClientSession() as client,
+        HttpServer("127.0.0.1", 0, board) as server,
+    ):
         assert (await Site(client, server).get("/livez"))[0] == 200
 
 
@@ -285,7 +311,13 @@ async def test_the_page_may_run_its_own_script_and_nothing_else(site: Site) -> N
     status, text, headers = await site.get("/")
     assert (status, headers["Content-Type"], text) == (200, "text/html; charset=utf-8", PAGE)
     policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
-    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == policy["frame-ancestors"] == "'none'"
+    assert (
+        policy["default-src"]
+        == policy["base-uri"]
+        == policy["form-action"]
+        == policy["frame-ancestors"]
+        == "'none'"
+    )
     assert policy["connect-src"] == "'self'"
     for kind in ("script-src", "style-src"):
         assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", policy[kind])
@@ -300,12 +332,14 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 def test_the_page_never_makes_markup_of_text() -> None:
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\bon[a-z]+=|style=", PAGE)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\bon[a-z]+=|style=", PAGE
+    )
 
 
 def test_the_page_asks_for_what_the_status_has() -> None:
     """A member that is renamed on one side only would show as nothing."""
-    from relay.service.report import status
+    from relay.service.observe.report import status
 
     body = status(running_board(Clock()))
     used = set(re.findall(r"\bs\.([a-z_]+)", PAGE))
@@ -326,7 +360,13 @@ async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     board.check("source", ok=False, detail=HOSTILE)
     board.dead_letter(HOSTILE)
     async with HttpServer("127.0.0.1", 0, board) as server:
-        flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=1500", f"--user-data-dir={tmp_path}")
+        flags = (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=1500",
+            f"--user-data-dir={tmp_path}",
+        )
         assert CHROMIUM is not None
         browser = await asyncio.create_subprocess_exec(
             CHROMIUM,

@@ -1,4 +1,6 @@
-"""Batches of a round: a record goes behind the others of its topic and partition, and into no batch that was sent."""
+"""Batches of a round: a record goes behind the others of its topic and partition, and into no batch that was
+sent.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import pytest
 from service.memory import MemoryBatch, PlainTranslator, Target, plain_board
 
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.intake import Intake
-from relay.service.objects import Objects
-from relay.service.state import Owned, Round
+from relay.service.loop.intake import Intake
+from relay.service.loop.resolver import Objects
+from relay.service.loop.rounds import Owned, Round
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 
@@ -45,5 +47,11 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
     await intake.send_rest(current, sink)
     await sink.delivered(current.pending)
     for topic, partition in PLACES:
-        written = [record.value for record in target.records if (record.topic, record.partition) == (topic, partition)]
-        assert written == [b"%d" % at for at, places in enumerate(script) for place in places if place == (topic, partition)]
+        written = [
+            record.value
+            for record in target.records
+            if (record.topic, record.partition) == (topic, partition)
+        ]
+        assert written == [
+            b"%d" % at for at, places in enumerate(script) for place in places if place == (topic, partition)
+        ]

@@ -1,4 +1,6 @@
-"""Transactions that the brokers have forgotten: complete in the coordinator's eyes, and still open where their records are."""
+"""Transactions that the brokers have forgotten: complete in the coordinator's eyes, and still open where
+their records are.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from aiokafka import TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.demo.kafka import Cluster
+from relay.kafka.ports import Partition
+from relay.kafka.sink import TransactionalSink
+from relay.kafka.transactions import open_partitions
 from relay.records import ProducerRecord
-from relay.service.kafka_sink import TransactionalSink
-from relay.service.leftovers import open_partitions
-from relay.service.transport import Partition
 
 pytestmark = pytest.mark.kafka
 
@@ -34,7 +36,9 @@ class Shard:
         return self.sinks[-1]
 
     async def forget(self, *, offsets: dict[Partition, int]) -> None:
-        """Write to partitions 0 and 1 of the target, and these offsets, in a transaction that nobody will end."""
+        """Write to partitions 0 and 1 of the target, and these offsets, in a transaction that nobody will
+        end.
+        """
         sink = await self.started()
         await sink._begin()
         manager = sink._producer._txn_manager
@@ -43,7 +47,10 @@ class Shard:
         await self.write(sink, b"left")
         if offsets:
             await sink._add_offsets(offsets)
-        assert sorted(await open_partitions(sink._producer.client, [self.target])) == [(self.target, 0), (self.target, 1)]
+        assert sorted(await open_partitions(sink._producer.client, [self.target])) == [
+            (self.target, 0),
+            (self.target, 1),
+        ]
 
     async def write(self, sink: TransactionalSink, value: bytes) -> None:
         await sink.write(ProducerRecord(self.target, number, NOW, None, value, ()) for number in (0, 1))
@@ -65,8 +72,12 @@ async def shard(kafka_at: Any, own_cluster: Cluster, make_config: Any) -> AsyncI
     """On a broker that takes a producer's word for what belongs to its transaction."""
     servers = own_cluster.bootstrap_servers
     async with kafka_at(servers) as kafka:
-        broker = ConfigResource(ConfigResourceType.BROKER, "1", configs={"transaction.partition.verification.enable": "false"})
-        assert {each[0] for answer in await kafka._admin.alter_configs([broker]) for each in answer.resources} == {0}
+        broker = ConfigResource(
+            ConfigResourceType.BROKER, "1", configs={"transaction.partition.verification.enable": "false"}
+        )
+        assert {
+            each[0] for answer in await kafka._admin.alter_configs([broker]) for each in answer.resources
+        } == {0}
         source, target = await kafka.topic(2), await kafka.topic(3)
         config = make_config(source, target, delivery_mode="exactly-once", source_bootstrap_servers=servers)
         found = Shard(kafka, config, target)

@@ -1,7 +1,7 @@
 """The loop against sources and sinks in memory, for failures that a real broker cannot be made to show.
 
-In every test: what the target holds must have every source record, in order of first appearance, and no offset may be committed
-whose record is not in the target.
+In every test: what the target holds must have every source record, in order of first appearance, and no
+offset may be committed whose record is not in the target.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import pytest
 from service.memory import A, B, Bench, MemoryBatch, until
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
-from relay.service.logs import ClientLogs
-from relay.service.loop import GIVE_UP_POLLS
-from relay.service.state import RecordRefused
-from relay.service.transport import Owner, OwnershipLost, Partition, PollFailed, Undelivered
+from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
+from relay.logs import ClientLogs
+from relay.service.loop.relay_loop import GIVE_UP_POLLS
+from relay.service.loop.rounds import RecordRefused
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Two partitions, with and without a round under way during a poll."""
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, rounds=request.param)
 
 
@@ -79,7 +79,11 @@ async def test_a_refused_batch_is_written_again_in_order(bench: Bench, moment: i
     failures = [Undelivered("refused", retriable=retriable)]
 
     def refuse(batch: MemoryBatch) -> Undelivered | None:
-        return failures.pop() if failures and batch[0].partition == 1 and int(batch[0].value or b"") >= moment else None
+        return (
+            failures.pop()
+            if failures and batch[0].partition == 1 and int(batch[0].value or b"") >= moment
+            else None
+        )
 
     bench.target.refuse = refuse
     await bench.run_to_the_end()
@@ -105,7 +109,9 @@ async def test_new_sinks_are_tried_until_one_starts(bench: Bench) -> None:
 
 async def test_a_batch_that_is_never_taken_ends_the_relay(bench: Bench) -> None:
     bench.target.refuse = lambda batch: (
-        Undelivered("too large", retriable=False) if any(int(record.value or b"") == 7 for record in batch) else None
+        Undelivered("too large", retriable=False)
+        if any(int(record.value or b"") == 7 for record in batch)
+        else None
     )
     with pytest.raises(DeliveryFailed, match="3 times in a row: too large"):
         await bench.relay.run()
@@ -156,7 +162,9 @@ async def test_a_stop_without_acknowledgements_ends_in_time_and_says_so(bench: B
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_a_stop_before_a_failed_batch_is_written_again_says_so(list_log: Any, transactional: bool) -> None:
+async def test_a_stop_before_a_failed_batch_is_written_again_says_so(
+    list_log: Any, transactional: bool
+) -> None:
     """The records are where they were, and an operator who trusts status 0 may delete them."""
     bench = Bench(list_log, A, B, transactional=transactional)
     bench.target.refuse = lambda _: Undelivered("refused", retriable=True)

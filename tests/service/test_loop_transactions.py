@@ -1,4 +1,6 @@
-"""The loop with a transactional sink in memory: readers see every record once, and offsets move with it or not at all."""
+"""The loop with a transactional sink in memory: readers see every record once, and offsets move with it or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ import pytest
 from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
 from relay.errors import DeliveryFailed, InstanceFenced
-from relay.service.state import RecordRefused
-from relay.service.transport import PollFailed, Undelivered
+from relay.kafka.ports import PollFailed, Undelivered
+from relay.service.loop.rounds import RecordRefused
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, rounds=request.param, transactional=True)
 
 
@@ -34,7 +36,11 @@ async def test_a_refused_batch_takes_its_whole_transaction_back(bench: Bench, mo
     failures = [Undelivered("refused", retriable=True)]
 
     def refuse(batch: MemoryBatch) -> Undelivered | None:
-        return failures.pop() if failures and batch[0].partition == 1 and int(batch[0].value or b"") >= moment else None
+        return (
+            failures.pop()
+            if failures and batch[0].partition == 1 and int(batch[0].value or b"") >= moment
+            else None
+        )
 
     bench.target.refuse = refuse
     await bench.run_to_the_end()
@@ -62,7 +68,9 @@ async def test_a_commit_whose_outcome_nobody_knows(bench: Bench, moment: int, is
     check_exactly_once(bench)
 
 
-async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They had acknowledged it; the new sink has found it open, and aborted it."""
     forgotten = [Undelivered("all brokers died", retriable=True)]
 
@@ -123,7 +131,8 @@ async def test_a_fenced_instance_ends_and_commits_nothing_more(bench: Bench) -> 
         await bench.relay.run()
     written = bench.target.records
     assert {partition: offset for partition, offset in bench.source.committed.items() if offset} == {
-        partition: len([each for each in written if each.partition == partition.partition]) for partition in (A, B)
+        partition: len([each for each in written if each.partition == partition.partition])
+        for partition in (A, B)
     }
 
 
@@ -151,9 +160,11 @@ async def test_a_worn_sink_is_changed_between_two_transactions(bench: Bench) -> 
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]
 
 
-async def test_offsets_that_stand_still_are_committed_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_offsets_that_stand_still_are_committed_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Brokers forget the offsets of a group without members, and a shard is no member."""
-    monkeypatch.setattr("relay.service.ledger.REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr("relay.service.loop.ledger.REFRESH_SECONDS", 0.02)
     commits = 0
 
     def count() -> None:

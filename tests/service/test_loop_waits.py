@@ -14,17 +14,18 @@ import pytest
 from service.memory import A, B, Bench, Copy, until
 
 from relay.errors import BrokerUnavailable, ClaimCheckMissing, DeliveryFailed, TopicUnusable
+from relay.kafka.ports import Owner, Partition, Undelivered
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service import objects, report
-from relay.service.objects import Objects
-from relay.service.state import RecordRefused, Timing
-from relay.service.transport import Owner, Partition, Undelivered
+from relay.service.loop import resolver as objects
+from relay.service.loop.resolver import Objects
+from relay.service.loop.rounds import RecordRefused, Timing
+from relay.service.observe import report
 
 
 @pytest.fixture
 def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B)
 
 
@@ -129,8 +130,10 @@ async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_fo
 async def test_a_round_ends_in_time_although_its_poll_has_more(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
-    """A slow storage would keep a transaction open until the broker gives it up; then nothing would ever get through."""
-    monkeypatch.setattr("relay.service.loop.ROUND_SECONDS", 0.05)
+    """A slow storage would keep a transaction open until the broker gives it up; then nothing would ever get
+    through.
+    """
+    monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.05)
     bench = Bench(list_log, A, B, length=200, transactional=transactional)
     bench.source.take = 200
     translate = bench.copy.translate
@@ -152,11 +155,15 @@ async def test_a_round_ends_in_time_although_its_poll_has_more(
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-async def test_lag_grows_while_the_target_is_away(list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool) -> None:
+async def test_lag_grows_while_the_target_is_away(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
     """Nothing is polled meanwhile, so what is read again must count as lag."""
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, transactional=transactional)
-    bench.target.refuse = lambda batch: Undelivered("refused", retriable=True) if int(batch[0].value or b"") >= 6 else None
+    bench.target.refuse = lambda batch: (
+        Undelivered("refused", retriable=True) if int(batch[0].value or b"") >= 6 else None
+    )
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(bench.log.named("delivery.failed")))
     away = True
@@ -224,7 +231,9 @@ class Claims(Copy):
         self._has = True
 
 
-def needing(log: Any, storage: Slow, needs: Callable[[ConsumerRecord], bool], *partitions: Partition, **settings: Any) -> Bench:
+def needing(
+    log: Any, storage: Slow, needs: Callable[[ConsumerRecord], bool], *partitions: Partition, **settings: Any
+) -> Bench:
     objects = Objects(log, storage)  # type: ignore[arg-type]  # as far as it is asked
     return Bench(log, *partitions, copy=Claims(needs), objects=objects, **settings)
 
@@ -232,8 +241,8 @@ def needing(log: Any, storage: Slow, needs: Callable[[ConsumerRecord], bool], *p
 @pytest.fixture
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundredth of the time."""
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
-    monkeypatch.setattr("relay.service.loop.ROUND_SECONDS", 0.1)
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.1)
     monkeypatch.setattr(objects, "RETRY_SECONDS", tuple(seconds / 100 for seconds in objects.RETRY_SECONDS))
 
 
@@ -249,8 +258,12 @@ async def test_an_object_that_takes_longer_than_a_round_is_fetched_once(list_log
 
 @pytest.mark.usefixtures("short_rounds")
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-async def test_an_object_that_is_missing_ends_relay_however_slowly_that_is_told(list_log: Any, seconds: float) -> None:
-    bench = needing(list_log, Slow(seconds, ClaimCheckMissing("no such object")), lambda record: record.offset == 5, A)
+async def test_an_object_that_is_missing_ends_relay_however_slowly_that_is_told(
+    list_log: Any, seconds: float
+) -> None:
+    bench = needing(
+        list_log, Slow(seconds, ClaimCheckMissing("no such object")), lambda record: record.offset == 5, A
+    )
     async with asyncio.timeout(10):
         with pytest.raises(RecordRefused) as refused:
             await bench.relay.run()
@@ -280,7 +293,9 @@ async def test_many_partitions_that_wait_for_a_storage_share_the_time_of_a_round
 
 @pytest.mark.usefixtures("short_rounds")
 async def test_no_partition_is_passed_over_for_long(list_log: Any) -> None:
-    """A round ends before all partitions had their turn; the next one begins with those, whatever the order of the poll."""
+    """A round ends before all partitions had their turn; the next one begins with those, whatever the order
+    of the poll.
+    """
     partitions = [Partition("in", number) for number in range(5)]
     bench = needing(list_log, Slow(0.04), lambda _: True, *partitions, length=1_000)
     bench.source.take = 10
@@ -317,7 +332,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
     """Else an alert on them would stay for ever."""
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, length=6, transactional=transactional)
     source, away = bench.source, True
     waiting = source.waiting
@@ -347,7 +362,9 @@ async def test_checks_are_ok_again_when_records_flow_again(
     await until(lambda: not failures)
     source.length = 100
     await until(lambda: source.committed == {A: 100, B: 100})
-    bench.target.refuse = lambda _: None if bench.log.named("sink.replaced") else Undelivered("refused", retriable=True)
+    bench.target.refuse = lambda _: (
+        None if bench.log.named("sink.replaced") else Undelivered("refused", retriable=True)
+    )
     source.length = 200
     await until(lambda: source.committed == {A: 200, B: 200})
     bench.relay.request_stop()
@@ -358,8 +375,8 @@ async def test_checks_are_ok_again_when_records_flow_again(
 
 STUCK = """
 import sys, time
-from relay.service import watchdog
-from relay.service.logs import Log
+from relay.service.observe import watchdog
+from relay.logs import Log
 
 class Board:
     began = time.monotonic()

@@ -19,11 +19,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from relay import errors
-from relay.codecs._codec import Lossy
+from relay.codecs.losses import Lossy
 from relay.model import Event, Heartbeat, Op, SchemaChange, TransactionMark, Watermark
-from relay.service import report
-from relay.service.metrics import OPS, OTHER_KINDS, ROW_CHANGE, error_codes, exposition, registry_of
-from relay.service.status import ERROR_STAGES, STAGES, Board
+from relay.service.observe import report
+from relay.service.observe.board import ERROR_STAGES, STAGES, Board
+from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, error_codes, exposition, registry_of
 from relay.translator import Translator, kind_of
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -57,13 +57,21 @@ def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     assert documented() == found
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus")
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus"
+)
 @pytest.mark.parametrize("fresh", [True, False])
 def test_promtool_has_nothing_to_say(fresh: bool) -> None:
     board = make_board() if fresh else worked_board()
     # The interpreter's own metrics are not ours to name.
-    own = "".join(line for line in text_of(board).splitlines(keepends=True) if re.match(r"(# (HELP|TYPE) )?relay_", line))
-    ran = subprocess.run(["promtool", "check", "metrics"], input=own, capture_output=True, text=True, check=False, timeout=30)
+    own = "".join(
+        line
+        for line in text_of(board).splitlines(keepends=True)
+        if re.match(r"(# (HELP|TYPE) )?relay_", line)
+    )
+    ran = subprocess.run(
+        ["promtool", "check", "metrics"], input=own, capture_output=True, text=True, check=False, timeout=30
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
@@ -92,10 +100,14 @@ def test_names_and_units_follow_the_rules() -> None:
     for name, family in families(make_board()).items():
         assert family.documentation.endswith(".")
         assert not re.search(r"_(ms|milliseconds|kilobytes|minutes|count)(_|$)", name), name
-        assert (family.type == "counter") == any(sample.name.endswith("_total") for sample in family.samples), name
+        assert (family.type == "counter") == any(
+            sample.name.endswith("_total") for sample in family.samples
+        ), name
 
 
-@pytest.mark.parametrize("accept", ["", "text/plain", OPENMETRICS, "application/openmetrics-text; version=x", "\x00;;=,"])
+@pytest.mark.parametrize(
+    "accept", ["", "text/plain", OPENMETRICS, "application/openmetrics-text; version=x", "\x00;;=,"]
+)
 def test_every_accept_header_gets_a_valid_exposition(accept: str) -> None:
     body, content_type = exposition(registry_of(worked_board()), accept)
     is_openmetrics = content_type.startswith("application/openmetrics-text")
@@ -119,17 +131,25 @@ def test_all_known_label_sets_show_0_from_the_start() -> None:
         assert value(board, name, topic="orders") == 0
     assert {value(board, "relay_events_total", kind=ROW_CHANGE, op=op) for op in OPS} == {0}
     assert {value(board, "relay_events_total", kind=kind, op="") for kind in OTHER_KINDS} == {0}
-    assert {value(board, "relay_errors_total", stage=stage, code=code) for stage in ERROR_STAGES for code in codes} == {0}
+    assert {
+        value(board, "relay_errors_total", stage=stage, code=code) for stage in ERROR_STAGES for code in codes
+    } == {0}
     assert {value(board, "relay_dead_letters_total", code=code) for code in codes} == {0}
     assert {value(board, "relay_skipped_records_total", code=code) for code in codes} == {0}
     assert {value(board, "relay_lossy_conversions_total", what=str(what)) for what in Lossy} == {0}
     assert {value(board, "relay_stage_duration_seconds_count", stage=stage) for stage in STAGES} == {0}
-    for name in ("relay_batch_records_count", "relay_last_event_timestamp_seconds", "relay_last_commit_timestamp_seconds"):
+    for name in (
+        "relay_batch_records_count",
+        "relay_last_event_timestamp_seconds",
+        "relay_last_commit_timestamp_seconds",
+    ):
         assert value(board, name) == 0
 
 
 def test_codes_are_those_of_all_errors() -> None:
-    assert set(error_codes()) >= {kind.code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "code")}
+    assert set(error_codes()) >= {
+        kind.code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "code")
+    }
 
 
 def test_kinds_are_those_that_a_translator_counts() -> None:
@@ -165,7 +185,9 @@ def test_metrics_say_what_happened() -> None:
     clock = Clock()
     assert value(board, "relay_last_event_timestamp_seconds") == clock.time - 5
     assert value(board, "relay_last_commit_timestamp_seconds") == clock.time
-    assert value(board, "relay_build_info", version="0.1.0", source="ticdc-canal-json", target="canal-json") == 1
+    assert (
+        value(board, "relay_build_info", version="0.1.0", source="ticdc-canal-json", target="canal-json") == 1
+    )
 
 
 def test_histograms_are_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
@@ -178,7 +200,12 @@ def test_histograms_are_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
     assert value(board, "relay_stage_duration_seconds_sum", stage="translate") == pytest.approx(0.301)
     assert value(board, "relay_stage_duration_seconds_bucket", stage="produce", le="60.0") == 0
     assert value(board, "relay_stage_duration_seconds_count", stage="produce") == 1
-    assert [value(board, "relay_batch_records_bucket", le=le) for le in ("1.0", "10.0", "500.0", "+Inf")] == [0, 1, 2, 2]
+    assert [value(board, "relay_batch_records_bucket", le=le) for le in ("1.0", "10.0", "500.0", "+Inf")] == [
+        0,
+        1,
+        2,
+        2,
+    ]
     assert value(board, "relay_batch_records_sum") == 410
 
 
@@ -200,18 +227,33 @@ def test_hostile_names_stay_inside_their_label() -> None:
     assert found["relay_records_consumed"].samples[0].labels == {"topic": name}
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus")
+@pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool comes with Debian's package prometheus"
+)
 def test_the_queries_of_the_documentation_are_valid_and_name_real_metrics(tmp_path: Path) -> None:
     (block,) = re.findall(
-        r"^```promql\n(.*?)^```", (ROOT / "docs/operations.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        r"^```promql\n(.*?)^```",
+        (ROOT / "docs/operations.md").read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
     )
     queries = [line for line in block.splitlines() if line and not line.startswith("#")]
     rules = tmp_path / "rules.yaml"
     rules.write_text(
-        json.dumps({"groups": [{"name": "docs", "rules": [{"alert": f"Q{n}", "expr": query} for n, query in enumerate(queries)]}]}),
+        json.dumps(
+            {
+                "groups": [
+                    {
+                        "name": "docs",
+                        "rules": [{"alert": f"Q{n}", "expr": query} for n, query in enumerate(queries)],
+                    }
+                ]
+            }
+        ),
         encoding="utf-8",
     )
-    ran = subprocess.run(["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False, timeout=30)
+    ran = subprocess.run(
+        ["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False, timeout=30
+    )
     assert f"SUCCESS: {len(queries)} rules found" in ran.stdout, ran.stderr
     samples = {sample.name for family in families(make_board()).values() for sample in family.samples}
     assert set(re.findall(r"relay_[a-z_]+", block)) <= samples
@@ -221,20 +263,26 @@ def test_the_queries_of_the_documentation_are_valid_and_name_real_metrics(tmp_pa
 
 
 def test_checks_are_those_of_readyz() -> None:
-    """In an outage lag may stand at 0, since nothing is read, and counters stand still: this is what an alert can go by."""
+    """In an outage lag may stand at 0, since nothing is read, and counters stand still: this is what an alert
+    can go by.
+    """
     clock = Clock()
     board = running_board(clock)
     names = {"configuration", "source", "target", "member", "schema-history"}
     for name in names:
         board.check(name, ok=True)
-    assert {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop")} == dict.fromkeys((*names, "loop"), 1)
+    assert {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop")} == dict.fromkeys(
+        (*names, "loop"), 1
+    )
     board.check("source", ok=False, detail="no broker answers")
     board.check("another", ok=False)
     clock.passes(LIMIT + 1)
     found = {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop", "another")}
     assert found == dict.fromkeys(names, 1) | {"source": 0, "another": 0, "loop": 0}
     lines = report.readiness(board)["checks"]
-    assert {name for name, ok in found.items() if not ok} == {name for name, line in lines.items() if line.startswith("failing")}
+    assert {name for name, ok in found.items() if not ok} == {
+        name for name, line in lines.items() if line.startswith("failing")
+    }
 
 
 def test_a_check_that_nobody_has_made_says_nothing() -> None:

@@ -1,4 +1,6 @@
-"""Claim-check objects in the loop: order, patience, and what is never committed. Source and sink are in memory, or in Kafka."""
+"""Claim-check objects in the loop: order, patience, and what is never committed. Source and sink are in
+memory, or in Kafka.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ from relay import Translator
 from relay.errors import ClaimCheckMissing, Malformed, StorageUnavailable
 from relay.needs import ClaimCheck, Need
 from relay.records import Blob, ConsumerRecord, ProducerRecord
-from relay.service import objects
-from relay.service.objects import Objects
-from relay.service.state import RecordRefused
+from relay.service.loop import resolver as objects
+from relay.service.loop.resolver import Objects
+from relay.service.loop.rounds import RecordRefused
 from relay.storage import Storage
 
 
@@ -49,7 +51,9 @@ class Checks(PlainTranslator):
 
 
 class SlowStorage(Storage):
-    """Every object is its record's value, after some time in a thread. `failures`: what is raised before, by object."""
+    """Every object is its record's value, after some time in a thread. `failures`: what is raised before, by
+    object.
+    """
 
     def __init__(self) -> None:
         self.failures: dict[str, list[Exception]] = {}
@@ -165,7 +169,9 @@ async def test_a_blob_that_cannot_be_stored_refuses_its_record(bench: CheckBench
 
 
 @pytest.mark.parametrize("kind", ["with_object", "with_blob"])
-async def test_a_stop_ends_the_patience(bench: CheckBench, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+async def test_a_stop_ends_the_patience(
+    bench: CheckBench, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     monkeypatch.setattr(objects, "RETRY_SECONDS", (0.05,) * 1000)
     setattr(bench.checks, kind, {5})
     bench.storage.failures = {"0-5": [StorageUnavailable("away")] * 1000}
@@ -200,15 +206,24 @@ async def test_records_without_blobs_are_not_looked_at(list_log: Any) -> None:
     assert storage.calls == []
 
 
-CLAIM_CHECK = {"claim-check-storage-uri": "", "large-message-handle-option": "claim-check", "max-message-bytes": "2000"}
+CLAIM_CHECK = {
+    "claim-check-storage-uri": "",
+    "large-message-handle-option": "claim-check",
+    "max-message-bytes": "2000",
+}
 
 
 @pytest.mark.kafka
-async def test_captured_claim_checks_through_kafka(kafka: Any, make_config: Any, run_relay: Any, tmp_path: Path) -> None:
-    """Rows in one storage become the same rows in another, which `relay translate` would have read just as well."""
+async def test_captured_claim_checks_through_kafka(
+    kafka: Any, make_config: Any, run_relay: Any, tmp_path: Path
+) -> None:
+    """Rows in one storage become the same rows in another, which `relay translate` would have read just as
+    well.
+    """
     source, target = await kafka.topic(1), await kafka.topic(1)
     records = [
-        msgspec.structs.replace(record, topic=source) for record in captured("ticdc/canal-json.claim-check/04_strings_binary")
+        msgspec.structs.replace(record, topic=source)
+        for record in captured("ticdc/canal-json.claim-check/04_strings_binary")
     ]
     await kafka.produce(source, records)
     config = make_config(
@@ -216,13 +231,16 @@ async def test_captured_claim_checks_through_kafka(kafka: Any, make_config: Any,
         target,
         route_to=TICDC,
         route_from_options={"claim-check-storage-uri": str(DATA / "ticdc/canal-json.claim-check/storage")},
-        route_to_options=CLAIM_CHECK | {"claim-check-storage-uri": str(tmp_path), "enable-tidb-extension": "true"},
+        route_to_options=CLAIM_CHECK
+        | {"claim-check-storage-uri": str(tmp_path), "enable-tidb-extension": "true"},
     )
     running = run_relay(config, None)
     written = await kafka.read(target, at_least=len(records))
     assert await running.stop() == 0
     assert len(objects_in(tmp_path)) == 4
-    reading = Translator(TICDC, TICDC, {"claim-check-storage-uri": str(tmp_path)}, {"enable-tidb-extension": "true"})
+    reading = Translator(
+        TICDC, TICDC, {"claim-check-storage-uri": str(tmp_path)}, {"enable-tidb-extension": "true"}
+    )
     full = [produced for record in written for produced in Storage().translate(reading, record)]
     wanted = captured("ticdc/canal-json.tidb-extension/04_strings_binary")
     assert [message_of(record) for record in full] == [message_of(record) for record in wanted]

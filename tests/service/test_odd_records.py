@@ -1,4 +1,6 @@
-"""Records that a broker or a client refuses for what is around their value, and addresses that hide what they are."""
+"""Records that a broker or a client refuses for what is around their value, and addresses that hide what they
+are.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from aiokafka.consumer.fetcher import FetchError
 from aiokafka.record.util import calc_crc32c
 from service.topics_support import refusal
 
+from relay.kafka.clients import cluster_settings, target_settings
+from relay.kafka.ports import Partition
+from relay.kafka.sink import KafkaSink
+from relay.kafka.source import KafkaSource
+from relay.kafka.whole_topic import WholeTopic
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.clients import cluster_settings, target_settings
-from relay.service.kafka_sink import KafkaSink
-from relay.service.kafka_source import KafkaSource
-from relay.service.probe import State, probe
-from relay.service.transport import Partition
-from relay.service.whole_topic import WholeTopic
+from relay.service.check.route import State, probe
 
 pytestmark = pytest.mark.kafka
 
@@ -47,7 +49,9 @@ async def produce_with_broken_name(servers: str, topic: str) -> None:
         await (await producer.send_batch(batch, topic, partition=0))
 
 
-async def test_a_header_name_that_is_not_text_is_told_at_once(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_a_header_name_that_is_not_text_is_told_at_once(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(1), await kafka.topic(1)
     await produce_with_broken_name(kafka.bootstrap_servers, source)
     began = time.monotonic()
@@ -56,13 +60,20 @@ async def test_a_header_name_that_is_not_text_is_told_at_once(kafka: Any, make_c
     assert time.monotonic() - began < 20
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.topic-unusable"
-    assert f"header whose name is not UTF-8, which the client cannot read, in {source}/0 at 0 or behind" in failed["message"]
+    assert (
+        f"header whose name is not UTF-8, which the client cannot read, in {source}/0 at 0 or behind"
+        in failed["message"]
+    )
 
 
 async def test_such_a_header_in_a_topic_of_relays_own_ends_it_with_a_reason(
     kafka: Any, make_config: Any, echo: Any, run_relay: Any
 ) -> None:
-    source, target, history = await kafka.topic(1), await kafka.topic(1), await kafka.topic(1, cleanup_policy="compact")
+    source, target, history = (
+        await kafka.topic(1),
+        await kafka.topic(1),
+        await kafka.topic(1, cleanup_policy="compact"),
+    )
     await kafka.produce(source, [ConsumerRecord("", 0, 0, NOW, None, b"0")])
     await produce_with_broken_name(kafka.bootstrap_servers, history)
     relay = run_relay(make_config(source, target, schema_history_topic=history), echo(target))
@@ -96,7 +107,9 @@ async def test_records_without_a_time_stay_without(kafka: Any, make_config: Any)
     assert [record.timestamp_ms for record in await kafka.read(topic)] == times
 
 
-async def test_ddl_of_a_clock_that_runs_ahead_is_kept(kafka: Any, make_config: Any, run_relay: Any, ticdc_ddl: bytes) -> None:
+async def test_ddl_of_a_clock_that_runs_ahead_is_kept(
+    kafka: Any, make_config: Any, run_relay: Any, ticdc_ddl: bytes
+) -> None:
     """The target may take such times; the history that relay creates itself must, too."""
     source = await kafka.topic(1, message_timestamp_after_max_ms=FOR_EVER)
     target = await kafka.topic(1, message_timestamp_after_max_ms=FOR_EVER)
@@ -137,7 +150,9 @@ async def test_a_loop_over_two_names_of_one_broker_is_refused(kafka: Any, make_c
 async def test_a_history_that_is_a_source_topic_is_refused_too(kafka: Any, make_config: Any) -> None:
     source, target = await kafka.topic(1, cleanup_policy="compact"), await kafka.topic(1)
     other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
-    text = await refusal(make_config(source, target, target_bootstrap_servers=other, schema_history_topic=source))
+    text = await refusal(
+        make_config(source, target, target_bootstrap_servers=other, schema_history_topic=source)
+    )
     assert f"{source} is a source topic and the schema history" in text
 
 
@@ -164,7 +179,9 @@ class Owner:
 
 
 async def test_positions_are_told_only_where_they_are_sure(kafka: Any, make_config: Any) -> None:
-    """A partition that was never opened has none; an error that waits to be told may stand for a record that nobody got."""
+    """A partition that was never opened has none; an error that waits to be told may stand for a record that
+    nobody got.
+    """
     topic = await kafka.topic(1)
     await kafka.produce(topic, [ConsumerRecord("", 0, 0, NOW, None, b"%d" % number) for number in range(5)])
     source, owner, partition = KafkaSource(make_config(topic, topic)), Owner(), Partition(topic, 0)
@@ -178,7 +195,9 @@ async def test_positions_are_told_only_where_they_are_sure(kafka: Any, make_conf
         while not await source.poll():
             pass
         assert source.passed(partition) == 5
-        source._consumer._fetcher._records[TopicPartition(*partition)] = FetchError(error=ValueError(), backoff=0)
+        source._consumer._fetcher._records[TopicPartition(*partition)] = FetchError(
+            error=ValueError(), backoff=0
+        )
         assert source.passed(partition) is None
         del source._consumer._fetcher._records[TopicPartition(*partition)]
     finally:

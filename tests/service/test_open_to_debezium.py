@@ -1,4 +1,6 @@
-"""The second flagship through a real Kafka: TiCDC Open Protocol from 3 partitions to TiCDC Debezium, kept and re-keyed."""
+"""The second flagship through a real Kafka: TiCDC Open Protocol from 3 partitions to TiCDC Debezium, kept and
+re-keyed.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def _by_place(records: Any) -> dict[int, list[tuple[Any, ...]]]:
     return found
 
 
-async def _relayed(kafka: Any, config: Any, folder: Path, records: list[ConsumerRecord], at_least: int) -> list[ConsumerRecord]:
+async def _relayed(
+    kafka: Any, config: Any, folder: Path, records: list[ConsumerRecord], at_least: int
+) -> list[ConsumerRecord]:
     await kafka.produce(config.source.topics[0], records)
     process = await relay_process(folder, config)
     written: list[ConsumerRecord] = await kafka.read(config.target.topic, at_least=at_least)
@@ -57,7 +61,9 @@ async def _relayed(kafka: Any, config: Any, folder: Path, records: list[Consumer
 @pytest.mark.parametrize("schema", ["with-schema", "without-schema"])
 async def test_partitions_kept(kafka: Any, make_config: Any, tmp_path: Path, schema: str) -> None:
     """Every record, in its partition and order, byte for byte what the translator makes of it."""
-    options = {"enable-tidb-extension": "true"} | ({"debezium-disable-schema": "true"} if schema == "without-schema" else {})
+    options = {"enable-tidb-extension": "true"} | (
+        {"debezium-disable-schema": "true"} if schema == "without-schema" else {}
+    )
     source, target = await kafka.topic(3), await kafka.topic(3)
     records = _given(source)
     wanted = _translated(records, target, options)
@@ -69,12 +75,16 @@ async def test_partitions_kept(kafka: Any, make_config: Any, tmp_path: Path, sch
 
 
 async def test_partitions_changed(kafka: Any, make_config: Any, tmp_path: Path) -> None:
-    """From 3 to 2 partitions: every row once, rows of one key in one partition and in order, every DDL in both."""
+    """From 3 to 2 partitions: every row once, rows of one key in one partition and in order, every DDL in
+    both.
+    """
     source, target = await kafka.topic(3), await kafka.topic(2)
     records = _given(source)
     options = {"enable-tidb-extension": "true", "debezium-disable-schema": "true"}
     rows = sum(b'"op":"m"' not in (out.value or b"") for out in _translated(records, target, options))
-    config = make_config(source, target, route_from=OPEN, route_to=DEBEZIUM, route_to_options=options, target_partitions=2)
+    config = make_config(
+        source, target, route_from=OPEN, route_to=DEBEZIUM, route_to_options=options, target_partitions=2
+    )
     written = await _relayed(kafka, config, tmp_path, records, rows)
     keys: dict[tuple[bytes | None, str], list[tuple[int, int]]] = defaultdict(list)
     for record in written:
@@ -82,7 +92,10 @@ async def test_partitions_changed(kafka: Any, make_config: Any, tmp_path: Path) 
         if payload.get("op") in {"c", "u", "d"}:
             place = payload["source"]
             keys[record.key, f"{place['db']}.{place['table']}"].append((record.partition, place["commit_ts"]))
-    given = sum(payload.count(b'"t":1}') + payload.count(b'"t":1,"ptn"') for payload in (record.key or b"" for record in records))
+    given = sum(
+        payload.count(b'"t":1}') + payload.count(b'"t":1,"ptn"')
+        for payload in (record.key or b"" for record in records)
+    )
     assert sum(map(len, keys.values())) == given
     for (key, _), moves in keys.items():
         if json.loads(key or b"{}")["payload"]:

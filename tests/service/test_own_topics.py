@@ -11,13 +11,21 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import for_code
 from secured_support import TOPIC, Secured
-from service.topics_support import dead_letters, exists, new_name, refusal, settings_of, two_clusters, without_history
+from service.topics_support import (
+    dead_letters,
+    exists,
+    new_name,
+    refusal,
+    settings_of,
+    two_clusters,
+    without_history,
+)
 
 from relay.demo.kafka import Cluster
 from relay.errors import BrokerUnavailable
-from relay.service.permissions import Operation
-from relay.service.topic_checks import DEFAULT_LIMIT_BYTES, HEADER_ROOM_BYTES
-from relay.service.topics import check_topics
+from relay.kafka.permissions import Operation
+from relay.topics.plan import DEFAULT_LIMIT_BYTES, HEADER_ROOM_BYTES
+from relay.topics.startup import check_topics
 
 pytestmark = pytest.mark.kafka
 
@@ -40,10 +48,14 @@ async def test_without_a_history_topic_none_is_created(kafka: Any, make_config: 
     assert (topics.created, list(topics.limits)) == ((), [target])
 
 
-async def test_the_dead_letter_topic_keeps_what_the_sources_take_for_ever(kafka: Any, make_config: Any) -> None:
+async def test_the_dead_letter_topic_keeps_what_the_sources_take_for_ever(
+    kafka: Any, make_config: Any
+) -> None:
     small, large = await kafka.topic(1), await kafka.topic(3, max_message_bytes="3000000")
     target, name = await kafka.topic(3), new_name()
-    config = make_config(small, target, source_topics=[small, large], **without_history(), **dead_letters(name))
+    config = make_config(
+        small, target, source_topics=[small, large], **without_history(), **dead_letters(name)
+    )
     topics = await check_topics(config)
     assert topics.created == (name,)
     assert topics.target_partitions[name] == 3
@@ -54,12 +66,16 @@ async def test_the_dead_letter_topic_keeps_what_the_sources_take_for_ever(kafka:
 
 async def test_a_dead_letter_topic_that_no_policy_uses_is_not_created(kafka: Any, make_config: Any) -> None:
     source, target, name = await kafka.topic(), await kafka.topic(), new_name()
-    topics = await check_topics(make_config(source, target, errors_dead_letter_topic=name, **without_history()))
+    topics = await check_topics(
+        make_config(source, target, errors_dead_letter_topic=name, **without_history())
+    )
     assert topics.created == ()
     assert not await exists(kafka, name)
 
 
-async def test_dead_letter_topics_may_have_fewer_partitions_but_not_lose_letters(kafka: Any, make_config: Any) -> None:
+async def test_dead_letter_topics_may_have_fewer_partitions_but_not_lose_letters(
+    kafka: Any, make_config: Any
+) -> None:
     source, target = await kafka.topic(3), await kafka.topic(3)
     one = await kafka.topic(1)
     topics = await check_topics(make_config(source, target, **without_history(), **dead_letters(one)))
@@ -69,16 +85,22 @@ async def test_dead_letter_topics_may_have_fewer_partitions_but_not_lose_letters
     assert f"dead-letter topic {compacted} is compacted" in message
 
 
-async def test_a_dead_letter_topic_that_takes_less_than_the_source_is_told(kafka: Any, make_config: Any) -> None:
+async def test_a_dead_letter_topic_that_takes_less_than_the_source_is_told(
+    kafka: Any, make_config: Any
+) -> None:
     source, target = await kafka.topic(), await kafka.topic()
     name = await kafka.topic(max_message_bytes="1000000", retention_ms="1000")
-    warnings = (await check_topics(make_config(source, target, **without_history(), **dead_letters(name)))).warnings
+    warnings = (
+        await check_topics(make_config(source, target, **without_history(), **dead_letters(name)))
+    ).warnings
     assert len(warnings) == 2
     assert f"dead-letter topic {name} takes 1000000 bytes, and a source topic takes 1048588" in warnings[0]
     assert f"topic {name} deletes records after 1000 ms" in warnings[1]
 
 
-async def test_the_progress_topic_is_for_exactly_once_between_two_clusters(kafka: Any, make_config: Any, broker: str) -> None:
+async def test_the_progress_topic_is_for_exactly_once_between_two_clusters(
+    kafka: Any, make_config: Any, broker: str
+) -> None:
     source, target, name = await kafka.topic(), await kafka.topic(), new_name()
     settings = two_clusters(broker, name)
     one = {key: value for key, value in settings.items() if key != "target_bootstrap_servers"}
@@ -103,11 +125,17 @@ async def test_logs_of_relay_that_lose_records_or_their_order_are_refused(
 ) -> None:
     source, target = await kafka.topic(), await kafka.topic()
     name = await kafka.topic(topic[0], cleanup_policy=topic[1])
-    settings = {"schema_history_topic": name} if kind == "schema history" else two_clusters(broker, name) | without_history()
+    settings = (
+        {"schema_history_topic": name}
+        if kind == "schema history"
+        else two_clusters(broker, name) | without_history()
+    )
     assert f"{kind} {name} {text}" in await refusal(make_config(source, target, **settings))
 
 
-async def test_the_same_name_in_two_clusters_is_two_topics(tmp_path: Path, kafka: Any, make_config: Any, kafka_at: Any) -> None:
+async def test_the_same_name_in_two_clusters_is_two_topics(
+    tmp_path: Path, kafka: Any, make_config: Any, kafka_at: Any
+) -> None:
     source = await kafka.topic(4)
     with Cluster(tmp_path / "kafka") as cluster:
         config = make_config(
@@ -145,7 +173,11 @@ def refusing(monkeypatch: pytest.MonkeyPatch, code: int, times: int = 1_000) -> 
 NOT_AUTHORIZED, POLICY_VIOLATION, TIMED_OUT, NOT_CONTROLLER = 29, 44, 7, 41
 FORBIDDEN: dict[str, tuple[Callable[[str], dict[str, Any]], str, str]] = {
     "target": (lambda _: {"target_create_topics": True, "schema_history_topic": ""}, "target topic", ""),
-    "history": (lambda name: {"schema_history_topic": name}, "schema history", 'history_topic = "" in [schema] does without'),
+    "history": (
+        lambda name: {"schema_history_topic": name},
+        "schema history",
+        'history_topic = "" in [schema] does without',
+    ),
     "dead letters": (
         lambda name: dead_letters(name) | without_history(),
         "dead-letter topic",
@@ -164,9 +196,14 @@ async def test_a_topic_that_may_not_be_created_is_told_with_the_command(
     source, target = await kafka.topic(2), name if kind == "target" else await kafka.topic(2)
     refusing(monkeypatch, code)
     message = await refusal(make_config(source, target, **settings(name)))
-    assert f"{role} {name} does not exist at {broker} and cannot be created: {for_code(code).__name__}" in message
+    assert (
+        f"{role} {name} does not exist at {broker} and cannot be created: {for_code(code).__name__}"
+        in message
+    )
     count = 1 if kind == "history" else 2
-    assert f"kafka-topics.sh --bootstrap-server {broker} --create --topic {name} --partitions {count}" in message
+    assert (
+        f"kafka-topics.sh --bootstrap-server {broker} --create --topic {name} --partitions {count}" in message
+    )
     assert ("grant CREATE" in message) == (code == NOT_AUTHORIZED)
     assert ("--config cleanup.policy=compact" in message) == (kind == "history")
     assert without in message
@@ -178,7 +215,9 @@ async def test_creating_goes_on_when_the_controller_moves_or_is_slow(
 ) -> None:
     source, target = await kafka.topic(), new_name()
     left = refusing(monkeypatch, code, times=3)
-    assert (await check_topics(make_config(source, target, target_create_topics=True))).target_partitions[target] == 1
+    assert (await check_topics(make_config(source, target, target_create_topics=True))).target_partitions[
+        target
+    ] == 1
     assert left == [0]
 
 
@@ -189,7 +228,10 @@ async def test_without_a_right_the_topic_and_the_right_are_named(secured: Secure
     config = config.model_copy(update={"target": config.target.model_copy(update={"create_topics": True})})
     message = await refusal(config)
     for name in (source, target):
-        assert f"topic {name} at {config.target_servers} cannot be used: it may not be seen, grant DESCRIBE on it" in message
+        assert (
+            f"topic {name} at {config.target_servers} cannot be used: it may not be seen, grant DESCRIBE on it"
+            in message
+        )
     await secured.grant(TOPIC, source, Operation.READ)
     await secured.grant(TOPIC, target, Operation.WRITE)
     message = await refusal(config)

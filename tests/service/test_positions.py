@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from relay.config.tables import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.config.tables import Source
 from relay.errors import ConfigError, RecordsGone
+from relay.kafka.positions import start_offsets
 from relay.records import ConsumerRecord
-from relay.service.positions import start_offsets
 
 pytestmark = pytest.mark.kafka
 
@@ -35,7 +35,9 @@ async def filled(kafka: Any, *partitions: list[int]) -> str:
     """A topic whose partitions hold records of these times, in minutes after NOW."""
     topic: str = await kafka.topic(len(partitions))
     times = [(number, minute) for number, minutes in enumerate(partitions) for minute in minutes]
-    await kafka.produce(topic, [ConsumerRecord("", number, 0, NOW + minute * MINUTE, None, b"v") for number, minute in times])
+    await kafka.produce(
+        topic, [ConsumerRecord("", number, 0, NOW + minute * MINUTE, None, b"v") for number, minute in times]
+    )
     return topic
 
 
@@ -79,7 +81,9 @@ async def test_a_named_offset_that_was_not_reached_is_a_mistake(kafka: Any, cons
     await kafka.delete_before(topic, 1)
     with pytest.raises(ConfigError) as wrong:
         await begin(kafka, consumer, topic, start="offsets", start_offsets={f"{topic}/0": 3, f"{topic}/1": 9})
-    assert [problem.path for problem in wrong.value.problems] == [f'source.start_offsets."{topic}/{at}"' for at in (0, 1)]
+    assert [problem.path for problem in wrong.value.problems] == [
+        f'source.start_offsets."{topic}/{at}"' for at in (0, 1)
+    ]
     assert "is 3, and the partition holds 1 to 2" in str(wrong.value)
 
 
@@ -103,7 +107,9 @@ async def test_a_record_that_comes_while_offsets_are_asked_for_is_not_passed_ove
         return found
 
     monkeypatch.setattr(consumer, "offsets_for_times", late)
-    assert await begin(kafka, consumer, topic, start="timestamp", start_timestamp="2023-11-14T22:33:20Z") == [2]
+    assert await begin(kafka, consumer, topic, start="timestamp", start_timestamp="2023-11-14T22:33:20Z") == [
+        2
+    ]
 
 
 def commit_ts(minute: int) -> dict[str, Any]:
@@ -116,14 +122,20 @@ async def test_a_commit_ts_begins_ten_minutes_before_its_time(kafka: Any, consum
     assert await begin(kafka, consumer, topic, **commit_ts(40)) == [2, 1, 0, 0]
 
 
-async def test_a_commit_ts_that_no_record_comes_near_begins_at_the_oldest_record(kafka: Any, consumer: Any) -> None:
-    """Where timestamps are no times the end would lose everything; where they are, the translator leaves all of it out."""
+async def test_a_commit_ts_that_no_record_comes_near_begins_at_the_oldest_record(
+    kafka: Any, consumer: Any
+) -> None:
+    """Where timestamps are no times the end would lose everything; where they are, the translator leaves all
+    of it out.
+    """
     topic = await filled(kafka, [0, 1, 2])
     await kafka.delete_before(topic, 1)
     assert await begin(kafka, consumer, topic, **commit_ts(600)) == [1]
 
 
-async def test_a_commit_ts_of_the_first_minutes_of_time_is_no_negative_time(kafka: Any, consumer: Any) -> None:
+async def test_a_commit_ts_of_the_first_minutes_of_time_is_no_negative_time(
+    kafka: Any, consumer: Any
+) -> None:
     topic = await filled(kafka, [0])
     assert await begin(kafka, consumer, topic, start="commit-ts", start_commit_ts=1) == [0]
 
@@ -145,12 +157,20 @@ async def test_a_beginning_that_retention_may_have_cut_is_told(
     await kafka.delete_before(topic, 2)
     assert await begin(kafka, consumer, topic, list_log, **settings) == [2, 0]
     assert [each["event"] for each in list_log.events] == ["start.incomplete"] * told
-    assert all(f"{topic}/0 begins at offset 2, 60000 ms after the start" in each["message"] for each in list_log.events)
+    assert all(
+        f"{topic}/0 begins at offset 2, 60000 ms after the start" in each["message"]
+        for each in list_log.events
+    )
 
 
 async def test_partitions_that_are_not_asked_for_are_not_given(kafka: Any, consumer: Any) -> None:
     topic = await filled(kafka, [0], [0, 1], [0])
     pair = TopicPartition(topic, 1)
-    for settings in ({}, {"start": "latest"}, {"start": "offsets", "start_offsets": {f"{topic}/0": 1}}, commit_ts(0)):
+    for settings in (
+        {},
+        {"start": "latest"},
+        {"start": "offsets", "start_offsets": {f"{topic}/0": 1}},
+        commit_ts(0),
+    ):
         found = await start_offsets(consumer, source_of(kafka.bootstrap_servers, topic, **settings), [pair])
         assert list(found) == [pair]

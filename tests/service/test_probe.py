@@ -16,10 +16,10 @@ from servers_support import talking
 
 from relay.config import Config
 from relay.demo.kafka import free_ports
-from relay.service import reach as reaching
-from relay.service.clients import cluster_settings
-from relay.service.permissions import Operation
-from relay.service.probe import Finding, State, probe
+from relay.kafka.clients import cluster_settings
+from relay.kafka.permissions import Operation
+from relay.service.check import connectivity as reaching
+from relay.service.check.route import Finding, State, probe
 
 pytestmark = pytest.mark.kafka
 
@@ -88,7 +88,9 @@ async def test_seeing_is_not_reading_and_writing(secured: Secured) -> None:
         await secured.grant(TOPIC, name, Operation.DESCRIBE)
     await secured.grant(GROUP, f"g-{source}", Operation.DESCRIBE)
     config = secured.config("SASL_SSL", source, target, secured.security())
-    found = await until_probed(config, lambda found: "may not be seen" not in str(found) and "UNTESTED" not in str(failed(found)))
+    found = await until_probed(
+        config, lambda found: "may not be seen" not in str(found) and "UNTESTED" not in str(failed(found))
+    )
     assert failed(found)[:3] == [
         f"source topic {source}: READ is not allowed: grant it on the topic",
         f"source group g-{source}: READ is not allowed; grant it on the group",
@@ -100,7 +102,9 @@ async def test_missing_topics_and_too_few_partitions(secured: Secured) -> None:
     source, target = await secured.topic(4), await secured.topic(1)
     found = await probed(secured.config("PLAINTEXT", source, target, None))
     (problem,) = failed(found)
-    assert problem.startswith(f"target topic {target}: topic {target} has 1 partitions, and {source} has 4: add partitions")
+    assert problem.startswith(
+        f"target topic {target}: topic {target} has 1 partitions, and {source} has 4: add partitions"
+    )
     found = await probed(secured.config("PLAINTEXT", "no-source", "no-target", None))
     assert failed(found) == [
         "source topic no-source: does not exist; create it, or correct topics in [source]",
@@ -113,17 +117,28 @@ async def test_topics_that_relay_creates(secured: Secured) -> None:
     tables = {"target": {"create_topics": True}, "schema": {"history_topic": f"history-{other}"}}
     found = await probed(secured.config("PLAINTEXT", source, other, None, **tables))
     assert failed(found) == []
-    assert f"target topic {other}: does not exist, and relay creates it with 2 partitions at its start" in ok(found)
-    assert f"schema history history-{other}: does not exist, and relay creates it with 1 partitions at its start" in ok(found)
+    assert f"target topic {other}: does not exist, and relay creates it with 2 partitions at its start" in ok(
+        found
+    )
+    assert (
+        f"schema history history-{other}: does not exist, and relay creates it with 1 partitions at its start"
+        in ok(found)
+    )
 
     for name in (other, f"history-{other}"):
         await secured.grant(TOPIC, name, WRITE, user=STRANGER)
     config = secured.config("SASL_SSL", source, other, secured.security(username=STRANGER), **tables)
-    found = await until_probed(config, lambda found: "may not create" in str(found[-2:]) or "may not create" in str(found[-3:]))
+    found = await until_probed(
+        config, lambda found: "may not create" in str(found[-2:]) or "may not create" in str(found[-3:])
+    )
     refused = "does not exist, and relay may not create it; grant CREATE on it, or create it"
-    assert {f"target topic {other}: {refused}", f"schema history history-{other}: {refused}"} <= set(failed(found))
+    assert {f"target topic {other}: {refused}", f"schema history history-{other}: {refused}"} <= set(
+        failed(found)
+    )
     await secured.grant(TOPIC, other, CREATE, user=STRANGER)
-    await until_probed(config, lambda found: any(line.startswith(f"target topic {other}:") for line in ok(found)))
+    await until_probed(
+        config, lambda found: any(line.startswith(f"target topic {other}:") for line in ok(found))
+    )
 
 
 async def test_relays_own_topics_are_checked(secured: Secured) -> None:
@@ -173,7 +188,9 @@ async def test_a_transactional_id_is_tried_without_disturbing_its_owner(secured:
 
     await secured.grant(TRANSACTIONAL_ID, name, WRITE)
     await until_probed(config, lambda found: f"{subject}: WRITE allowed" in ok(found))
-    async with AIOKafkaProducer(bootstrap_servers=secured.address("PLAINTEXT"), transactional_id=name) as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=secured.address("PLAINTEXT"), transactional_id=name
+    ) as producer:
         for _ in range(2):
             async with producer.transaction():
                 await producer.send_and_wait(target, b"x")
@@ -189,7 +206,9 @@ async def test_an_advertised_address_that_cannot_be_reached_is_told_precisely(se
     lost = secured.address("LOST", "broker.invalid")
     assert f"source and target {address}: answers with PLAINTEXT" in ok(found)
     (problem, *others) = failed(found)
-    assert problem.startswith(f"source and target broker 1 at {lost}: the host broker.invalid is unknown here")
+    assert problem.startswith(
+        f"source and target broker 1 at {lost}: the host broker.invalid is unknown here"
+    )
     assert problem.endswith(
         f"{address} answers and sends clients on to {lost}, which the broker advertises: "
         f"make that reachable from here, or correct advertised.listeners at the broker"
@@ -205,23 +224,35 @@ async def test_an_advertised_address_that_cannot_be_reached_is_told_precisely(se
 async def test_two_clusters_are_both_tried(secured: Secured) -> None:
     (port,) = free_ports(1)
     source, target = await secured.topic(), await secured.topic()
-    two = {"bootstrap_servers": secured.address("SASL_SSL"), "security": secured.security(password="wrong-battery")}
+    two = {
+        "bootstrap_servers": secured.address("SASL_SSL"),
+        "security": secured.security(password="wrong-battery"),
+    }
     config = secured.config("PLAINTEXT", source, target, None, target=two)
     config = config.model_copy(
-        update={"source": config.source.model_copy(update={"bootstrap_servers": f"127.0.0.1:{port},nonsense.invalid:1"})}
+        update={
+            "source": config.source.model_copy(
+                update={"bootstrap_servers": f"127.0.0.1:{port},nonsense.invalid:1"}
+            )
+        }
     )
     said = failed(await probed(config))
     assert len(said) == 3
     assert said[0].startswith(f"source 127.0.0.1:{port}: nothing listens there")
     assert said[1].startswith("source nonsense.invalid:1: the host nonsense.invalid is unknown here")
-    assert said[2].startswith(f"target {secured.address('SASL_SSL')}: it refuses user {USER} with SCRAM-SHA-512")
-    assert said[2].endswith("check username and password in [target.security] (the broker keeps users for each mechanism apart)")
+    assert said[2].startswith(
+        f"target {secured.address('SASL_SSL')}: it refuses user {USER} with SCRAM-SHA-512"
+    )
+    assert said[2].endswith(
+        "check username and password in [target.security] (the broker keeps users for each mechanism apart)"
+    )
 
 
 async def test_nothing_is_created_by_looking(secured: Secured) -> None:
     config = secured.config("PLAINTEXT", "looked-for", "looked-for-too", None)
     await probed(config)
-    # The controller creates topics in the order of the requests: when this one is there, those before it would be, too.
+    # The controller creates topics in the order of the requests: when this one is there, those before it
+    # would be, too.
     await secured.topic()
     async with secured.admin() as admin:
         names = set(await admin.list_topics())
@@ -251,7 +282,9 @@ async def test_a_broker_older_than_the_question_leaves_permissions_untested(
     ]
 
 
-async def test_a_broker_that_goes_away_meanwhile_is_a_finding(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_goes_away_meanwhile_is_a_finding(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = await secured.topic(), await secured.topic()
     reach_it = reaching.reach
 
@@ -260,13 +293,15 @@ async def test_a_broker_that_goes_away_meanwhile_is_a_finding(secured: Secured, 
         found.connection.close()
         return found
 
-    monkeypatch.setattr("relay.service.cluster_probe.reach", reached)
+    monkeypatch.setattr("relay.service.check.cluster.reach", reached)
     said = failed(await probed(secured.config("PLAINTEXT", source, target, None)))
     assert [line.partition(":")[0] for line in said] == ["source topics", "target topics"]
     assert all("has stopped answering" in line for line in said)
 
 
-async def test_the_clients_own_complaints_are_kept_out(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_clients_own_complaints_are_kept_out(
+    secured: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
     async with talking(b"\0\0\0\x02\0\0") as address:
         config = secured.config("PLAINTEXT", "a", "b", None, source={"bootstrap_servers": address})
         assert len(failed(await probed(config))) == 1

@@ -77,7 +77,14 @@ async def relay_process(folder: Path, config: Any) -> asyncio.subprocess.Process
         """
     )
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "relay", "run", "--config", str(path), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "relay",
+        "run",
+        "--config",
+        str(path),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
 
 
@@ -91,7 +98,9 @@ async def finished(process: asyncio.subprocess.Process) -> tuple[int, list[dict[
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_drains_commits_and_ends(kafka: Any, make_config: Any, tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_signal_drains_commits_and_ends(
+    kafka: Any, make_config: Any, tmp_path: Path, number: signal.Signals
+) -> None:
     source, target = await kafka.topic(PARTITIONS), await kafka.topic(PARTITIONS)
     config = make_config(source, target)
     await kafka.produce(source, inserts(20_000))

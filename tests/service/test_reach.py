@@ -13,10 +13,10 @@ from servers_support import talking
 from relay.config import Security
 from relay.config.addresses import parse_server
 from relay.demo.kafka import free_ports
-from relay.service import reach as reaching
-from relay.service.clients import client_settings
-from relay.service.probe import diagnosis
-from relay.service.reach import Access, Unreachable, reach
+from relay.kafka.clients import client_settings
+from relay.service.check import connectivity as reaching
+from relay.service.check.connectivity import Access, Unreachable, reach
+from relay.service.check.route import diagnosis
 
 pytestmark = pytest.mark.kafka
 
@@ -48,7 +48,9 @@ async def test_no_broker(host: str) -> None:
     assert problem.what == "nothing listens there (connection refused)"
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\x01\0\0", b"", None])
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\x01\0\0", b"", None]
+)
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 async def test_what_is_no_kafka(monkeypatch: pytest.MonkeyPatch, answer: bytes | None, protocol: str) -> None:
     monkeypatch.setattr(reaching, "REQUEST_SECONDS", 1.0)
@@ -71,7 +73,9 @@ async def test_plain_text_and_tls_are_told_apart(secured: Secured) -> None:
 
 
 async def test_an_untrusted_certificate(secured: Secured) -> None:
-    problem = await unreachable(secured.address("SASL_SSL"), tls(secured, ca_file=str(secured.folder / "other_ca.pem")))
+    problem = await unreachable(
+        secured.address("SASL_SSL"), tls(secured, ca_file=str(secured.folder / "other_ca.pem"))
+    )
     assert problem.what.startswith("its certificate is not trusted by the certificates in ca_file")
     problem = await unreachable(secured.address("SASL_SSL"), security_of(protocol="SSL"))
     assert problem.what.startswith("its certificate is not trusted by the system's certificates")
@@ -91,11 +95,15 @@ async def test_a_client_certificate_that_is_missing_or_not_trusted(secured: Secu
     problem = await unreachable(secured.address("MUTUAL"), tls(secured))
     assert problem.what.startswith("it asks for a client certificate, and relay has none")
     foreign = str(secured.folder / "foreign_client.pem")
-    problem = await unreachable(secured.address("MUTUAL"), tls(secured, certificate_file=foreign, key_file=foreign))
+    problem = await unreachable(
+        secured.address("MUTUAL"), tls(secured, certificate_file=foreign, key_file=foreign)
+    )
     assert problem.what.startswith("it refuses relay's certificate (sslv3 alert certificate unknown)")
 
 
-async def test_the_alert_is_found_when_the_connection_breaks_before_it(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_alert_is_found_when_the_connection_breaks_before_it(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker that closes at once may take its alert with it; a second, silent handshake gets it."""
 
     async def broken(connection: Any) -> None:
@@ -111,12 +119,16 @@ async def test_a_wrong_password(secured: Secured, mechanism: str) -> None:
     for changed in ({"password": "wrong-battery"}, {"username": "nobody"}):
         given = secured.security(mechanism=mechanism, **changed)
         problem = await unreachable(secured.address("SASL_SSL"), given)
-        assert problem.what.startswith(f"it refuses user {given.username} with {mechanism}: Authentication failed")
+        assert problem.what.startswith(
+            f"it refuses user {given.username} with {mechanism}: Authentication failed"
+        )
         assert problem.hint.startswith("check username and password in [source.security]")
 
 
 async def test_a_mechanism_that_is_not_offered(secured: Secured) -> None:
-    given = security_of(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username=USER, password=PASSWORD)
+    given = security_of(
+        protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-512", username=USER, password=PASSWORD
+    )
     problem = await unreachable(secured.address("SASL_PLAIN"), given)
     assert problem.what == "it does not offer the mechanism SCRAM-SHA-512; it offers PLAIN"
 
@@ -126,7 +138,10 @@ async def test_sasl_where_there_is_none_and_none_where_there_is(secured: Secured
     problem = await unreachable(secured.address("PLAINTEXT"), given)
     assert problem.what == "it asks for no SASL, and protocol is SASL_PLAINTEXT"
     problem = await unreachable(secured.address("SASL_SSL"), tls(secured))
-    assert problem.what == "it asks for SASL (OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and protocol is SSL"
+    assert (
+        problem.what
+        == "it asks for SASL (OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and protocol is SSL"
+    )
     assert 'set protocol = "SASL_SSL"' in problem.hint
     problem = await unreachable(secured.address("SASL_PLAIN"), Security())
     assert problem.what == "it asks for SASL (PLAIN), and protocol is PLAINTEXT"
@@ -141,7 +156,9 @@ async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: An
     settings = client_settings(given)
     path.unlink()
     address = parse_server(secured.address("SASL_SSL"))
-    with pytest.raises(Unreachable, match=r"there is no token to log in with: the token file .* cannot be read"):
+    with pytest.raises(
+        Unreachable, match=r"there is no token to log in with: the token file .* cannot be read"
+    ):
         await reach(address, Access(given, settings, "source.security"))
 
 
@@ -153,4 +170,7 @@ async def test_why_a_client_could_not_bootstrap(secured: Secured) -> None:
     assert f"127.0.0.1:{port}: nothing listens there" in said
     assert "check username and password in [target.security]" in said
     good = secured.security()
-    assert await diagnosis(secured.address("SASL_SSL"), Access(good, client_settings(good), "target.security")) == ""
+    assert (
+        await diagnosis(secured.address("SASL_SSL"), Access(good, client_settings(good), "target.security"))
+        == ""
+    )

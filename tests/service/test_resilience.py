@@ -1,4 +1,6 @@
-"""Brokers that go away for longer than every time-out, and come back: relay waits, goes on by itself, and loses nothing."""
+"""Brokers that go away for longer than every time-out, and come back: relay waits, goes on by itself, and
+loses nothing.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from service.resilience_support import (
 
 from relay.demo.kafka import Cluster, free_ports
 from relay.records import ConsumerRecord
-from relay.service.watchdog import Watchdog
+from relay.service.observe.watchdog import Watchdog
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls", "soon_silent"]
@@ -89,10 +91,14 @@ class Outage:
     async def begun(self, case: Case) -> bool:
         relay = self.relays[case]
         assert not relay._task.done()
-        return bool(relay.board.totals.produced.records if case.busy else relay.log.named("partitions.opened"))
+        return bool(
+            relay.board.totals.produced.records if case.busy else relay.log.named("partitions.opened")
+        )
 
     async def more(self, case: Case) -> None:
-        await self.source(case).produce(self.relays[case].config.source.topics[0], numbered(ALL)[FIRST if case.busy else 0 :])
+        await self.source(case).produce(
+            self.relays[case].config.source.topics[0], numbered(ALL)[FIRST if case.busy else 0 :]
+        )
 
     async def finish(self, case: Case) -> None:
         """Wait until everything has arrived, also what came after the outage."""
@@ -110,7 +116,9 @@ class Outage:
         return len(await self.written(case)) >= ALL
 
     async def written(self, case: Case) -> list[ConsumerRecord]:
-        found: list[ConsumerRecord] = await self.target(case).read(self.relays[case].config.target.topic, committed=case.is_exact)
+        found: list[ConsumerRecord] = await self.target(case).read(
+            self.relays[case].config.target.topic, committed=case.is_exact
+        )
         return found
 
     async def stop(self, case: Case) -> None:
@@ -130,9 +138,16 @@ class Outage:
 
 @pytest.mark.usefixtures("slow_polls", "soon_silent")
 async def test_an_outage_longer_than_every_timeout(
-    kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+    kafka: Any,
+    kafka_at: Any,
+    own_cluster: Cluster,
+    make_config: Any,
+    run_relay: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In both modes, with one cluster or both away. Neither the watchdog nor /livez takes the outage for a loop that is stuck."""
+    """In both modes, with one cluster or both away. Neither the watchdog nor /livez takes the outage for a
+    loop that is stuck.
+    """
     (node,) = own_cluster.nodes
     async with kafka_at(own_cluster.bootstrap_servers) as other:
         outage = Outage(kafka, other, make_config, run_relay)
@@ -183,7 +198,12 @@ async def test_no_broker_at_the_start(make_config: Any, run_relay: Any) -> None:
 
 
 async def test_a_rebalance_while_the_target_is_away(
-    kafka: Any, kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
+    kafka: Any,
+    kafka_at: Any,
+    own_cluster: Cluster,
+    make_config: Any,
+    run_relay: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The schema history cannot be read then, so the new partitions stay closed until the target is back."""
     (node,) = own_cluster.nodes
@@ -194,7 +214,7 @@ async def test_a_rebalance_while_the_target_is_away(
     await kafka.produce(source, numbered(100))
     await committed(kafka, relay, 100)
     shorten(monkeypatch)
-    monkeypatch.setattr("relay.service.whole_topic.END_SECONDS", 2.0)
+    monkeypatch.setattr("relay.kafka.whole_topic.END_SECONDS", 2.0)
     await in_thread(node.kill)
     group = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": relay.config.source.group_id}
     # It must not commit its own positions over the relay's.

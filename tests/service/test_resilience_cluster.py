@@ -48,7 +48,15 @@ async def led_by(admin: Any, node: int) -> str:
     name = f"t-{uuid.uuid4().hex[:12]}"
     replicas = [node, *(other for other in (1, 2, 3) if other != node)]
     await admin.create_topics(
-        [NewTopic(name, -1, -1, replica_assignments={0: replicas, 1: replicas}, topic_configs={"retention.ms": "-1"})]
+        [
+            NewTopic(
+                name,
+                -1,
+                -1,
+                replica_assignments={0: replicas, 1: replicas},
+                topic_configs={"retention.ms": "-1"},
+            )
+        ]
     )
     return name
 
@@ -80,7 +88,9 @@ async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
             group = await coordinated_by(admin, GROUP, 1)
             identity = await coordinated_by(admin, TRANSACTION, 1, "-0")
             more = {**SHORT, **settings, "source_group_id": group, "delivery_transactional_id": identity}
-            config = make_config(source, target, source_bootstrap_servers=three_brokers.bootstrap_servers, **more)
+            config = make_config(
+                source, target, source_bootstrap_servers=three_brokers.bootstrap_servers, **more
+            )
             relays[mode] = run_relay(config, Echo(target))
             await kafka.produce(source, numbered(20_000))
         for relay in relays.values():
@@ -106,7 +116,10 @@ async def test_the_leader_and_coordinator_dies_and_then_all_brokers(
 
 async def has_leaders(admin: Any, *topics: str) -> bool:
     found = await admin.describe_topics(list(topics))
-    return all(len(each["partitions"]) == 2 and all(one["leader"] == 1 for one in each["partitions"]) for each in found)
+    return all(
+        len(each["partitions"]) == 2 and all(one["leader"] == 1 for one in each["partitions"])
+        for each in found
+    )
 
 
 async def has_written(relay: Any) -> bool:

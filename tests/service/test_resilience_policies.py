@@ -11,9 +11,9 @@ from service.resilience_support import MODES, NOW, Echo, committed, committed_at
 
 from relay.dead_letters import CODE_HEADER
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable
+from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.sink import TransactionalSink
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.kafka_sink import TransactionalSink
-from relay.service.transport import Partition, Undelivered
 from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
@@ -63,9 +63,17 @@ def marks(records: list[ConsumerRecord]) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_every_refused_record_becomes_a_dead_letter(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
-    source, target, letters = await kafka.topic(2), await kafka.topic(2, max_message_bytes=str(LIMIT)), f"dead-{uuid.uuid4().hex}"
-    config = make_config(source, target, **policies("dead-letter", errors_dead_letter_topic=letters), **MODES[mode])
+async def test_every_refused_record_becomes_a_dead_letter(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
+    source, target, letters = (
+        await kafka.topic(2),
+        await kafka.topic(2, max_message_bytes=str(LIMIT)),
+        f"dead-{uuid.uuid4().hex}",
+    )
+    config = make_config(
+        source, target, **policies("dead-letter", errors_dead_letter_topic=letters), **MODES[mode]
+    )
     await kafka.produce(source, given())
     relay = run_relay(config, Picky(target))
     await committed(kafka, relay, 108)
@@ -77,20 +85,30 @@ async def test_every_refused_record_becomes_a_dead_letter(kafka: Any, make_confi
         (one.partition, one.timestamp_ms, one.key, one.value, one.headers) for one in bad
     ]
     assert marks(found) == [f"{source}/{one.partition}/{one.offset}".encode() for one in bad]
-    assert [(dict(one.headers)[CODE_HEADER] or b"").decode() for one in found] == [CODES[one.value or b""] for one in bad]
-    good = [f"{source}/{one.partition}/{one.offset}/0".encode() for one in originals if one.value not in CODES]
+    assert [(dict(one.headers)[CODE_HEADER] or b"").decode() for one in found] == [
+        CODES[one.value or b""] for one in bad
+    ]
+    good = [
+        f"{source}/{one.partition}/{one.offset}/0".encode() for one in originals if one.value not in CODES
+    ]
     assert marks(await kafka.read(target, committed=True)) == good
     assert relay.board.dead_letters == dict.fromkeys(CODES.values(), 2)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_every_refused_record_is_skipped(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
+async def test_every_refused_record_is_skipped(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2, max_message_bytes=str(LIMIT))
     await kafka.produce(source, given())
     relay = run_relay(make_config(source, target, **policies("skip"), **MODES[mode]), Picky(target))
     await committed(kafka, relay, 108)
     assert await relay.stop() == 0
-    good = [f"{source}/{one.partition}/{one.offset}/0".encode() for one in await kafka.read(source) if one.value not in CODES]
+    good = [
+        f"{source}/{one.partition}/{one.offset}/0".encode()
+        for one in await kafka.read(source)
+        if one.value not in CODES
+    ]
     assert marks(await kafka.read(target, committed=True)) == good
     assert relay.board.skips == dict.fromkeys(CODES.values(), 2)
 
@@ -109,8 +127,14 @@ async def test_a_letter_and_its_offset_are_one_transaction(
             await super().commit(offsets)
 
     monkeypatch.setattr("relay.service.app.TransactionalSink", Failing)
-    source, target, letters = await kafka.topic(2), await kafka.topic(2, max_message_bytes=str(LIMIT)), f"dead-{uuid.uuid4().hex}"
-    config = make_config(source, target, **policies("dead-letter", errors_dead_letter_topic=letters), **MODES["exactly-once"])
+    source, target, letters = (
+        await kafka.topic(2),
+        await kafka.topic(2, max_message_bytes=str(LIMIT)),
+        f"dead-{uuid.uuid4().hex}",
+    )
+    config = make_config(
+        source, target, **policies("dead-letter", errors_dead_letter_topic=letters), **MODES["exactly-once"]
+    )
     await kafka.produce(source, given())
     relay = run_relay(config, Picky(target))
     await committed(kafka, relay, 108)
@@ -121,17 +145,29 @@ async def test_a_letter_and_its_offset_are_one_transaction(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_dead_letter_that_does_not_fit_stops_relay(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
+async def test_a_dead_letter_that_does_not_fit_stops_relay(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
     """It would be lost otherwise. Everything before it is there, and nothing of its partition behind it."""
-    source, target, letters = await kafka.topic(2), await kafka.topic(2), await kafka.topic(1, max_message_bytes="500")
+    source, target, letters = (
+        await kafka.topic(2),
+        await kafka.topic(2),
+        await kafka.topic(1, max_message_bytes="500"),
+    )
     bad = ConsumerRecord("", 0, 0, NOW, b"k" * 600, b"garbage")
     await kafka.produce(source, [*numbered(20), bad, *numbered(20, start=20)])
-    config = make_config(source, target, **policies("dead-letter", errors_dead_letter_topic=letters), **MODES[mode])
+    config = make_config(
+        source, target, **policies("dead-letter", errors_dead_letter_topic=letters), **MODES[mode]
+    )
     for _ in range(2):
         relay = run_relay(config, Picky(target))
         assert await relay.ended() == 2
         (refused,) = relay.log.named("record.refused")
-        assert (refused["partition"], refused["offset"], refused["code"]) == (f"{source}/0", 10, "decode.malformed")
+        assert (refused["partition"], refused["offset"], refused["code"]) == (
+            f"{source}/0",
+            10,
+            "decode.malformed",
+        )
         await kafka.until(lambda relay=relay: committed_at(kafka, relay, 0, 10))
     assert await kafka.length(letters) == 0
     found = [one.value for one in await kafka.read(target, committed=True) if one.partition == 0]

@@ -56,7 +56,10 @@ def write_config(make_config: Callable[..., Any], tmp_path: Path) -> Callable[..
         path = tmp_path / f"{name}.toml"
         lines = []
         for table, keys in tables.items():
-            lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items() if value is not None)]
+            lines += [
+                f"[{table}]",
+                *(f"{key} = {json.dumps(value)}" for key, value in keys.items() if value is not None),
+            ]
         path.write_text("\n".join(lines))
         return config, path
 
@@ -64,10 +67,14 @@ def write_config(make_config: Callable[..., Any], tmp_path: Path) -> Callable[..
 
 
 async def start(*command: str | Path, stdout: Any = asyncio.subprocess.PIPE) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(*map(str, command), stdout=stdout, stderr=asyncio.subprocess.PIPE)
+    return await asyncio.create_subprocess_exec(
+        *map(str, command), stdout=stdout, stderr=asyncio.subprocess.PIPE
+    )
 
 
-async def ended(process: asyncio.subprocess.Process, began: float, events: list[dict[str, Any]] | None = None) -> Ended:
+async def ended(
+    process: asyncio.subprocess.Process, began: float, events: list[dict[str, Any]] | None = None
+) -> Ended:
     async with asyncio.timeout(60):
         out, errors = await process.communicate()
     found = [*(events or []), *map(json.loads, (out or b"").splitlines())]
@@ -88,11 +95,17 @@ async def until_event(process: asyncio.subprocess.Process, name: str) -> list[di
 async def test_a_wall_clock_that_jumps_changes_nothing(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
-    """In both modes; the third keeps its progress as records of its own, which have the time of their writing."""
+    """In both modes; the third keeps its progress as records of its own, which have the time of their
+    writing.
+    """
     real, jump = time.time, 0.0
     monkeypatch.setattr("time.time", lambda: real() + jump)
     other_address = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
-    between_two = {**MODES["exactly-once"], "target_bootstrap_servers": other_address, "delivery_progress_topic": f"p-{days}"}
+    between_two = {
+        **MODES["exactly-once"],
+        "target_bootstrap_servers": other_address,
+        "delivery_progress_topic": f"p-{days}",
+    }
     relays = []
     for settings in (*MODES.values(), between_two):
         source, target = await kafka.topic(2), await kafka.topic(2)
@@ -101,7 +114,9 @@ async def test_a_wall_clock_that_jumps_changes_nothing(
         for relay in relays:
             await kafka.produce(relay.config.source.topics[0], numbered(100, start=done))
         for relay in relays:
-            await kafka.until(lambda relay=relay, done=done: holds(kafka, relay.config.target.topic, done + 100))
+            await kafka.until(
+                lambda relay=relay, done=done: holds(kafka, relay.config.target.topic, done + 100)
+            )
         jump = days * 86_400.0
     for relay in relays:
         assert await relay.stop() == 0
@@ -152,7 +167,8 @@ async def test_a_stop_is_heard_while_nobody_answers(write_config: Any) -> None:
 
     async with talking(None) as address:
         both = await asyncio.gather(
-            stopped(address, "once", [signal.SIGTERM]), stopped(address, "thrice", [signal.SIGINT, signal.SIGTERM, signal.SIGTERM])
+            stopped(address, "once", [signal.SIGTERM]),
+            stopped(address, "thrice", [signal.SIGINT, signal.SIGTERM, signal.SIGTERM]),
         )
     for found in both:
         assert (found.status, found.errors) == (0, "")
@@ -162,7 +178,9 @@ async def test_a_stop_is_heard_while_nobody_answers(write_config: Any) -> None:
 
 async def test_signals_again_and_again_end_a_busy_relay_once(kafka: Any, write_config: Any) -> None:
     source, target = await kafka.topic(4), await kafka.topic(4)
-    config, path = write_config("busy", source, target, delivery_mode="exactly-once", source_max_partition_fetch_bytes=20_000)
+    config, path = write_config(
+        "busy", source, target, delivery_mode="exactly-once", source_max_partition_fetch_bytes=20_000
+    )
     await kafka.produce(source, inserts(20_000))
     process = await start(*COMMAND, path)
     events = await until_event(process, "partitions.opened")

@@ -15,7 +15,10 @@ from relay.translator import Translator
 
 pytestmark = pytest.mark.kafka
 
-FILES = [f"ticdc/canal-json.tidb-extension/{name}" for name in ("01_all_types", "04_strings_binary", "09_dml", "10_ddl")]
+FILES = [
+    f"ticdc/canal-json.tidb-extension/{name}"
+    for name in ("01_all_types", "04_strings_binary", "09_dml", "10_ddl")
+]
 
 
 def ddl(sql: str, at: int, kind: str = "ALTER") -> ConsumerRecord:
@@ -25,13 +28,26 @@ def ddl(sql: str, at: int, kind: str = "ALTER") -> ConsumerRecord:
 
 def row(number: int, at: int, partition: int = 1) -> ConsumerRecord:
     types = {"id": "int", "note": "varchar"}
-    fields = {"data": [{"id": str(number), "note": "x"}], "mysqlType": types, "sqlType": {"id": 4, "note": 12}, "pkNames": ["id"]}
+    fields = {
+        "data": [{"id": str(number), "note": "x"}],
+        "mysqlType": types,
+        "sqlType": {"id": 4, "note": 12},
+        "pkNames": ["id"],
+    }
     return _message(partition, at, isDdl=False, type="INSERT", sql="", **fields)
 
 
 def _message(partition: int, at: int, **fields: Any) -> ConsumerRecord:
     absent = dict.fromkeys(("pkNames", "sqlType", "mysqlType", "data", "old"))
-    message = {"id": 0, "database": "shop", "table": "orders", "es": NOW + at, "ts": NOW + at, **absent, **fields}
+    message = {
+        "id": 0,
+        "database": "shop",
+        "table": "orders",
+        "es": NOW + at,
+        "ts": NOW + at,
+        **absent,
+        **fields,
+    }
     return ConsumerRecord("", partition, 0, NOW + at, None, json.dumps(message).encode())
 
 
@@ -42,7 +58,11 @@ ALTER = ddl("ALTER TABLE orders MODIFY note VARCHAR(200)", 2_000)
 def types_of(records: list[ConsumerRecord]) -> dict[int, str]:
     """The type of `note` in every row, by its id."""
     messages = [json.loads(record.value or b"{}") for record in records]
-    return {int(message["data"][0]["id"]): message["mysqlType"]["note"] for message in messages if not message["isDdl"]}
+    return {
+        int(message["data"][0]["id"]): message["mysqlType"]["note"]
+        for message in messages
+        if not message["isDdl"]
+    }
 
 
 async def write(kafka: Any, topic: str, *records: ConsumerRecord) -> None:
@@ -63,7 +83,9 @@ async def test_restarts_change_no_byte(kafka: Any, make_config: Any, run_relay: 
         assert await relay.stop() == 0
     assert relay.log.named("schemas.loaded")[0]["records"] > 10
     originals = await kafka.read(source)
-    expected = [(out.key, out.value, out.headers) for out in translated_records(config.translator(), originals)]
+    expected = [
+        (out.key, out.value, out.headers) for out in translated_records(config.translator(), originals)
+    ]
     assert [(one.key, one.value, one.headers) for one in await kafka.read(target, committed=True)] == expected
     # Not so without: the last part alone has rows of tables that were created before it.
     late = originals[len(given) * (steps - 1) // steps :]
@@ -72,8 +94,12 @@ async def test_restarts_change_no_byte(kafka: Any, make_config: Any, run_relay: 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_another_instance_knows_what_the_first_has_learnt(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
-    """Both are at work: what one reads in partition 0, the other learns before it opens its partitions, and while it runs."""
+async def test_another_instance_knows_what_the_first_has_learnt(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
+    """Both are at work: what one reads in partition 0, the other learns before it opens its partitions, and
+    while it runs.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     shards = {"delivery_shards": 2} if mode == "exactly-once" else {}
     config = make_config(source, target, **MODES[mode], **shards)
@@ -100,7 +126,11 @@ async def test_another_instance_knows_what_the_first_has_learnt(kafka: Any, make
 
 async def one_each(*relays: Any) -> bool:
     """Whether each relay has opened one of the two partitions."""
-    opened = [relay.log.named("partitions.opened")[-1]["offsets"] for relay in relays if relay.log.named("partitions.opened")]
+    opened = [
+        relay.log.named("partitions.opened")[-1]["offsets"]
+        for relay in relays
+        if relay.log.named("partitions.opened")
+    ]
     return sorted(map(len, opened)) == [1, 1]
 
 
@@ -116,8 +146,12 @@ async def longer(kafka: Any, topic: str, length: int) -> bool:
     return bool(await kafka.length(topic) > length)
 
 
-async def test_a_deleted_history_is_created_anew_at_the_start(kafka: Any, make_config: Any, run_relay: Any) -> None:
-    """Then the tables are known from their next CREATE TABLE on, as without a history; nothing is lost but that."""
+async def test_a_deleted_history_is_created_anew_at_the_start(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    """Then the tables are known from their next CREATE TABLE on, as without a history; nothing is lost but
+    that.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target)
     await write(kafka, source, CREATE)
@@ -135,7 +169,9 @@ async def test_a_deleted_history_is_created_anew_at_the_start(kafka: Any, make_c
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])
-async def test_garbage_in_the_history_ends_relay(kafka: Any, make_config: Any, run_relay: Any, running: bool) -> None:
+async def test_garbage_in_the_history_ends_relay(
+    kafka: Any, make_config: Any, run_relay: Any, running: bool
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target)
     await write(kafka, source, CREATE)
@@ -156,8 +192,12 @@ async def test_garbage_in_the_history_ends_relay(kafka: Any, make_config: Any, r
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_history_deleted_while_running(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
-    """The next DDL cannot be kept before relay has made a new history. What the old one held is known until a restart."""
+async def test_a_history_deleted_while_running(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
+    """The next DDL cannot be kept before relay has made a new history. What the old one held is known until a
+    restart.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, delivery_delivery_timeout_seconds=1.0, **MODES[mode])
     await write(kafka, source, CREATE)

@@ -9,9 +9,18 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import GroupLoadInProgressError, NotCoordinatorForGroupError
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
-from service.resilience_support import MODES, Echo, committed, committed_at, has_logged, numbered, offset_of, slow_polls
+from service.resilience_support import (
+    MODES,
+    Echo,
+    committed,
+    committed_at,
+    has_logged,
+    numbered,
+    offset_of,
+    slow_polls,
+)
 
-from relay.service.transport import Partition
+from relay.kafka.ports import Partition
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -20,7 +29,7 @@ __all__ = ["slow_polls"]
 @pytest.fixture
 def quick_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     """New partitions are noticed within half a second."""
-    monkeypatch.setattr("relay.service.kafka_source.METADATA_MAX_AGE_MS", 500)
+    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 500)
 
 
 async def delete(kafka: Any, topic: str) -> None:
@@ -42,7 +51,9 @@ async def create_again(kafka: Any, topic: str, partitions: int = 2) -> None:
 async def test_a_topic_that_was_created_anew_while_relay_was_stopped(
     kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
-    """The brokers forget a group's offsets with the topic, so relay begins as at its first start, whatever the new topic holds."""
+    """The brokers forget a group's offsets with the topic, so relay begins as at its first start, whatever
+    the new topic holds.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     relay = run_relay(make_config(source, target, **MODES[mode]), Echo(target))
     await kafka.produce(source, numbered(100))
@@ -62,7 +73,9 @@ async def test_a_topic_that_was_created_anew_while_relay_was_stopped(
 
 
 @pytest.mark.usefixtures("quick_metadata")
-async def test_a_group_goes_on_with_a_topic_that_was_created_anew(kafka: Any, make_config: Any, run_relay: Any) -> None:
+async def test_a_group_goes_on_with_a_topic_that_was_created_anew(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     relay = run_relay(make_config(source, target), Echo(target))
     await kafka.produce(source, numbered(100))
@@ -76,8 +89,12 @@ async def test_a_group_goes_on_with_a_topic_that_was_created_anew(kafka: Any, ma
     assert len(await kafka.read(target)) == 150
 
 
-async def test_exactly_once_stops_at_a_topic_that_was_created_anew(kafka: Any, make_config: Any, run_relay: Any) -> None:
-    """The shard keeps its partitions and its position; a position that is not there any more ends it. A restart goes on."""
+async def test_exactly_once_stops_at_a_topic_that_was_created_anew(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    """The shard keeps its partitions and its position; a position that is not there any more ends it. A
+    restart goes on.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     relay = run_relay(make_config(source, target, **MODES["exactly-once"]), Echo(target))
     await kafka.produce(source, numbered(100))
@@ -96,17 +113,23 @@ async def test_exactly_once_stops_at_a_topic_that_was_created_anew(kafka: Any, m
 
 @pytest.mark.usefixtures("slow_polls")
 @pytest.mark.parametrize("mode", MODES)
-async def test_retention_overtakes_a_running_relay(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
+async def test_retention_overtakes_a_running_relay(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     await kafka.produce(source, numbered(40_000))
-    relay = run_relay(make_config(source, target, source_max_partition_fetch_bytes=5_000, **MODES[mode]), Echo(target))
+    relay = run_relay(
+        make_config(source, target, source_max_partition_fetch_bytes=5_000, **MODES[mode]), Echo(target)
+    )
     await kafka.until(lambda: has_read(relay))
     await kafka.delete_before(source, 18_000)
     assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.records-gone"
     assert f"{source}/0 at " in failed["message"]
-    found = [offset_of(record) for record in await kafka.read(target, committed=True) if record.partition == 0]
+    found = [
+        offset_of(record) for record in await kafka.read(target, committed=True) if record.partition == 0
+    ]
     # Nothing behind the gap, and everything that is committed is there.
     assert found == list(range(len(found)))
     assert 0 < len(found) < 18_000
@@ -143,7 +166,9 @@ async def test_a_new_partition_is_read_from_its_beginning(
 
 @pytest.mark.usefixtures("quick_metadata")
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_target_that_is_too_small_for_a_new_partition(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
+async def test_a_target_that_is_too_small_for_a_new_partition(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **MODES[mode])
     relay = run_relay(config, Echo(target))
@@ -167,12 +192,16 @@ async def test_a_target_that_is_too_small_for_a_new_partition(kafka: Any, make_c
     assert {record.partition for record in await kafka.read(target, committed=True)} == {0, 1, 2}
 
 
-async def test_a_target_that_was_deleted_and_created_anew(kafka: Any, make_config: Any, run_relay: Any) -> None:
+async def test_a_target_that_was_deleted_and_created_anew(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
     """It is waited for in both modes. What was written before went with the old topic."""
     relays = {}
     for mode, settings in MODES.items():
         source, target = await kafka.topic(2), await kafka.topic(2)
-        relays[mode] = run_relay(make_config(source, target, delivery_delivery_timeout_seconds=1.0, **settings), Echo(target))
+        relays[mode] = run_relay(
+            make_config(source, target, delivery_delivery_timeout_seconds=1.0, **settings), Echo(target)
+        )
         await kafka.produce(source, numbered(100))
         await committed(kafka, relays[mode], 100)
         await delete(kafka, target)
@@ -183,7 +212,9 @@ async def test_a_target_that_was_deleted_and_created_anew(kafka: Any, make_confi
     for relay in relays.values():
         await committed(kafka, relay, 300)
         assert await relay.stop() == 0
-        values = {int(record.value or b"") for record in await kafka.read(relay.config.target.topic, committed=True)}
+        values = {
+            int(record.value or b"") for record in await kafka.read(relay.config.target.topic, committed=True)
+        }
         assert values == set(range(100, 300))
 
 
@@ -192,7 +223,9 @@ async def test_a_target_that_was_deleted_and_created_anew(kafka: Any, make_confi
 async def test_a_coordinator_that_cannot_tell_offsets_yet_is_asked_again(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str, error: type[Any]
 ) -> None:
-    """It answers with an error and no offsets. Taken for a group without offsets, "latest" would leave records out."""
+    """It answers with an error and no offsets. Taken for a group without offsets, "latest" would leave
+    records out.
+    """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, source_start="latest", **MODES[mode])
     relay = run_relay(config, Echo(target))

@@ -1,4 +1,6 @@
-"""A stop at any moment: it ends in time, with the status that docs/operations.md gives, and leaves nothing behind."""
+"""A stop at any moment: it ends in time, with the status that docs/operations.md gives, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ from service.resilience_support import (
 
 from relay.config import Security
 from relay.demo.kafka import Cluster
-from relay.service.clients import client_settings
-from relay.service.probe import diagnosis
-from relay.service.reach import Access
+from relay.kafka.clients import client_settings
+from relay.service.check.connectivity import Access
+from relay.service.check.route import diagnosis
 
 pytestmark = pytest.mark.kafka
 __all__ = ["slow_polls"]
@@ -38,7 +40,9 @@ SETTLED_SECONDS = 4.5
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_stop_at_any_moment_of_a_start(kafka: Any, make_config: Any, run_relay: Any, mode: str) -> None:
+async def test_a_stop_at_any_moment_of_a_start(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
     """From the first look at the topics to the first rounds."""
     source, target = await kafka.topic(2), await kafka.topic(2)
     await kafka.produce(source, numbered(4_000))
@@ -52,7 +56,13 @@ async def test_a_stop_at_any_moment_of_a_start(kafka: Any, make_config: Any, run
         assert time.monotonic() - began < 5.0
         stages |= {each["event"] for each in relay.log.events}
         await leaks.none()
-    assert stages >= {"relay.starting", "partitions.assigned", "schemas.loaded", "partitions.opened", "relay.stopping"}
+    assert stages >= {
+        "relay.starting",
+        "partitions.assigned",
+        "schemas.loaded",
+        "partitions.opened",
+        "relay.stopping",
+    }
     relay = run_relay(config, Echo(target))
     await committed(kafka, relay, 4_000)
     assert await relay.stop() == 0
@@ -64,7 +74,9 @@ async def test_a_stop_at_any_moment_of_a_start(kafka: Any, make_config: Any, run
 async def test_a_stop_while_brokers_are_silent(
     kafka_at: Any, own_cluster: Cluster, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They take connections and answer nothing: to relays at work, at rest, and about to start. Those that wait go on later."""
+    """They take connections and answer nothing: to relays at work, at rest, and about to start. Those that
+    wait go on later.
+    """
     (node,) = own_cluster.nodes
     servers = own_cluster.bootstrap_servers
     busy: dict[str, Any] = {}
@@ -74,7 +86,12 @@ async def test_a_stop_while_brokers_are_silent(
         for mode, settings in MODES.items():
             for group in (busy, idle, staying):
                 source, target = await kafka.topic(2), await kafka.topic(2)
-                more = {**SHORT, **settings, "source_bootstrap_servers": servers, "source_max_partition_fetch_bytes": 5_000}
+                more = {
+                    **SHORT,
+                    **settings,
+                    "source_bootstrap_servers": servers,
+                    "source_max_partition_fetch_bytes": 5_000,
+                }
                 group[mode] = run_relay(make_config(source, target, **more), Echo(target))
                 await kafka.produce(source, numbered(10))
         for relay in [*busy.values(), *staying.values(), *idle.values()]:
@@ -89,7 +106,9 @@ async def test_a_stop_while_brokers_are_silent(
         # For the silence alone: who starts while the brokers wake up needs the time that a start has.
         with monkeypatch.context() as patched:
             shorten(patched)
-            starting = {mode: run_relay(relay.config, Echo(relay.config.target.topic)) for mode, relay in idle.items()}
+            starting = {
+                mode: run_relay(relay.config, Echo(relay.config.target.topic)) for mode, relay in idle.items()
+            }
             await asyncio.sleep(1.0)
             began = time.monotonic()
             everything = [*busy.values(), *idle.values(), *starting.values()]
@@ -112,7 +131,9 @@ async def test_a_stop_while_brokers_are_silent(
             check_complete(found, ALL, once=mode == "exactly-once")
 
 
-async def test_a_stop_while_the_group_waits_for_another_member(kafka: Any, make_config: Any, run_relay: Any) -> None:
+async def test_a_stop_while_the_group_waits_for_another_member(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
     """The other one takes its time to hand over its work, and the start waits for that."""
     source, target = await kafka.topic(2), await kafka.topic(2)
     config, leaks = make_config(source, target), Leaks()

@@ -11,9 +11,9 @@ import pytest
 from aiokafka.admin import NewPartitions
 from service.resilience_support import MODES, NOW, committed, has_logged
 
+from relay.kafka.ports import Undelivered
+from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.records import ConsumerRecord
-from relay.service.kafka_sink import KafkaSink, TransactionalSink
-from relay.service.transport import Undelivered
 
 pytestmark = pytest.mark.kafka
 
@@ -30,7 +30,16 @@ ROUTE: dict[str, Any] = {
 def watermark(partition: int, at: int) -> ConsumerRecord:
     absent = dict.fromkeys(("pkNames", "sqlType", "mysqlType", "data", "old"))
     extension = {"_tidb": {"watermarkTs": BASE + at}}
-    message = {"id": 0, "database": "", "table": "", "isDdl": False, "type": "TIDB_WATERMARK", "es": NOW, "ts": NOW, "sql": ""}
+    message = {
+        "id": 0,
+        "database": "",
+        "table": "",
+        "isDdl": False,
+        "type": "TIDB_WATERMARK",
+        "es": NOW,
+        "ts": NOW,
+        "sql": "",
+    }
     return ConsumerRecord("", partition, 0, NOW, None, json.dumps(message | absent | extension).encode())
 
 
@@ -53,7 +62,9 @@ async def write(kafka: Any, relay: Any, total: int, *records: ConsumerRecord) ->
 async def test_the_lowest_of_all_source_partitions_goes_to_every_target_partition(
     kafka: Any, make_config: Any, run_relay: Any, mode: str
 ) -> None:
-    relay = run_relay(make_config(await kafka.topic(2), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None)
+    relay = run_relay(
+        make_config(await kafka.topic(2), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None
+    )
     # Nothing is known of partition 1 yet.
     assert await write(kafka, relay, 2, watermark(0, 10), watermark(0, 20)) == [[], [], []]
     assert await write(kafka, relay, 3, watermark(1, 5)) == [[5]] * TARGETS
@@ -68,7 +79,9 @@ async def test_the_lowest_of_all_source_partitions_goes_to_every_target_partitio
 async def test_a_failed_delivery_loses_no_watermark_that_was_held(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """What partition 0 has reached was read long ago, and is not read again; what the failed round learnt is not known twice."""
+    """What partition 0 has reached was read long ago, and is not read again; what the failed round learnt is
+    not known twice.
+    """
     sink = TransactionalSink if mode == "exactly-once" else KafkaSink
     failures = 2
 
@@ -81,7 +94,9 @@ async def test_a_failed_delivery_loses_no_watermark_that_was_held(
                 raise Undelivered("no answer", retriable=True)
 
     monkeypatch.setattr(f"relay.service.app.{sink.__name__}", Failing)
-    relay = run_relay(make_config(await kafka.topic(2), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None)
+    relay = run_relay(
+        make_config(await kafka.topic(2), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None
+    )
     assert await write(kafka, relay, 1, watermark(0, 10)) == [[], [], []]
     found = await write(kafka, relay, 2, watermark(1, 5))
     # At least once: the batches that failed were written all the same.
@@ -99,9 +114,18 @@ async def test_several_instances_are_refused_unless_watermarks_are_dropped(
     shards = {"delivery_shards": 2} if mode == "exactly-once" else {}
     for kept in ("keep", "drop"):
         config = make_config(
-            await kafka.topic(2), await kafka.topic(TARGETS), target_watermarks=kept, **ROUTE, **MODES[mode], **shards
+            await kafka.topic(2),
+            await kafka.topic(TARGETS),
+            target_watermarks=kept,
+            **ROUTE,
+            **MODES[mode],
+            **shards,
         )
-        other = config.model_copy(update={"delivery": config.delivery.model_copy(update={"shard": 1})}) if shards else config
+        other = (
+            config.model_copy(update={"delivery": config.delivery.model_copy(update={"shard": 1})})
+            if shards
+            else config
+        )
         relays = [run_relay(config, None), run_relay(other, None)]
         if kept == "keep":
             assert [await relay.ended() for relay in relays][-1] == 3
@@ -119,12 +143,16 @@ async def test_several_instances_are_refused_unless_watermarks_are_dropped(
 async def test_a_new_partition_counts_as_soon_as_it_is_noticed(
     kafka: Any, make_config: Any, run_relay: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr("relay.service.kafka_source.METADATA_MAX_AGE_MS", 500)
-    relay = run_relay(make_config(await kafka.topic(1), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None)
+    monkeypatch.setattr("relay.kafka.source.METADATA_MAX_AGE_MS", 500)
+    relay = run_relay(
+        make_config(await kafka.topic(1), await kafka.topic(TARGETS), **ROUTE, **MODES[mode]), None
+    )
     (source,) = relay.config.source.topics
     assert await write(kafka, relay, 1, watermark(0, 10)) == [[10]] * TARGETS
     await kafka._admin.create_partitions({source: NewPartitions(total_count=2)})
-    await kafka.until(lambda: has_logged(relay, "partitions.opened", offsets={f"{source}/0": 1, f"{source}/1": 0}))
+    await kafka.until(
+        lambda: has_logged(relay, "partitions.opened", offsets={f"{source}/0": 1, f"{source}/1": 0})
+    )
     assert await write(kafka, relay, 2, watermark(0, 30)) == [[10]] * TARGETS
     assert await write(kafka, relay, 3, watermark(1, 20)) == [[10, 20]] * TARGETS
     assert await relay.stop() == 0

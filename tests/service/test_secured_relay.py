@@ -1,4 +1,6 @@
-"""A relay whose source and target speak SASL_SSL, each with a login of its own, and that may do nothing but what it needs."""
+"""A relay whose source and target speak SASL_SSL, each with a login of its own, and that may do nothing but
+what it needs.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from service.transport_support import MODES, both_modes, check_complete, numbere
 
 from relay.config import Config
 from relay.errors import BrokerUnavailable
+from relay.kafka.clients import cluster_settings
+from relay.kafka.permissions import Operation
+from relay.kafka.ports import Undelivered
 from relay.service import app
-from relay.service.clients import cluster_settings
-from relay.service.permissions import Operation
-from relay.service.probe import State, probe
-from relay.service.reasons import with_reasons
-from relay.service.transport import Undelivered
+from relay.service.check.reasons import with_reasons
+from relay.service.check.route import State, probe
 
 pytestmark = pytest.mark.kafka
 
@@ -30,12 +32,16 @@ class Login:
         self.source, self.target, self.history = "source", "target", "history"
 
     async def lay(self, mode: str) -> Config:
-        """Make the topics, the permissions and the configuration; wait until the broker grants what it was told to."""
+        """Make the topics, the permissions and the configuration; wait until the broker grants what it was
+        told to.
+        """
         self.source, self.target = [await self.secured.topic(2, retention_ms="-1") for _ in range(2)]
         self.history = await self.secured.topic(cleanup_policy="compact")
         await self.secured.grant(TOPIC, self.source, Operation.READ)
         await self.secured.grant(TOPIC, self.target, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
-        await self.secured.grant(TOPIC, self.history, Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS)
+        await self.secured.grant(
+            TOPIC, self.history, Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS
+        )
         await self.secured.grant(GROUP, f"g-{self.source}", Operation.READ)
         await self.secured.grant(TRANSACTIONAL_ID, f"g-{self.source}-0", Operation.WRITE)
         config = self.config(mode)
@@ -47,7 +53,9 @@ class Login:
         await self.kafka.until(is_granted)
         return config
 
-    def config(self, mode: str = "at-least-once", source_password: str = PASSWORD, target_password: str = PASSWORD) -> Config:
+    def config(
+        self, mode: str = "at-least-once", source_password: str = PASSWORD, target_password: str = PASSWORD
+    ) -> Config:
         tables: dict[str, dict[str, Any]] = {
             "source": {"security": self._security("source", source_password)},
             "target": {
@@ -91,7 +99,9 @@ async def login(secured: Secured, kafka_at: Any, tmp_path: Path) -> AsyncIterato
 
 
 @both_modes
-async def test_a_relay_with_no_more_permissions_than_it_needs(login: Login, echo: Any, run_relay: Any, mode: str) -> None:
+async def test_a_relay_with_no_more_permissions_than_it_needs(
+    login: Login, echo: Any, run_relay: Any, mode: str
+) -> None:
     config = await login.lay(mode)
     await login.kafka.produce(login.source, numbered(2_000))
     relay = run_relay(config, echo(login.target))
@@ -133,7 +143,9 @@ async def test_new_clients_need_no_files(
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-async def test_a_wrong_password_is_told_as_what_it_is(login: Login, echo: Any, run_relay: Any, side: str) -> None:
+async def test_a_wrong_password_is_told_as_what_it_is(
+    login: Login, echo: Any, run_relay: Any, side: str
+) -> None:
     await login.lay("at-least-once")
     config = login.config(**{f"{side}_password": "wrong-battery"})
     relay = run_relay(config, echo(login.target))

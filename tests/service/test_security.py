@@ -1,4 +1,6 @@
-"""TLS and SASL for aiokafka's clients: what is read from where, what is said when it is wrong, and that secrets stay hidden."""
+"""TLS and SASL for aiokafka's clients: what is read from where, what is said when it is wrong, and that
+secrets stay hidden.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from servers_support import Idp, serving
 
 from relay.config import Config, Security
 from relay.errors import ConfigError
-from relay.service.clients import client_settings, cluster_settings
-from relay.service.permissions import Operation
+from relay.kafka.clients import client_settings, cluster_settings
+from relay.kafka.permissions import Operation
 
 SECRET = "client-battery"
 KEY_PASSWORD = "key-battery"
@@ -40,7 +42,9 @@ def problems(security: Security) -> list[str]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a client's certificate, its key, plain and encrypted, another key, and things that are neither."""
+    """A folder with a client's certificate, its key, plain and encrypted, another key, and things that are
+    neither.
+    """
     folder = tmp_path_factory.mktemp("own")
     ca = trustme.CA()
     leaf, other = ca.issue_cert("relay@example.com"), ca.issue_cert("relay@example.com")
@@ -49,7 +53,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     leaf.private_key_pem.write_to_path(str(folder / "key.pem"))
     other.private_key_pem.write_to_path(str(folder / "other_key.pem"))
     key = load_pem_private_key(leaf.private_key_pem.bytes(), None)
-    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode()))
+    locked = key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode())
+    )
     (folder / "locked_key.pem").write_bytes(locked)
     (folder / "words.txt").write_text("no certificate, no key\n")
     (folder / "empty").write_text("\n")
@@ -95,12 +101,17 @@ def test_settings_do_not_show_their_secrets(tmp_path: Path) -> None:
     login = security_of(protocol="SASL_PLAINTEXT", username="relay", password=PASSWORD)
     endpoint = {"token_endpoint": "https://idp.example.com/token", "client_id": "relay"}
     bearer = security_of(
-        protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", **endpoint, client_secret_file=str(tmp_path / "secret")
+        protocol="SASL_PLAINTEXT",
+        mechanism="OAUTHBEARER",
+        **endpoint,
+        client_secret_file=str(tmp_path / "secret"),
     )
     provider = client_settings(bearer)["sasl_oauth_token_provider"]
     shown = [client_settings(login), login, bearer, client_settings(bearer), provider, vars(provider)]
     for each in shown:
-        assert not any(secret in text for secret in SECRETS for text in (repr(each), str(each), f"{each}")), each
+        assert not any(secret in text for secret in SECRETS for text in (repr(each), str(each), f"{each}")), (
+            each
+        )
 
 
 def test_own_certificate_is_loaded(own: Path) -> None:
@@ -109,7 +120,9 @@ def test_own_certificate_is_loaded(own: Path) -> None:
 
     assert client_settings(given(key_file=str(own / "key.pem")))
     assert client_settings(given(key_file=str(own / "locked_key.pem"), key_password=KEY_PASSWORD))
-    assert client_settings(given(key_file=str(own / "locked_key.pem"), key_password_file=str(own / "password")))
+    assert client_settings(
+        given(key_file=str(own / "locked_key.pem"), key_password_file=str(own / "password"))
+    )
 
 
 CERTIFICATE = {"certificate_file": "certificate.pem"}
@@ -121,20 +134,49 @@ CERTIFICATE = {"certificate_file": "certificate.pem"}
         ({"ca_file": "nowhere.pem"}, {}, ["ca_file: … cannot be read: No such file or directory"]),
         ({"ca_file": "."}, {}, ["ca_file: … cannot be read: Is a directory"]),
         ({"ca_file": "empty"}, {}, ["ca_file: … is empty"]),
-        ({"ca_file": "words.txt"}, {}, ["ca_file: holds no certificate (it must be PEM, with -----BEGIN CERTIFICATE-----)"]),
-        ({"certificate_file": "words.txt", "key_file": "key.pem"}, {}, ["certificate_file: holds no certificate"]),
+        (
+            {"ca_file": "words.txt"},
+            {},
+            ["ca_file: holds no certificate (it must be PEM, with -----BEGIN CERTIFICATE-----)"],
+        ),
+        (
+            {"certificate_file": "words.txt", "key_file": "key.pem"},
+            {},
+            ["certificate_file: holds no certificate"],
+        ),
         (CERTIFICATE | {"key_file": "words.txt"}, {}, ["key_file: holds no private key that can be read"]),
-        (CERTIFICATE | {"key_file": "other_key.pem"}, {}, ["key_file: is not the key of the certificate in certificate_file"]),
-        (CERTIFICATE | {"key_file": "locked_key.pem"}, {}, ["key_password: is missing: key_file is encrypted"]),
-        (CERTIFICATE | {"key_file": "locked_key.pem"}, {"key_password": "wrong-battery"}, ["key_password: does not open key_file"]),
+        (
+            CERTIFICATE | {"key_file": "other_key.pem"},
+            {},
+            ["key_file: is not the key of the certificate in certificate_file"],
+        ),
+        (
+            CERTIFICATE | {"key_file": "locked_key.pem"},
+            {},
+            ["key_password: is missing: key_file is encrypted"],
+        ),
+        (
+            CERTIFICATE | {"key_file": "locked_key.pem"},
+            {"key_password": "wrong-battery"},
+            ["key_password: does not open key_file"],
+        ),
         (
             CERTIFICATE | {"key_file": "locked_key.pem", "key_password_file": "words.txt"},
             {},
             ["key_password_file: does not open key_file"],
         ),
-        (CERTIFICATE | {"key_file": "locked_key.pem", "key_password_file": "empty"}, {}, ["key_password_file: … is empty"]),
         (
-            {"ca_file": "words.txt", "certificate_file": "nowhere.pem", "key_file": "empty", "key_password_file": "nowhere"},
+            CERTIFICATE | {"key_file": "locked_key.pem", "key_password_file": "empty"},
+            {},
+            ["key_password_file: … is empty"],
+        ),
+        (
+            {
+                "ca_file": "words.txt",
+                "certificate_file": "nowhere.pem",
+                "key_file": "empty",
+                "key_password_file": "nowhere",
+            },
             {},
             [
                 "ca_file: holds no certificate",
@@ -145,8 +187,12 @@ CERTIFICATE = {"certificate_file": "certificate.pem"}
         ),
     ],
 )
-def test_every_problem_of_the_files_is_told(own: Path, files: dict[str, str], texts: dict[str, str], said: list[str]) -> None:
-    found = problems(security_of(protocol="SSL", **{key: str(own / name) for key, name in files.items()}, **texts))
+def test_every_problem_of_the_files_is_told(
+    own: Path, files: dict[str, str], texts: dict[str, str], said: list[str]
+) -> None:
+    found = problems(
+        security_of(protocol="SSL", **{key: str(own / name) for key, name in files.items()}, **texts)
+    )
     assert len(found) == len(said)
     for problem, expected in zip(found, said, strict=True):
         start, _, rest = expected.partition("… ")
@@ -190,10 +236,18 @@ def test_one_cluster_has_one_set_of_settings() -> None:
 
 @pytest.mark.parametrize(
     ("endpoint", "said"),
-    [("idp.example.com/token", "is no address"), ("https://a:b@idp.example.com/token", "holds a user or a password")],
+    [
+        ("idp.example.com/token", "is no address"),
+        ("https://a:b@idp.example.com/token", "holds a user or a password"),
+    ],
 )
 async def test_a_token_endpoint_must_be_an_address(endpoint: str, said: str) -> None:
-    given = {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "client_id": "relay", "client_secret": SECRET}
+    given = {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "OAUTHBEARER",
+        "client_id": "relay",
+        "client_secret": SECRET,
+    }
     (found,) = problems(security_of(**given, token_endpoint=endpoint))
     assert found.startswith(f"source.security.token_endpoint: {said}")
 
@@ -217,7 +271,9 @@ async def topic(secured: Secured) -> str:
 
 
 async def there_and_back(servers: str, settings: dict[str, Any], topic: str) -> bytes:
-    """Write a record and read it as a member of a group, with the same settings, after the admin client has looked at the topic."""
+    """Write a record and read it as a member of a group, with the same settings, after the admin client has
+    looked at the topic.
+    """
     admin = AIOKafkaAdminClient(bootstrap_servers=servers, **settings)
     await admin.start()
     try:
@@ -230,7 +286,9 @@ async def there_and_back(servers: str, settings: dict[str, Any], topic: str) -> 
         await admin.close()
     async with AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **settings) as producer:
         await producer.send_and_wait(topic, b"secret agent")
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest", **settings)
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest", **settings
+    )
     async with consumer, asyncio.timeout(30):
         record = await consumer.getone()
         await consumer.commit()
@@ -239,14 +297,18 @@ async def there_and_back(servers: str, settings: dict[str, Any], topic: str) -> 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-async def test_clients_log_in_with_a_password(secured: Secured, topic: str, tmp_path: Path, mechanism: str) -> None:
+async def test_clients_log_in_with_a_password(
+    secured: Secured, topic: str, tmp_path: Path, mechanism: str
+) -> None:
     (tmp_path / "password").write_text(PASSWORD + "\n")
     given = secured.security(mechanism=mechanism, password=None, password_file=str(tmp_path / "password"))
     assert await there_and_back(secured.address("SASL_SSL"), client_settings(given), topic) == b"secret agent"
 
 
 def bearer(secured: Secured, **settings: str) -> dict[str, Any]:
-    return client_settings(secured.security(mechanism="OAUTHBEARER", username=None, password=None, **settings))
+    return client_settings(
+        secured.security(mechanism="OAUTHBEARER", username=None, password=None, **settings)
+    )
 
 
 @pytest.mark.kafka
@@ -266,7 +328,9 @@ async def test_clients_log_in_with_a_token_from_an_endpoint(secured: Secured, to
 
 
 @pytest.mark.kafka
-async def test_a_refused_token_is_a_refused_login(secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_token_is_a_refused_login(
+    secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The client alone takes it for a login, and for a cluster without brokers."""
     path = tmp_path / "token"
     path.write_text(token(seconds=-60))
@@ -297,7 +361,9 @@ async def test_a_missing_token_is_a_connection_that_failed(
 @pytest.mark.kafka
 async def test_clients_show_their_certificate(secured: Secured) -> None:
     own = str(secured.folder / "client.pem")
-    given = security_of(protocol="SSL", ca_file=str(secured.folder / "ca.pem"), certificate_file=own, key_file=own)
+    given = security_of(
+        protocol="SSL", ca_file=str(secured.folder / "ca.pem"), certificate_file=own, key_file=own
+    )
     admin = AIOKafkaAdminClient(bootstrap_servers=secured.address("MUTUAL"), **client_settings(given))
     await admin.start()
     await admin.close()

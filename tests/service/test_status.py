@@ -8,14 +8,24 @@ from collections import Counter
 
 import orjson
 import pytest
-from board_support import LIMIT, ORDERS_0, ORDERS_1, START, Clock, Translated, make_board, running_board, turns
+from board_support import (
+    LIMIT,
+    ORDERS_0,
+    ORDERS_1,
+    START,
+    Clock,
+    Translated,
+    make_board,
+    running_board,
+    turns,
+)
 
-from relay.codecs._codec import Lossy
+from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
-from relay.service import report
-from relay.service.status import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Board, heartbeat_limit
-from relay.service.transport import Partition
+from relay.kafka.ports import Partition
+from relay.service.observe import report
+from relay.service.observe.board import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Board, heartbeat_limit
 
 
 @pytest.fixture
@@ -26,7 +36,12 @@ def clock() -> Clock:
 def test_a_board_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> None:
     board = make_board(clock)
     status = report.status(board)
-    assert (status["state"], status["ready"], status["alive"], status["degraded"]) == ("starting", False, True, False)
+    assert (status["state"], status["ready"], status["alive"], status["degraded"]) == (
+        "starting",
+        False,
+        True,
+        False,
+    )
     assert status["lag"] == {
         "records": 0,
         "unknown_partitions": 0,
@@ -35,7 +50,12 @@ def test_a_board_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> N
         "gone_in_seconds": None,
     }
     assert status["rates"]["consumed_records_per_second"] == 0
-    assert (status["last_event"], status["last_commit"], status["partitions"], status["last_errors"]) == (None, None, [], [])
+    assert (status["last_event"], status["last_commit"], status["partitions"], status["last_errors"]) == (
+        None,
+        None,
+        [],
+        [],
+    )
     assert orjson.loads(orjson.dumps(status)) == status
 
 
@@ -176,7 +196,9 @@ def test_errors_are_counted_and_the_last_ones_kept_newest_first(clock: Clock) ->
     kept = report.status(board)["last_errors"]
     assert len(kept) == LAST_ERRORS
     assert kept[0]["place"] == f"orders/0 at {LAST_ERRORS + 4}"
-    assert report.status(board)["errors"] == [{"stage": "translate", "code": "decode.malformed", "count": LAST_ERRORS + 5}]
+    assert report.status(board)["errors"] == [
+        {"stage": "translate", "code": "decode.malformed", "count": LAST_ERRORS + 5}
+    ]
 
 
 def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
@@ -186,8 +208,14 @@ def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
         clock.passes(1)
         board.failed("produce", "service.delivery-failed", "orders.canal-json/0", "no answer")
     kept = report.status(board)["last_errors"]
-    assert [(each["code"], each["count"]) for each in kept] == [("service.delivery-failed", 1000), ("decode.malformed", 1)]
-    assert (kept[0]["first"], kept[0]["time"]) == ("2026-11-21T10:00:01.000+00:00", "2026-11-21T10:16:40.000+00:00")
+    assert [(each["code"], each["count"]) for each in kept] == [
+        ("service.delivery-failed", 1000),
+        ("decode.malformed", 1),
+    ]
+    assert (kept[0]["first"], kept[0]["time"]) == (
+        "2026-11-21T10:00:01.000+00:00",
+        "2026-11-21T10:16:40.000+00:00",
+    )
 
 
 def test_texts_that_no_encoder_takes_or_that_do_not_end_are_made_harmless(clock: Clock) -> None:
@@ -205,7 +233,11 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
     translated.events = Counter({"insert": 3})
     translated.lossy = Counter({Lossy.GTID: 2, Lossy.SCHEMA_GUESSED: 1})
     status = report.status(board)
-    assert (status["events"], status["lossy"], status["notes"]) == ({"insert": 3}, {"gtid": 2}, {"schema-guessed": 1})
+    assert (status["events"], status["lossy"], status["notes"]) == (
+        {"insert": 3},
+        {"gtid": 2},
+        {"schema-guessed": 1},
+    )
 
 
 def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:
@@ -255,7 +287,9 @@ def test_the_limit_is_longer_than_a_delivery_may_take() -> None:
     assert make_board().about.heartbeat_limit_seconds == heartbeat_limit(Delivery())
 
 
-@pytest.mark.parametrize(("state", "ready"), [("starting", False), ("running", True), ("draining", False), ("stopped", False)])
+@pytest.mark.parametrize(
+    ("state", "ready"), [("starting", False), ("running", True), ("draining", False), ("stopped", False)]
+)
 def test_ready_is_running(clock: Clock, state: str, ready: bool) -> None:
     board = make_board(clock)
     board.entered(state)
@@ -288,7 +322,12 @@ def test_a_check_tells_since_when_it_is_so(clock: Clock) -> None:
     clock.passes(60)
     board.check("target", ok=False, detail="second")
     (_, _, target) = report.status(board)["checks"]
-    assert target == {"name": "target", "ok": False, "detail": "second", "since": "2026-11-21T10:00:00.000+00:00"}
+    assert target == {
+        "name": "target",
+        "ok": False,
+        "detail": "second",
+        "since": "2026-11-21T10:00:00.000+00:00",
+    }
 
 
 def test_about_shows_a_configuration_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from aiokafka.client import CoordinationType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaConnectionError, NotCoordinatorError
 
 from relay.errors import InstanceFenced
+from relay.kafka import fencing as takeover
+from relay.kafka.fencing import Claim, Producer, is_taken_over
+from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.sink import TransactionalSink
 from relay.records import ProducerRecord
-from relay.service import takeover
-from relay.service.kafka_sink import TransactionalSink
-from relay.service.takeover import Claim, Producer, is_taken_over
-from relay.service.transport import Partition, Undelivered
 
 NOW = 1_700_000_000_000
 OURS = Producer(7, 3)
@@ -66,8 +66,12 @@ async def instances(kafka: Any, make_config: Any) -> AsyncIterator[list[Instance
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("newest", ["has done nothing", "is in a transaction", "has committed", "has replaced its producer"])
-async def test_the_newest_instance_goes_on_whatever_it_does(kafka: Any, instances: list[Instance], newest: str) -> None:
+@pytest.mark.parametrize(
+    "newest", ["has done nothing", "is in a transaction", "has committed", "has replaced its producer"]
+)
+async def test_the_newest_instance_goes_on_whatever_it_does(
+    kafka: Any, instances: list[Instance], newest: str
+) -> None:
     older, newer = instances
     await newer.start()
     if newest == "has replaced its producer":
@@ -87,7 +91,9 @@ async def test_the_newest_instance_goes_on_whatever_it_does(kafka: Any, instance
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("newest", ["has done nothing", "is in a transaction"])
-async def test_the_newest_instance_goes_on_after_one_that_was_idle(instances: list[Instance], newest: str) -> None:
+async def test_the_newest_instance_goes_on_after_one_that_was_idle(
+    instances: list[Instance], newest: str
+) -> None:
     older, newer = instances
     await older.commit(1)
     await newer.start()
@@ -99,7 +105,9 @@ async def test_the_newest_instance_goes_on_after_one_that_was_idle(instances: li
 
 
 @pytest.mark.kafka
-async def test_an_instance_that_is_alone_replaces_its_producer_as_often_as_it_likes(kafka: Any, instances: list[Instance]) -> None:
+async def test_an_instance_that_is_alone_replaces_its_producer_as_often_as_it_likes(
+    kafka: Any, instances: list[Instance]
+) -> None:
     older, _ = instances
     for number in range(4):
         await older.start()
@@ -126,7 +134,9 @@ async def test_a_transaction_that_the_brokers_gave_up_is_no_takeover(
 
     await kafka.until(is_given_up)
     assert ours is not None
-    assert (await older.state())[1] == ours._replace(epoch=ours.epoch + 1), "what the rule of `is_lost_to` rests on"
+    assert (await older.state())[1] == ours._replace(epoch=ours.epoch + 1), (
+        "what the rule of `is_lost_to` rests on"
+    )
     await older.start()
     await older.write(b"again")
     await older.commit(1)

@@ -17,8 +17,8 @@ from secured_support import security_of
 from servers_support import Idp, serving
 
 from relay.errors import TokenUnavailable
-from relay.service.clients import client_settings
-from relay.service.tokens import SPARE_SECONDS, Credentials, EndpointTokens, FileTokens, NoToken
+from relay.kafka.clients import client_settings
+from relay.kafka.oauth import SPARE_SECONDS, Credentials, EndpointTokens, FileTokens, NoToken
 
 SECRET = "client-battery"
 
@@ -49,9 +49,15 @@ async def test_a_token_file_without_a_token_is_told(tmp_path: Path, content: byt
     assert raised.value.retriable
 
 
-def asking(idp: Idp, scope: str = "", clock: Callable[[], float] = lambda: 0.0, **credentials: str) -> EndpointTokens:
+def asking(
+    idp: Idp, scope: str = "", clock: Callable[[], float] = lambda: 0.0, **credentials: str
+) -> EndpointTokens:
     given = {"client_id": "relay", "secret": SECRET} | credentials
-    return EndpointTokens(Credentials(idp.address, given["client_id"], given["secret"], scope), ssl.create_default_context(), clock)
+    return EndpointTokens(
+        Credentials(idp.address, given["client_id"], given["secret"], scope),
+        ssl.create_default_context(),
+        clock,
+    )
 
 
 async def test_credentials_are_sent_as_the_standard_says(idp: Idp) -> None:
@@ -84,9 +90,18 @@ async def test_a_token_of_unknown_age_is_not_kept(idp: Idp, told: dict[str, Any]
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda: web.json_response({"error": "invalid_client"}, status=401), "refuses with HTTP status 401: invalid_client"),
-        (lambda: web.json_response({"error": f"bad {SECRET}"}, status=400), "refuses with HTTP status 400: no reason given"),
-        (lambda: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "refuses with HTTP status 302"),
+        (
+            lambda: web.json_response({"error": "invalid_client"}, status=401),
+            "refuses with HTTP status 401: invalid_client",
+        ),
+        (
+            lambda: web.json_response({"error": f"bad {SECRET}"}, status=400),
+            "refuses with HTTP status 400: no reason given",
+        ),
+        (
+            lambda: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}),
+            "refuses with HTTP status 302",
+        ),
         (lambda: web.Response(text="<html>"), "does not answer with JSON"),
         (lambda: web.json_response(["t"]), "answers without access_token"),
         (lambda: web.json_response({"access_token": 7}), "answers without access_token"),
@@ -114,9 +129,16 @@ async def test_the_ca_file_is_trusted_at_the_endpoint_besides_the_systems(tmp_pa
     ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ca.issue_cert("127.0.0.1").configure_cert(context)
-    given = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "client_id": "relay", "client_secret": SECRET}
+    given = {
+        "protocol": "SASL_SSL",
+        "mechanism": "OAUTHBEARER",
+        "client_id": "relay",
+        "client_secret": SECRET,
+    }
     async with serving(context) as idp:
-        settings = client_settings(security_of(**given, token_endpoint=idp.address, ca_file=str(tmp_path / "ca.pem")))
+        settings = client_settings(
+            security_of(**given, token_endpoint=idp.address, ca_file=str(tmp_path / "ca.pem"))
+        )
         assert await settings["sasl_oauth_token_provider"].token() == "t1"
         settings = client_settings(security_of(**given, token_endpoint=idp.address))
         with pytest.raises(NoToken, match="its certificate is not trusted"):

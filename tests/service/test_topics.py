@@ -12,13 +12,17 @@ from service.topics_support import exists, new_name, refusal, settings_of, witho
 
 from relay.demo.kafka import Cluster, NodeOptions
 from relay.records import ConsumerRecord
-from relay.service.topic_checks import DEFAULT_LIMIT_BYTES
-from relay.service.topics import Topics, check_topics
+from relay.topics.plan import DEFAULT_LIMIT_BYTES
+from relay.topics.startup import Topics, check_topics
 
 pytestmark = pytest.mark.kafka
 
 #: Which protocols keys are good for what in a compacted topic.
-NO_KEYS, MESSAGE_KEYS, ROW_KEYS = ("ticdc-canal-json", "canal-json", "ckafka-json"), ("ticdc-open-protocol",), ("ticdc-debezium",)
+NO_KEYS, MESSAGE_KEYS, ROW_KEYS = (
+    ("ticdc-canal-json", "canal-json", "ckafka-json"),
+    ("ticdc-open-protocol",),
+    ("ticdc-debezium",),
+)
 
 
 # ---------------------------------------------------------------- what is known
@@ -53,7 +57,9 @@ async def test_what_is_found_is_logged(kafka: Any, make_config: Any, list_log: A
 async def test_start_offsets_are_for_partitions_that_exist(kafka: Any, make_config: Any) -> None:
     """Or a misspelt one would be passed over, and everything read again."""
     source, target = await kafka.topic(2), await kafka.topic(2)
-    settings = without_history(source_start="offsets", source_start_offsets={f"{source}/1": 4, f"{source}/2": 0, f"{source}/7": 4})
+    settings = without_history(
+        source_start="offsets", source_start_offsets={f"{source}/1": 4, f"{source}/2": 0, f"{source}/7": 4}
+    )
     message = await refusal(make_config(source, target, **settings))
     assert message == (
         f"start_offsets in [source] names {source}/2, {source}/7, and topic {source} has the partitions 0 to 1: correct the numbers"
@@ -68,15 +74,26 @@ async def test_start_offsets_are_for_partitions_that_exist(kafka: Any, make_conf
 async def test_missing_topics_are_told_all_at_once(kafka: Any, make_config: Any) -> None:
     config = make_config("no-such-source", "no-such-target", **without_history())
     message = await refusal(config)
-    for text in ("no-such-source does not exist", "no-such-target does not exist", "create it", "create_topics = true"):
+    for text in (
+        "no-such-source does not exist",
+        "no-such-target does not exist",
+        "create it",
+        "create_topics = true",
+    ):
         assert text in message
 
 
-async def test_a_look_creates_nothing_where_brokers_create_what_is_asked_for(tmp_path: Path, make_config: Any) -> None:
-    """With auto.create.topics.enable the client's own look at a missing topic would create it, with one partition."""
+async def test_a_look_creates_nothing_where_brokers_create_what_is_asked_for(
+    tmp_path: Path, make_config: Any
+) -> None:
+    """With auto.create.topics.enable the client's own look at a missing topic would create it, with one
+    partition.
+    """
     options = NodeOptions(properties="auto.create.topics.enable=true\n")
     with Cluster(tmp_path / "kafka", options=options) as cluster:
-        config = make_config("a", "b", source_bootstrap_servers=cluster.bootstrap_servers, **without_history())
+        config = make_config(
+            "a", "b", source_bootstrap_servers=cluster.bootstrap_servers, **without_history()
+        )
         for _ in range(2):
             assert "b does not exist" in await refusal(config)
 
@@ -86,10 +103,14 @@ async def test_too_few_partitions_are_refused(kafka: Any, make_config: Any) -> N
     assert f"{target} has 2 partitions, and {source} has 3" in await refusal(make_config(source, target))
     message = await refusal(make_config(source, target, target_partitions=4))
     assert f"{target} has 2 partitions, and `partitions` in [target] says 4" in message
-    assert (await check_topics(make_config(source, target, target_partitions=2))).target_partitions[target] == 2
+    assert (await check_topics(make_config(source, target, target_partitions=2))).target_partitions[
+        target
+    ] == 2
 
 
-async def test_a_target_of_several_sources_needs_the_partitions_of_the_largest(kafka: Any, make_config: Any) -> None:
+async def test_a_target_of_several_sources_needs_the_partitions_of_the_largest(
+    kafka: Any, make_config: Any
+) -> None:
     small, large, target = await kafka.topic(1), await kafka.topic(3), new_name()
     config = make_config(small, target, source_topics=[small, large], target_create_topics=True)
     assert (await check_topics(config)).target_partitions[target] == 3
@@ -138,8 +159,16 @@ async def test_two_instances_that_create_at_the_same_moment_both_start(kafka: An
 @pytest.mark.parametrize(
     ("settings", "words", "advice"),
     [
-        ({"target_create_settings": {"no.such.setting": "1"}}, "no.such.setting", "correct create_settings in [target]"),
-        ({"target_create_settings": {"retention.ms": "soon"}}, "retention.ms", "correct create_settings in [target]"),
+        (
+            {"target_create_settings": {"no.such.setting": "1"}},
+            "no.such.setting",
+            "correct create_settings in [target]",
+        ),
+        (
+            {"target_create_settings": {"retention.ms": "soon"}},
+            "retention.ms",
+            "correct create_settings in [target]",
+        ),
         ({"target_create_replication_factor": 3}, "replication", "set create_replication_factor in [target]"),
     ],
 )
@@ -147,7 +176,9 @@ async def test_a_target_that_the_broker_does_not_create(
     kafka: Any, make_config: Any, settings: dict[str, Any], words: str, advice: str
 ) -> None:
     source, target = await kafka.topic(), new_name()
-    message = await refusal(make_config(source, target, target_create_topics=True, **without_history(), **settings))
+    message = await refusal(
+        make_config(source, target, target_create_topics=True, **without_history(), **settings)
+    )
     assert f"target topic {target} does not exist" in message
     assert words in message
     assert advice in message
@@ -170,7 +201,9 @@ async def test_a_compacted_target_is_refused_where_keys_are_no_row_keys(
 
 
 @pytest.mark.parametrize("protocol", ROW_KEYS)
-async def test_a_compacted_target_with_row_keys_is_the_users_wish(kafka: Any, make_config: Any, protocol: str) -> None:
+async def test_a_compacted_target_with_row_keys_is_the_users_wish(
+    kafka: Any, make_config: Any, protocol: str
+) -> None:
     source, target = await kafka.topic(), await kafka.topic(cleanup_policy="compact")
     (warning,) = (await check_topics(make_config(source, target, route_to=protocol))).warnings
     assert f"topic {target} is compacted: only the last message of each row" in warning
@@ -178,7 +211,9 @@ async def test_a_compacted_target_with_row_keys_is_the_users_wish(kafka: Any, ma
 
 async def test_a_compacted_target_is_not_even_created(kafka: Any, make_config: Any) -> None:
     source, target = await kafka.topic(), new_name()
-    config = make_config(source, target, target_create_topics=True, target_create_settings={"cleanup.policy": "compact"})
+    config = make_config(
+        source, target, target_create_topics=True, target_create_settings={"cleanup.policy": "compact"}
+    )
     assert f"topic {target} is compacted" in await refusal(config)
     assert not await exists(kafka, target)
 
@@ -203,7 +238,10 @@ WARNED: dict[str, Case] = {
     ),
     "large messages above the limit": (
         {},
-        {"route_to": "ticdc-open-protocol", "route_to_options": {"large-message-handle-option": "handle-key-only"}},
+        {
+            "route_to": "ticdc-open-protocol",
+            "route_to_options": {"large-message-handle-option": "handle-key-only"},
+        },
         ["less than max-message-bytes (10485760)"],
     ),
     "append time": (
@@ -211,9 +249,17 @@ WARNED: dict[str, Case] = {
         {},
         ["timestamps of source records are not"],
     ),
-    "retention": ({"retention_ms": "60000"}, {}, ["deletes records after 60000 ms, and its source keeps them longer"]),
+    "retention": (
+        {"retention_ms": "60000"},
+        {},
+        ["deletes records after 60000 ms, and its source keeps them longer"],
+    ),
     "retention from the end on": ({"retention_ms": "60000"}, {"source_start": "latest"}, []),
-    "oldest timestamp": ({"message_timestamp_before_max_ms": "60000"}, {}, ["refuses records older than 60000 ms"]),
+    "oldest timestamp": (
+        {"message_timestamp_before_max_ms": "60000"},
+        {},
+        ["refuses records older than 60000 ms"],
+    ),
 }
 
 
@@ -228,7 +274,9 @@ async def test_what_an_operator_should_know_is_told(kafka: Any, make_config: Any
         assert text in warning
 
 
-async def test_retention_that_is_not_shorter_than_the_sources_loses_nothing(kafka: Any, make_config: Any) -> None:
+async def test_retention_that_is_not_shorter_than_the_sources_loses_nothing(
+    kafka: Any, make_config: Any
+) -> None:
     source, target = await kafka.topic(retention_ms="50000"), await kafka.topic(retention_ms="50000")
     assert (await check_topics(make_config(source, target))).warnings == ()
     compacted = await kafka.topic(cleanup_policy="compact", retention_ms="1")
@@ -238,7 +286,9 @@ async def test_retention_that_is_not_shorter_than_the_sources_loses_nothing(kafk
 # ---------------------------------------------------------------- the whole service
 
 
-async def test_the_service_ends_with_the_reason(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_the_service_ends_with_the_reason(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(3), await kafka.topic(2)
     for config, code in (
         (make_config(source, target), "service.topic-unusable"),
@@ -249,7 +299,9 @@ async def test_the_service_ends_with_the_reason(kafka: Any, make_config: Any, ec
         assert [each["code"] for each in relay.log.named("relay.failed")] == [code]
 
 
-async def test_the_service_creates_its_target_and_writes_to_it(kafka: Any, make_config: Any, echo: Any, run_relay: Any) -> None:
+async def test_the_service_creates_its_target_and_writes_to_it(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+) -> None:
     source, target = await kafka.topic(2), new_name()
     await kafka.produce(source, [ConsumerRecord("", at % 2, 0, 1, None, b"%d" % at) for at in range(10)])
     settings = {"target_create_topics": True, "target_create_settings": {"retention.ms": -1}}

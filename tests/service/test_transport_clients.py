@@ -20,9 +20,9 @@ from service.transport_support import MODES, SMALL, Route
 
 from relay.demo.kafka import Cluster
 from relay.errors import ConfigError, DeliveryFailed, InstanceFenced, TopicUnusable
-from relay.service.kafka_sink import KafkaSink, TransactionalSink
-from relay.service.kafka_source import KafkaSource
-from relay.service.transport import Partition, Undelivered
+from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.sink import KafkaSink, TransactionalSink
+from relay.kafka.source import KafkaSource
 
 LIMIT = 1_048_588
 
@@ -36,8 +36,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found.update(settings)
         return object()
 
-    monkeypatch.setattr("relay.service.kafka_source.AIOKafkaConsumer", client)
-    monkeypatch.setattr("relay.service.kafka_sink.AIOKafkaProducer", client)
+    monkeypatch.setattr("relay.kafka.source.AIOKafkaConsumer", client)
+    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", client)
     return found
 
 
@@ -66,7 +66,9 @@ def test_the_consumer_is_set_up_against_loss(given: dict[str, Any], plain_config
     assert given["partition_assignment_strategy"] == (RoundRobinPartitionAssignor,)
 
 
-def test_the_consumer_is_set_up_for_throughput(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+def test_the_consumer_is_set_up_for_throughput(
+    given: dict[str, Any], plain_config: Callable[..., Any]
+) -> None:
     KafkaSource(plain_config())
     assert 50 <= given["fetch_max_wait_ms"] <= 100
     # What a poll may give, and so how long parsing holds up the event loop.
@@ -90,14 +92,20 @@ def test_the_producer_is_set_up(given: dict[str, Any], plain_config: Callable[..
     assert "transactional_id" not in given
 
 
-def test_batches_are_no_larger_than_the_smallest_limit(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+def test_batches_are_no_larger_than_the_smallest_limit(
+    given: dict[str, Any], plain_config: Callable[..., Any]
+) -> None:
     KafkaSink(plain_config(), {"out": LIMIT, "letters": 4_000})
     assert given["max_batch_size"] == 4_000
 
 
-def test_a_transaction_outlives_every_wait_of_ours(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
+def test_a_transaction_outlives_every_wait_of_ours(
+    given: dict[str, Any], plain_config: Callable[..., Any]
+) -> None:
     """The broker would abort, and fence, what is only slow."""
-    TransactionalSink(plain_config(mode="exactly-once", shard=1, shards=2, delivery_timeout_seconds=100.0), {"out": LIMIT})
+    TransactionalSink(
+        plain_config(mode="exactly-once", shard=1, shards=2, delivery_timeout_seconds=100.0), {"out": LIMIT}
+    )
     assert given["transactional_id"] == "g-1"
     assert given["transaction_timeout_ms"] > 2 * 100_000
 
@@ -110,7 +118,11 @@ def test_a_transaction_outlives_every_wait_of_ours(given: dict[str, Any], plain_
             TopicUnusable,
             "not allowed to write at b:1: .*grant WRITE on .* transactional id",
         ),
-        (ClusterAuthorizationFailedError(), TopicUnusable, "not allowed to write at b:1: ClusterAuthorizationFailedError"),
+        (
+            ClusterAuthorizationFailedError(),
+            TopicUnusable,
+            "not allowed to write at b:1: ClusterAuthorizationFailedError",
+        ),
         (InvalidTransactionTimeout(), DeliveryFailed, "raise transaction.max.timeout.ms of the brokers"),
     ],
     ids=lambda value: type(value).__name__,
@@ -137,7 +149,7 @@ async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
     """The broker answers alike; only the time since the transaction began tells."""
     now = time.monotonic()
     sink = TransactionalSink(plain_config(mode="exactly-once"), {"out": LIMIT})
-    monkeypatch.setattr("relay.service.takeover.time.monotonic", lambda: now)
+    monkeypatch.setattr("relay.kafka.fencing.time.monotonic", lambda: now)
 
     async def begun() -> None:
         pass

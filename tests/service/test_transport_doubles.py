@@ -1,4 +1,6 @@
-"""What a real broker cannot be made to show at the right moment: sources that are deaf, or give out what is not ours."""
+"""What a real broker cannot be made to show at the right moment: sources that are deaf, or give out what is
+not ours.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from typing import Any
 import pytest
 from service.memory import A, B, Bench, until
 
+from relay.kafka.ports import Owner, Partition
 from relay.records import ConsumerRecord
-from relay.service.transport import Owner, Partition
 
 
 @pytest.fixture(params=[False, True], ids=["at-least-once", "exactly-once"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, transactional=request.param)
 
 

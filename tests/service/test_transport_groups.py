@@ -1,4 +1,6 @@
-"""Reading over aiokafka, on a real Apache Kafka: polls that raise, groups that change, consumers that hear nothing."""
+"""Reading over aiokafka, on a real Apache Kafka: polls that raise, groups that change, consumers that hear
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from aiokafka.record.util import calc_crc32c
 from service.conftest import Echo
 from service.transport_support import NOW, SMALL, Route, both_modes, marks, route
 
+from relay.kafka.ports import Partition, Position
+from relay.kafka.source import KafkaSource, ShardSource
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.intake import LOOK_EVERY
-from relay.service.kafka_source import KafkaSource, ShardSource
-from relay.service.loop import Relay
-from relay.service.transport import Partition, Position
+from relay.service.loop.intake import LOOK_EVERY
+from relay.service.loop.relay_loop import Relay
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
@@ -43,19 +45,26 @@ async def produce_unreadable(kafka: Any, topic: str, partition: int) -> None:
         await (await producer.send_batch(batch, topic, partition=partition))
 
 
-async def test_a_record_that_the_client_cannot_parse_takes_no_other_with_it(route: Route, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The poll has drained partition 0 when partition 1 raises. Only the operator can pass the record; nothing else is lost."""
+async def test_a_record_that_the_client_cannot_parse_takes_no_other_with_it(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The poll has drained partition 0 when partition 1 raises. Only the operator can pass the record;
+    nothing else is lost.
+    """
     await route.lay()
     await route.produce(1_000)
     await produce_unreadable(route.kafka, route.source, 1)
     await route.produce(1_000, start=1_000)
     with monkeypatch.context() as patched:
-        patched.setattr("relay.service.loop.BACKOFF_SECONDS", (0.05,))
+        patched.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.05,))
         relay = route.start()
         assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
     assert failed["code"] == "service.topic-unusable"
-    assert f"header whose name is not UTF-8, which the client cannot read, in {route.source}/" in failed["message"]
+    assert (
+        f"header whose name is not UTF-8, which the client cannot read, in {route.source}/"
+        in failed["message"]
+    )
     found, committed = await route.written(), await route.committed()
     for partition in (0, 1):
         values = list(dict.fromkeys(number for _, number in marks(found, partition)))
@@ -73,9 +82,12 @@ async def test_a_record_that_the_client_cannot_parse_takes_no_other_with_it(rout
     assert await relay.stop() == 0
     before = [number for _, number in marks(found, 1)]
     values = [number for _, number in marks(await route.written(), 1)]
-    # What the operator has stepped over, besides the unreadable record, was written before; relay says what it has committed.
+    # What the operator has stepped over, besides the unreadable record, was written before; relay says what
+    # it has committed.
     assert values[len(before) :] == list(range(1_001, 2_000, 2))
-    assert list(dict.fromkeys(number for _, number in marks(await route.written(), 0))) == list(range(0, 2_000, 2))
+    assert list(dict.fromkeys(number for _, number in marks(await route.written(), 0))) == list(
+        range(0, 2_000, 2)
+    )
 
 
 @both_modes
@@ -138,7 +150,9 @@ class Group:
 
 @both_modes
 async def test_partitions_give_nothing_before_they_are_opened(route: Route, mode: str) -> None:
-    """The client knows where to read on, and would give out records before we are done with getting ready (issue 738)."""
+    """The client knows where to read on, and would give out records before we are done with getting ready
+    (issue 738).
+    """
     await route.lay(mode)
     await route.produce(100)
     relay = route.start()
@@ -155,7 +169,9 @@ async def test_partitions_give_nothing_before_they_are_opened(route: Route, mode
     assert opened == {Partition(route.source, number): Position(50, committed=True) for number in (0, 1)}
     found: list[int] = []
     while len(found) < 100:
-        found += [int(record.value or b"") for records in (await source.poll()).values() for record in records]
+        found += [
+            int(record.value or b"") for records in (await source.poll()).values() for record in records
+        ]
     assert sorted(found) == list(range(100, 200))
     await source.stop()
 
@@ -164,7 +180,9 @@ async def lose_membership(route: Route, source: Any) -> None:
     """Have the broker forget a member, as if its heartbeats had not come in time."""
     admin, coordinator = route.kafka._admin, source._consumer._coordinator
     node = await admin.find_coordinator(route.config.source.group_id)
-    answer = await admin._send_request(LeaveGroupRequest(route.config.source.group_id, coordinator.member_id), node)
+    answer = await admin._send_request(
+        LeaveGroupRequest(route.config.source.group_id, coordinator.member_id), node
+    )
     assert answer.error_code == 0
 
 
@@ -210,7 +228,9 @@ async def test_a_member_that_was_busy_for_too_long_comes_back(route: Route) -> N
 
 
 async def test_a_member_without_partitions_stays_ready(route: Route) -> None:
-    """It polls all the same; a member that does not for `max_poll_interval_ms` would never join again (issue 1187)."""
+    """It polls all the same; a member that does not for `max_poll_interval_ms` would never join again (issue
+    1187).
+    """
 
     def hurry(source: Any, _: int) -> None:
         source._consumer._max_poll_interval_ms = 1_000
@@ -221,7 +241,9 @@ async def test_a_member_without_partitions_stays_ready(route: Route) -> None:
     await route.until_logged(first, "partitions.opened")
     second = route.start()
     await route.until_logged(second, "partitions.assigned")
-    idle, busy = (second, first) if not second.log.named("partitions.assigned")[-1]["partitions"] else (first, second)
+    idle, busy = (
+        (second, first) if not second.log.named("partitions.assigned")[-1]["partitions"] else (first, second)
+    )
     await asyncio.sleep(2)
     assert await busy.stop() == 0
     await route.produce(100, partitions=1)
@@ -235,7 +257,10 @@ async def test_a_static_member_that_restarts_quickly_disturbs_nobody(route: Rout
     first, second = route.start(group_instance_id="a"), route.start(group_instance_id="b")
 
     async def is_shared() -> bool:
-        return all(len((relay.log.named("partitions.opened") or [{}])[-1].get("offsets", ())) == 2 for relay in (first, second))
+        return all(
+            len((relay.log.named("partitions.opened") or [{}])[-1].get("offsets", ())) == 2
+            for relay in (first, second)
+        )
 
     await route.kafka.until(is_shared)
     await route.produce(400, partitions=4)
@@ -256,7 +281,9 @@ async def test_a_static_member_that_restarts_quickly_disturbs_nobody(route: Rout
 
 
 @both_modes
-async def test_a_consumer_that_hears_nothing_is_replaced(route: Route, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+async def test_a_consumer_that_hears_nothing_is_replaced(
+    route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
     """Alive, a member with partitions, and silent although records wait: as after brokers have come and gone."""
     monkeypatch.setattr("relay.service.app.Relay", functools.partial(Relay, silent_seconds=0.3))
 
@@ -297,7 +324,9 @@ class Working(Echo):
 
 
 class Clock:
-    """How long polls with records were waited for, and how long it took until the next poll; the first rounds are left out."""
+    """How long polls with records were waited for, and how long it took until the next poll; the first rounds
+    are left out.
+    """
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -322,7 +351,9 @@ class Clock:
         source.poll = timed
 
     def ratio(self) -> float:
-        """Of waiting to working: what three of four rounds keep to, since a busy machine may delay any of them."""
+        """Of waiting to working: what three of four rounds keep to, since a busy machine may delay any of
+        them.
+        """
         assert len(self.works) > 8
         return statistics.quantiles(self.waits[3:], n=4)[2] / statistics.median(self.works[3:])
 
@@ -347,7 +378,9 @@ async def test_idle_partitions_do_not_hold_up_a_busy_one(route: Route) -> None:
 
 @both_modes
 async def test_nothing_is_left_to_read_behind_the_marker_of_a_transaction(route: Route, mode: str) -> None:
-    """A marker takes an offset and is no record: by records alone, such a topic would always be one ahead (issue 911)."""
+    """A marker takes an offset and is no record: by records alone, such a topic would always be one ahead
+    (issue 911).
+    """
     await route.lay(mode, partitions=1)
     servers = route.kafka.bootstrap_servers
     async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=f"id-{route.source}") as producer:

@@ -1,4 +1,6 @@
-"""Writing over aiokafka, on a real Apache Kafka: what a failed batch, a worn producer or a transaction without answer leads to."""
+"""Writing over aiokafka, on a real Apache Kafka: what a failed batch, a worn producer or a transaction
+without answer leads to.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,18 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.producer.sender import TxnOffsetCommitHandler
-from aiokafka.protocol.transaction import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
+from aiokafka.protocol.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+)
 from service.transport_support import MODES, NOW, SMALL, Route, both_modes, marks, route
 
 from relay.errors import InstanceFenced
+from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.kafka_sink import KafkaSink, TransactionalSink
-from relay.service.transport import Partition, Undelivered
 
 __all__ = ["route"]
 pytestmark = pytest.mark.kafka
@@ -61,7 +68,9 @@ async def test_a_limit_that_is_lowered_while_running_loses_nothing(route: Route,
 async def test_a_client_commits_a_transaction_whose_batch_was_refused(kafka: Any) -> None:
     """Why relay awaits every batch itself. If this fails, aiokafka has changed."""
     target = await kafka.topic(max_message_bytes="1000")
-    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"id-{target}") as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"id-{target}"
+    ) as producer:
         await producer.begin_transaction()
         batch = producer.create_batch()
         batch.append(timestamp=NOW, key=None, value=b"x" * 2_000)
@@ -104,7 +113,9 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
     relay = route.start()
     await route.produce(2_000)
     await route.until_committed(2_000, relay)
-    route.clients.sinks[0]._producer._txn_manager.increment_sequence_number(TopicPartition(route.target, 1), 1)
+    route.clients.sinks[0]._producer._txn_manager.increment_sequence_number(
+        TopicPartition(route.target, 1), 1
+    )
     await route.produce(18_000, start=2_000)
     await route.until_committed(20_000, relay)
     assert await relay.stop() == 0
@@ -121,7 +132,7 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
 async def test_a_producer_is_changed_before_its_sequence_numbers_end(
     route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr("relay.service.kafka_sink.WORN_AFTER_RECORDS", 2_000)
+    monkeypatch.setattr("relay.kafka.sink.WORN_AFTER_RECORDS", 2_000)
     await route.lay(mode, **SMALL)
     await route.produce(20_000)
     relay = route.start()
@@ -192,8 +203,12 @@ REQUESTS = [AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRe
 
 @pytest.mark.parametrize("is_heard", [False, True], ids=["request lost", "answer lost"])
 @pytest.mark.parametrize("request_class", REQUESTS, ids=lambda each: each.__name__)
-async def test_a_transaction_without_an_answer_ends_at_a_deadline(route: Route, request_class: Any, is_heard: bool) -> None:
-    """From some time on, the first producer's coordinator is as good as dead; the client itself would wait for ever."""
+async def test_a_transaction_without_an_answer_ends_at_a_deadline(
+    route: Route, request_class: Any, is_heard: bool
+) -> None:
+    """From some time on, the first producer's coordinator is as good as dead; the client itself would wait
+    for ever.
+    """
     is_deaf = False
 
     def deafen(sink: Any, number: int) -> None:
@@ -225,8 +240,12 @@ async def test_a_transaction_without_an_answer_ends_at_a_deadline(route: Route, 
     await route.check(4_000)
 
 
-async def test_an_answer_that_the_client_does_not_know_replaces_the_producer(route: Route, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka may answer 13 (network exception) to offsets of a transaction, and the client's sender dies of it (issue 1004)."""
+async def test_an_answer_that_the_client_does_not_know_replaces_the_producer(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka may answer 13 (network exception) to offsets of a transaction, and the client's sender dies of it
+    (issue 1004).
+    """
     original = TxnOffsetCommitHandler.handle_response
     is_strange = False
 
@@ -234,7 +253,9 @@ async def test_an_answer_that_the_client_does_not_know_replaces_the_producer(rou
         nonlocal is_strange
         if is_strange:
             is_strange = False
-            answer.errors = [(topic, [(partition, 13) for partition, _ in each]) for topic, each in answer.errors]
+            answer.errors = [
+                (topic, [(partition, 13) for partition, _ in each]) for topic, each in answer.errors
+            ]
         return original(self, answer)
 
     monkeypatch.setattr(TxnOffsetCommitHandler, "handle_response", handle_response)
@@ -299,8 +320,12 @@ async def test_offsets_of_a_topic_that_is_gone_end_at_a_deadline(kafka: Any, mak
     assert [r.value for r in await kafka.read(target, committed=True)] == [b"committed"]
 
 
-async def test_a_fenced_producer_is_known_as_one_whatever_is_asked_of_it(kafka: Any, make_config: Any) -> None:
-    """The client tells of the other instance once, to whoever waits; later calls hear that there is no transaction."""
+async def test_a_fenced_producer_is_known_as_one_whatever_is_asked_of_it(
+    kafka: Any, make_config: Any
+) -> None:
+    """The client tells of the other instance once, to whoever waits; later calls hear that there is no
+    transaction.
+    """
     target = await kafka.topic(2)
     config = make_config(target, target, **MODES["exactly-once"])
     sinks = [TransactionalSink(config, {target: 1_000_000}) for _ in range(2)]
@@ -318,7 +343,9 @@ async def test_a_fenced_producer_is_known_as_one_whatever_is_asked_of_it(kafka: 
 
 
 @pytest.mark.parametrize("is_begun", [False, True], ids=["before it begins", "before it ends"])
-async def test_a_sender_that_has_died_unnoticed_is_a_failed_transaction(kafka: Any, make_config: Any, is_begun: bool) -> None:
+async def test_a_sender_that_has_died_unnoticed_is_a_failed_transaction(
+    kafka: Any, make_config: Any, is_begun: bool
+) -> None:
     """The client then says so with an AssertionError, which would look like a defect of relay."""
     target = await kafka.topic()
     sink = TransactionalSink(make_config(target, target, **MODES["exactly-once"]), {target: 1_000_000})

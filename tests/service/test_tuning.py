@@ -13,9 +13,9 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
+from relay.kafka import tuning
+from relay.kafka.aiokafka_compat import relay_records
 from relay.records import ConsumerRecord
-from relay.service import tuning
-from relay.service.aiokafka_ends import relay_records
 
 Fetched = Callable[[bytes], Any]
 
@@ -47,11 +47,17 @@ def fetched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in kept.items():
         monkeypatch.setattr(fetcher.PartitionRecords, name, value)
     if request.param:
-        assert tuning.hand_records_through(), f"aiokafka {version('aiokafka')} is none of {tuning.KNOWN_RELEASES}"
+        assert tuning.hand_records_through(), (
+            f"aiokafka {version('aiokafka')} is none of {tuning.KNOWN_RELEASES}"
+        )
 
     def parse(data: bytes) -> Any:
-        records = fetcher.PartitionRecords(TopicPartition("t", 3), MemoryRecords(data), [], 0, None, None, True, 0)
-        return fetcher.FetchResult(TopicPartition("t", 3), assignment=_Assignment(), partition_records=records, backoff=0)
+        records = fetcher.PartitionRecords(
+            TopicPartition("t", 3), MemoryRecords(data), [], 0, None, None, True, 0
+        )
+        return fetcher.FetchResult(
+            TopicPartition("t", 3), assignment=_Assignment(), partition_records=records, backoff=0
+        )
 
     return parse
 

@@ -10,11 +10,11 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from relay.errors import BrokerUnavailable
+from relay.kafka.clients import target_settings
+from relay.kafka.ports import Partition
+from relay.kafka.progress import ProgressTopic, progress_records
+from relay.kafka.whole_topic import WholeTopic
 from relay.records import ConsumerRecord
-from relay.service.clients import target_settings
-from relay.service.progress import ProgressTopic, progress_records
-from relay.service.transport import Partition
-from relay.service.whole_topic import WholeTopic
 
 pytestmark = pytest.mark.kafka
 COUNT = 40
@@ -23,7 +23,9 @@ COUNT = 40
 async def filled(kafka: Any, make_config: Any) -> tuple[WholeTopic, str]:
     """A topic of which no poll gives everything."""
     topic = await kafka.topic(1)
-    await kafka.produce(topic, [ConsumerRecord("", 0, 0, 0, b"%d" % number, b"x" * 200_000) for number in range(COUNT)])
+    await kafka.produce(
+        topic, [ConsumerRecord("", 0, 0, 0, b"%d" % number, b"x" * 200_000) for number in range(COUNT)]
+    )
     config = make_config(topic, topic)
     return WholeTopic(config.target_servers, target_settings(config), topic), topic
 

@@ -1,4 +1,6 @@
-"""What tests of topics share: new names, settings of topics, and configurations that need topics of relay's own."""
+"""What tests of topics share: new names, settings of topics, and configurations that need topics of relay's
+own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config import Config
 from relay.errors import TopicUnusable
-from relay.service.topics import check_topics
+from relay.topics.startup import check_topics
 
 
 def new_name() -> str:

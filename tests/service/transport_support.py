@@ -1,4 +1,6 @@
-"""What the tests of the transport share: relays between two topics of a real Kafka, and the clients that they make."""
+"""What the tests of the transport share: relays between two topics of a real Kafka, and the clients that they
+make.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,26 @@ both_modes = pytest.mark.parametrize("mode", MODES)
 
 
 def numbered(count: int, partitions: int = 2, start: int = 0) -> list[ConsumerRecord]:
-    return [ConsumerRecord("", i % partitions, 0, NOW + i, None, b"%d" % i) for i in range(start, start + count)]
+    return [
+        ConsumerRecord("", i % partitions, 0, NOW + i, None, b"%d" % i) for i in range(start, start + count)
+    ]
 
 
 def marks(found: Sequence[ConsumerRecord], partition: int) -> list[tuple[bytes | None, int]]:
     """Where each record comes from, and its number."""
-    return [(dict(each.headers)[SOURCE_HEADER], int(each.value or b"")) for each in found if each.partition == partition]
+    return [
+        (dict(each.headers)[SOURCE_HEADER], int(each.value or b""))
+        for each in found
+        if each.partition == partition
+    ]
 
 
-def check_complete(found: Sequence[ConsumerRecord], count: int, *, partitions: int = 2, once: bool = False) -> None:
-    """Every numbered record is there, in order of first appearance, and a repeat equals its first; `once`: no repeats."""
+def check_complete(
+    found: Sequence[ConsumerRecord], count: int, *, partitions: int = 2, once: bool = False
+) -> None:
+    """Every numbered record is there, in order of first appearance, and a repeat equals its first; `once`: no
+    repeats.
+    """
     for partition in range(partitions):
         here = marks(found, partition)
         assert list(dict(here).values()) == list(range(partition, count, partitions))
@@ -43,7 +55,9 @@ def check_complete(found: Sequence[ConsumerRecord], count: int, *, partitions: i
 
 
 class Clients:
-    """Sources and sinks that relays have made, oldest first. `on_source`, `on_sink` get each new one, and its number from 0."""
+    """Sources and sinks that relays have made, oldest first. `on_source`, `on_sink` get each new one, and its
+    number from 0.
+    """
 
     def __init__(self) -> None:
         self.sources: list[Any] = []
@@ -81,7 +95,9 @@ class Route:
         self.clients = Clients()
         self.mode = ""
 
-    async def lay(self, mode: str = "at-least-once", partitions: int = 2, target_partitions: int = 0, **settings: Any) -> None:
+    async def lay(
+        self, mode: str = "at-least-once", partitions: int = 2, target_partitions: int = 0, **settings: Any
+    ) -> None:
         """Make the topics, with equally many partitions unless said otherwise, and the configuration."""
         self.mode = mode
         self.source = await self.kafka.topic(partitions)
@@ -109,7 +125,9 @@ class Route:
         return {partition: offset for (topic, partition), offset in found.items() if topic == self.source}
 
     async def until_committed(self, count: int, *relays: Any) -> None:
-        """Wait until so many records are behind the group; a relay that ends by itself meanwhile is a failure."""
+        """Wait until so many records are behind the group; a relay that ends by itself meanwhile is a
+        failure.
+        """
 
         async def is_so() -> bool:
             for relay in relays:
@@ -138,13 +156,17 @@ class Route:
         return found
 
     async def check(self, count: int, *, partitions: int = 2, once: bool | None = None) -> None:
-        check_complete(await self.written(), count, partitions=partitions, once=self.once if once is None else once)
+        check_complete(
+            await self.written(), count, partitions=partitions, once=self.once if once is None else once
+        )
 
     async def set_target(self, **settings: str) -> None:
         """Change the target's settings while it is in use, and wait until the broker goes by them."""
         admin = self.kafka._admin
         wanted = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in settings.items()}
-        (answer,) = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.target, configs=wanted)])
+        (answer,) = await admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, self.target, configs=wanted)]
+        )
         assert [each[0] for each in answer.resources] == [0]
 
         async def is_so() -> bool:

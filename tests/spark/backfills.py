@@ -53,5 +53,7 @@ def partitions_in(spark: Any, folder: Path) -> dict[str, list[bytes]]:
         headers = tuple((each.key, None if each.value is None else bytes(each.value)) for each in row.headers)
         key, value = (None if part is None else bytes(part) for part in (row.key, row.value))
         record = ConsumerRecord(row.topic, int(row.partition), row.offset, row.ms, key, value, headers)
-        found.setdefault(f"{row.topic}/{row.partition}", []).append(format_record(record, row.offset).rstrip(b"\n"))
+        found.setdefault(f"{row.topic}/{row.partition}", []).append(
+            format_record(record, row.offset).rstrip(b"\n")
+        )
     return found

@@ -29,7 +29,9 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to the garbage collector, which is no failure of these tests, nor of those after them."""
+    """PySpark leaves sockets to the garbage collector, which is no failure of these tests, nor of those after
+    them.
+    """
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

@@ -1,9 +1,11 @@
-"""Captured sets translated by the job along every route at once: one Spark job for all, as the parts of a backfill put together.
+"""Captured sets translated by the job along every route at once: one Spark job for all, as the parts of a
+backfill put together.
 
-Every route has its own configuration, catalogue and source topics (a number before each topic's name). Rows are dealt out to tasks
-one by one, so that every source partition is spread over all of them. What they became is written to files as a backfill writes
-it, and compared with what one translator gives that reads the whole set in its order, with letters in place of records that cannot
-be translated. Beside the captured sets there are made ones (`made`).
+Every route has its own configuration, catalogue and source topics (a number before each topic's name). Rows
+are dealt out to tasks one by one, so that every source partition is spread over all of them. What they became
+is written to files as a backfill writes it, and compared with what one translator gives that reads the whole
+set in its order, with letters in place of records that cannot be translated. Beside the captured sets there
+are made ones (`made`).
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ def variants(root: Path) -> dict[str, str]:
 
 def made() -> dict[str, list[ConsumerRecord]]:
     """Sets of TiCDC's Canal-JSON that no capture has: statements of one commit ts, and captures that overlap."""
-    sql = [f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT, PRIMARY KEY (`id`))" for name in "ab"]
+    sql = [
+        f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT, PRIMARY KEY (`id`))" for name in "ab"
+    ]
     # The parts of one RENAME of several tables.
     sql += [f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`" for old, new in ("ax", "ba", "xb")]
     sql += [f"ALTER TABLE `d`.`a` ADD COLUMN `{name}` INT" for name in "yz"]
@@ -83,10 +87,17 @@ def made() -> dict[str, list[ConsumerRecord]]:
         for text, ts in zip(sql, (10, 11, 20, 20, 20, 30, 30), strict=True)
     ]
     for ts in (12, 20, 21, 30, 31):
-        types = {"id": "int"} | dict.fromkeys("b" if ts > 20 else "a", "int") | dict.fromkeys("yz" if ts > 30 else "", "int")
+        types = (
+            {"id": "int"}
+            | dict.fromkeys("b" if ts > 20 else "a", "int")
+            | dict.fromkeys("yz" if ts > 30 else "", "int")
+        )
         row = dict.fromkeys(types, "7")
         messages.append(row_message(types, row, table="a", pkNames=["id"], _tidb={"commitTs": ts << 18}))
-    equal = [ConsumerRecord("made", 0, at, at, None, json.dumps(message).encode()) for at, message in enumerate(messages)]
+    equal = [
+        ConsumerRecord("made", 0, at, at, None, json.dumps(message).encode())
+        for at, message in enumerate(messages)
+    ]
     capture = captured("ticdc/canal-json.tidb-extension/10_ddl")
     return {"made/equal-commit-ts": equal, "made/overlap": [*capture, *capture[: len(capture) // 2]]}
 
@@ -99,10 +110,14 @@ def routes(root: Path) -> Iterator[Route]:
     for number, (variant, (target, to_options)) in enumerate(pairs):
         source, records = sets[variant]
         own = [msgspec.structs.replace(each, topic=f"{number}.{each.topic}") for each in records]
-        yield Route(number, variant, _config(root, variant, source, target, to_options, f"{number}.letters"), own)
+        yield Route(
+            number, variant, _config(root, variant, source, target, to_options, f"{number}.letters"), own
+        )
 
 
-def _config(root: Path, variant: str, source: str, target: str, to_options: dict[str, str], letters: str) -> Config:
+def _config(
+    root: Path, variant: str, source: str, target: str, to_options: dict[str, str], letters: str
+) -> Config:
     from_options = {"timezone": "Asia/Shanghai"} if "shanghai" in variant else {}
     if "claim-check" in variant:
         from_options["claim-check-storage-uri"] = str(root / variant / "storage")
@@ -179,13 +194,18 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
 
 
 def relayed(route: Route) -> Outputs:
-    """What one translator makes of the whole set: of a record that comes again, and of letters, at the place of its offset."""
+    """What one translator makes of the whole set: of a record that comes again, and of letters, at the place
+    of its offset.
+    """
     found: dict[str, list[tuple[tuple[object, ...], ProducerRecord]]] = {}
     for record, number, out in _relayed(route):
         position = record.topic, record.partition, record.offset, number
         found.setdefault(f"{out.topic}/{out.partition}", []).append((position, out))
     return {
-        place: [format_record(out, at).rstrip(b"\n") for at, (_, out) in enumerate(sorted(made, key=lambda each: each[0]))]
+        place: [
+            format_record(out, at).rstrip(b"\n")
+            for at, (_, out) in enumerate(sorted(made, key=lambda each: each[0]))
+        ]
         for place, made in found.items()
     }
 
@@ -197,7 +217,11 @@ def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord
             made: Sequence[ProducerRecord] = storage.translate(translator, record)
         except RelayError as error:
             letters = config.errors.dead_letter_topic
-            made = (dead_letter(record, error, letters, tables_of(translator, record), OWN_PARTITION, route_name(config)),)
+            made = (
+                dead_letter(
+                    record, error, letters, tables_of(translator, record), OWN_PARTITION, route_name(config)
+                ),
+            )
         yield from ((record, number, out) for number, out in enumerate(made))
 
 
@@ -206,7 +230,9 @@ def differences(expected: Outputs, found: Outputs) -> Counter[str]:
     wrong: Counter[str] = Counter()
     for place in expected.keys() | found.keys():
         ours, theirs = expected.get(place, []), found.get(place, [])
-        count = sum(one != other for one, other in zip(ours, theirs, strict=False)) + abs(len(ours) - len(theirs))
+        count = sum(one != other for one, other in zip(ours, theirs, strict=False)) + abs(
+            len(ours) - len(theirs)
+        )
         if count:
             wrong[place] = count
     return wrong

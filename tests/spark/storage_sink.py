@@ -14,7 +14,12 @@ CHECKSUM = "3131721815"
 
 
 def schema_file(
-    folder: Path, schema: str, table: str, version: int, query: str = "", columns: Sequence[dict[str, str]] = ()
+    folder: Path,
+    schema: str,
+    table: str,
+    version: int,
+    query: str = "",
+    columns: Sequence[dict[str, str]] = (),
 ) -> Path:
     """A schema file, indented as Go does it."""
     said = {
@@ -43,7 +48,9 @@ def data_files(folder: Path, rows: Sequence[bytes], each: int, terminator: bytes
     (folder / "meta" / "CDC.index").write_text(name + "\n")
 
 
-def lay_out(folder: Path, records: Sequence[ConsumerRecord], each: int = 1000, below: str = "") -> dict[str, list[ConsumerRecord]]:
+def lay_out(
+    folder: Path, records: Sequence[ConsumerRecord], each: int = 1000, below: str = ""
+) -> dict[str, list[ConsumerRecord]]:
     """Write the records of a topic as a storage sink would; gives those with rows and DDL, by table.
 
     `each`: rows a file. `below`: the folders below the version, such as a day.

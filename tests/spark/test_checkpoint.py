@@ -70,7 +70,10 @@ def test_paths_are_kept_without_passwords() -> None:
         ({"source": {"topics": ["a"]}}, ["source.topics"]),
         ({"source": {"start_offsets": {"a/0": 8}}}, ["source.start_offsets"]),
         ({"target": {"partitions": 3, "watermarks": "drop"}}, ["target.partitions", "target.watermarks"]),
-        ({"backfill": {"output": "o", "output_layout": "date"}}, ["backfill.output", "backfill.output_layout"]),
+        (
+            {"backfill": {"output": "o", "output_layout": "date"}},
+            ["backfill.output", "backfill.output_layout"],
+        ),
         ({"backfill": {"end_timestamp": "2026-02-01T12:00:00Z"}}, ["backfill.end_timestamp"]),
         ({"errors": {"decode": "skip"}}, ["errors.dead_letter_topic", "errors.decode"]),
         # What rows know depends on it.
@@ -79,18 +82,35 @@ def test_paths_are_kept_without_passwords() -> None:
         ({"errors": {"encode": "skip"}}, []),
         ({"source": {"bootstrap_servers": "other:1"}}, []),
         ({"backfill": {"batch_records": 5, "task_records": 5, "summary": "s", "spark": {"a": "b"}}}, []),
-        ({"route": {"from_options": {"claim-check-storage-uri": "s3://b/p?access-key=B&secret-access-key=NEW"}}}, []),
-        ({"route": {"from_options": {"claim-check-storage-uri": "s3://b/q"}}}, ["route.from_options.claim-check-storage-uri"]),
+        (
+            {
+                "route": {
+                    "from_options": {"claim-check-storage-uri": "s3://b/p?access-key=B&secret-access-key=NEW"}
+                }
+            },
+            [],
+        ),
+        (
+            {"route": {"from_options": {"claim-check-storage-uri": "s3://b/q"}}},
+            ["route.from_options.claim-check-storage-uri"],
+        ),
     ],
     ids=str,
 )
 def test_another_configuration_is_told_apart(change: dict[str, Any], keys: list[str]) -> None:
-    assert differing(json.loads(GOLDEN.read_text())["keys"], described(config(**change), "cluster-1", "cluster-2")) == keys
+    assert (
+        differing(
+            json.loads(GOLDEN.read_text())["keys"], described(config(**change), "cluster-1", "cluster-2")
+        )
+        == keys
+    )
 
 
 def test_a_run_that_has_stopped_may_go_on_with_another_policy(spark: Any, tmp_path: Path) -> None:
     """And then the policy is kept as well."""
-    stopped, skipping = (config(errors={"decode": policy, "dead_letter_topic": ""}) for policy in ("stop", "skip"))
+    stopped, skipping = (
+        config(errors={"decode": policy, "dead_letter_topic": ""}) for policy in ("stop", "skip")
+    )
     for each in (stopped, skipping, skipping):
         kept(spark, tmp_path, described(each, "1", "1"))
     with pytest.raises(ConfigError) as raised:
@@ -118,7 +138,9 @@ def test_a_run_that_was_killed_while_it_kept_its_configuration_goes_on(spark: An
 
 
 @pytest.mark.parametrize("draft", [None, b'{"versi'])
-def test_progress_of_which_nobody_knows_what_it_was_made_with_is_refused(draft: bytes | None, spark: Any, tmp_path: Path) -> None:
+def test_progress_of_which_nobody_knows_what_it_was_made_with_is_refused(
+    draft: bytes | None, spark: Any, tmp_path: Path
+) -> None:
     if draft:
         (tmp_path / "relay").mkdir()
         (tmp_path / "relay/configuration.json.draft").write_bytes(draft)

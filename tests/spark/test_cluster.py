@@ -1,4 +1,6 @@
-"""A standalone cluster on this machine, master and two workers, to which the job is submitted with a packed environment."""
+"""A standalone cluster on this machine, master and two workers, to which the job is submitted with a packed
+environment.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,28 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     packages = [str(ROOT) if name.strip("'") == "relay-cdc" else name for name in install.split()]
     environment = folder / "relay-env"
     _run(uv(), "venv", "--quiet", "--python", sys.executable, str(environment))
-    _run(uv(), "pip", "install", "--quiet", "--python", str(environment / "bin/python"), *packages, "setuptools")
-    _run(str(environment / "bin/venv-pack"), *pack.split()[1:], "--quiet", "--compress-level", "1", cwd=folder)
+    _run(
+        uv(),
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        str(environment / "bin/python"),
+        *packages,
+        "setuptools",
+    )
+    _run(
+        str(environment / "bin/venv-pack"), *pack.split()[1:], "--quiet", "--compress-level", "1", cwd=folder
+    )
     return folder / "relay-env.tar.gz"
 
 
 def _run(*command: str, cwd: Path | None = None) -> None:
     # As pip does it; else every worker would compile what it imports.
     environment = os.environ | {"UV_COMPILE_BYTECODE": "1"}
-    ran = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -66,9 +81,16 @@ def cluster(spark_settings: dict[str, str], tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("cluster")
     port, *web = free_ports(4)
     master = f"spark://127.0.0.1:{port}"
-    # A worker's own Python has no relay: it must come from the archive. PySpark comes from an unchanged SPARK_HOME.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_HOME"))}
-    commands = [[f"{_DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web[0])]]
+    # A worker's own Python has no relay: it must come from the archive. PySpark comes from an unchanged
+    # SPARK_HOME.
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYSPARK_", "PYTHON", "SPARK_HOME"))
+    }
+    commands = [
+        [f"{_DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web[0])]
+    ]
     for number, place in enumerate(web[1:]):
         own = [
             "--host",
@@ -86,7 +108,9 @@ def cluster(spark_settings: dict[str, str], tmp_path_factory: pytest.TempPathFac
     log = folder / "log"
     with log.open("wb") as out:
         processes = [
-            subprocess.Popen([str(BIN / "spark-class"), *command], env=environment, stdout=out, stderr=out, cwd=folder)
+            subprocess.Popen(
+                [str(BIN / "spark-class"), *command], env=environment, stdout=out, stderr=out, cwd=folder
+            )
             for command in commands
         ]
     try:
@@ -127,10 +151,19 @@ def test_a_cluster_writes_what_one_machine_does(
         """
     )
     kept = ("spark.driver.host", "spark.driver.bindAddress", "spark.sql", "spark.ui", "spark.driver.memory")
-    settings = {name: value for name, value in spark_settings.items() if name.startswith(kept)} | {"spark.executor.memory": "512m"}
+    settings = {name: value for name, value in spark_settings.items() if name.startswith(kept)} | {
+        "spark.executor.memory": "512m"
+    }
     settings["spark.sql.files.maxPartitionBytes"] = "8192"
     flags = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    command = [str(BIN / "spark-submit"), "--master", cluster.master, "--archives", f"{packed}#environment", *flags]
+    command = [
+        str(BIN / "spark-submit"),
+        "--master",
+        cluster.master,
+        "--archives",
+        f"{packed}#environment",
+        *flags,
+    ]
     own = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     ran = subprocess.run(
         [*command, str(ROOT / "spark_backfill/main.py"), "--config", str(config)],
@@ -144,4 +177,6 @@ def test_a_cluster_writes_what_one_machine_does(
     assert ran.returncode == 0, ran.stdout[-4000:]
     # Both workers took part, each with the archive's Python.
     assert len(list(cluster.folder.glob("worker-*/app-*/*/environment/bin/python"))) == 2
-    assert lines_in(tmp_path / "out") == relayed(config_for(target={"topic": "{topic}.canal"}), captured(FILE))
+    assert lines_in(tmp_path / "out") == relayed(
+        config_for(target={"topic": "{topic}.canal"}), captured(FILE)
+    )

@@ -27,7 +27,9 @@ from spark_backfill.translation import STOP_MARK, Stopped
 ROOT = Path(__file__).parent.parent.parent
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
 #: A worker's first look at what the driver sends: its version, behind the length of the text.
-OTHER_VERSION = "import io, pyspark.worker_util as w; w.check_python_version(io.BytesIO(bytes([0, 0, 0, 3]) + b'2.7'))"
+OTHER_VERSION = (
+    "import io, pyspark.worker_util as w; w.check_python_version(io.BytesIO(bytes([0, 0, 0, 3]) + b'2.7'))"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +101,8 @@ def test_the_readmes_spark_submit_runs(spark_settings: dict[str, str], tmp_path:
     jars = f"--jars {shlex.quote(spark_settings['spark.jars'])} --driver-memory 1g"
     written_config(tmp_path, DATA / f"{FILE}.jsonl")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # In a folder where nothing of the project lies. spark-submit puts what Python says on stderr on its own stdout.
+    # In a folder where nothing of the project lies. spark-submit puts what Python says on stderr on its own
+    # stdout.
     ran = subprocess.run(
         ["sh", "-c", command.replace(package, jars)],
         cwd=tmp_path,
@@ -145,31 +148,63 @@ def test_a_record_at_which_the_policy_stops_ends_the_run(run: Any, tmp_path: Pat
 
 
 def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: Any) -> None:
-    settings = (f"backfill.input={damaged(tmp_path)}", "errors.decode=dead-letter", "errors.dead_letter_topic=letters")
+    settings = (
+        f"backfill.input={damaged(tmp_path)}",
+        "errors.decode=dead-letter",
+        "errors.dead_letter_topic=letters",
+    )
     assert run(*settings) == 0
     assert "dead letters  decode.malformed 1" in capsys.readouterr().err
     (letter,) = map(json.loads, lines_in(tmp_path / "out")["letters/0"])
     assert letter["value"] == "{"
     assert ["relay.error.code", "decode.malformed"] in letter["headers"]
     assert run(settings[0], "errors.decode=skip") == 0
-    assert json.loads((tmp_path / "summary.json").read_text())["failed"] == {"skipped": {"decode.malformed": 1}}
+    assert json.loads((tmp_path / "summary.json").read_text())["failed"] == {
+        "skipped": {"decode.malformed": 1}
+    }
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         (("backfill.input=",), "backfill.checkpoint: is missing"),
-        (("target.partitions=3", "route.to=ticdc-open-protocol"), "target.watermarks: the job does not yet write watermarks"),
+        (
+            ("target.partitions=3", "route.to=ticdc-open-protocol"),
+            "target.watermarks: the job does not yet write watermarks",
+        ),
         (("backfill.input=/nowhere",), "error: backfill.input: [PATH_NOT_FOUND]"),
-        (("backfill.input=s3a://a/b",), "backfill.input: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a"),
-        (("backfill.output=s3a://a/b",), "backfill.output: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a"),
-        (("backfill.output=foo://a/b",), 'backfill.output: foo://a/b cannot be reached: No FileSystem for scheme "foo"'),
-        (("backfill.input=", "backfill.checkpoint=s3a://a/b"), "backfill.checkpoint: s3a://a/b cannot be reached"),
-        (("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a/b/c"), "backfill.checkpoint: /a/b/c and the output"),
-        (("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a"), "backfill.checkpoint: /a and the output (/a/b)"),
+        (
+            ("backfill.input=s3a://a/b",),
+            "backfill.input: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a",
+        ),
+        (
+            ("backfill.output=s3a://a/b",),
+            "backfill.output: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a",
+        ),
+        (
+            ("backfill.output=foo://a/b",),
+            'backfill.output: foo://a/b cannot be reached: No FileSystem for scheme "foo"',
+        ),
+        (
+            ("backfill.input=", "backfill.checkpoint=s3a://a/b"),
+            "backfill.checkpoint: s3a://a/b cannot be reached",
+        ),
+        (
+            ("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a/b/c"),
+            "backfill.checkpoint: /a/b/c and the output",
+        ),
+        (
+            ("backfill.input=", "backfill.output=/a/b", "backfill.checkpoint=/a"),
+            "backfill.checkpoint: /a and the output (/a/b)",
+        ),
         (("backfill.input_format=parquet",), "09_dml.jsonl is not Parquet (input_format says"),
         (
-            ("source.start=commit-ts", "source.start_commit_ts=9", "backfill.end=commit-ts", "backfill.end_commit_ts=8"),
+            (
+                "source.start=commit-ts",
+                "source.start_commit_ts=9",
+                "backfill.end=commit-ts",
+                "backfill.end_commit_ts=8",
+            ),
             "backfill.end_commit_ts: is before start_commit_ts",
         ),
         (
@@ -191,19 +226,25 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
         (("backfill.nothing=1",), "backfill.nothing: there is no such key"),
     ],
 )
-def test_what_is_wrong_with_the_configuration_is_told(run: Any, settings: tuple[str, ...], said: str, capsys: Any) -> None:
+def test_what_is_wrong_with_the_configuration_is_told(
+    run: Any, settings: tuple[str, ...], said: str, capsys: Any
+) -> None:
     assert run(*settings) == 2
     assert said in capsys.readouterr().err
 
 
 def test_compressed_files_that_cannot_be_read_are_named(run: Any, tmp_path: Path, capsys: Any) -> None:
     whole = (DATA / f"{FILE}.jsonl").read_bytes()
-    for name, content, said in (("cut", gzip.compress(whole)[:-2000], "Unexpected end"), ("no", whole, "not a gzip file")):
+    for name, content, said in (
+        ("cut", gzip.compress(whole)[:-2000], "Unexpected end"),
+        ("no", whole, "not a gzip file"),
+    ):
         file = tmp_path / f"{name}.jsonl.gz"
         file.write_bytes(content)
         assert run(f"backfill.input={file}") == 2
         assert re.search(
-            f"^error: backfill.input: file:.*/{name}.jsonl.gz is cut off or damaged: .*{said}", capsys.readouterr().err
+            f"^error: backfill.input: file:.*/{name}.jsonl.gz is cut off or damaged: .*{said}",
+            capsys.readouterr().err,
         )
 
 
@@ -221,13 +262,22 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
             '[CAST_INVALID_INPUT] The value \'mine\' of the type "STRING" cannot be cast to "INT" because',
             'backfill.input: a value of the type "STRING" cannot be read as "INT" (correct the column)',
         ),
-        ("java.lang.ArithmeticException: long overflow", "source: the timestamp of a record is behind the year 294246"),
-        ("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.", "Spark has ended under the job"),
+        (
+            "java.lang.ArithmeticException: long overflow",
+            "source: the timestamp of a record is behind the year 294246",
+        ),
+        (
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+            "Spark has ended under the job",
+        ),
         (
             "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\njava.io.IOException: no",
             "s3a://b/x.jsonl: java.io.IOException: no",
         ),
-        ("Multiple streaming queries are concurrently using file:/c/spark/offsets", "another run is at work with this checkpoint"),
+        (
+            "Multiple streaming queries are concurrently using file:/c/spark/offsets",
+            "another run is at work with this checkpoint",
+        ),
     ],
 )
 def test_what_spark_says_is_told_without_values(text: str, said: str) -> None:
@@ -244,7 +294,9 @@ def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, caps
     assert (tmp_path / "out" / "mine.txt").exists()
 
 
-def test_a_broker_that_is_away_is_the_surroundings(run: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_away_is_the_surroundings(
+    run: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spark_backfill.brokers._ANSWER_MS", 2000)
     monkeypatch.setattr("spark_backfill.brokers._REQUEST_MS", 1000)
     assert run("backfill.input=", f"backfill.checkpoint={tmp_path / 'checkpoint'}") == 3
@@ -266,7 +318,10 @@ def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"JAVA_HOME": "/nope"}, "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME"),
+        (
+            {"JAVA_HOME": "/nope"},
+            "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME",
+        ),
         ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
     ],
 )
@@ -289,7 +344,10 @@ def test_a_spark_that_does_not_start_is_the_surroundings(
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
-        ("import pyarrow_of_nobody", "the workers' Python lacks pyarrow_of_nobody: set PYSPARK_PYTHON to one that has relay, "),
+        (
+            "import pyarrow_of_nobody",
+            "the workers' Python lacks pyarrow_of_nobody: set PYSPARK_PYTHON to one that has relay, ",
+        ),
         (OTHER_VERSION, "the workers' Python is 3."),
     ],
 )
@@ -308,14 +366,18 @@ def test_workers_with_another_python_are_the_surroundings(raised: str, said: str
 @pytest.mark.parametrize("left", [None, -3, -12, 60, 15, 0])
 def test_a_records_error_is_told_however_much_of_it_spark_leaves(left: int | None) -> None:
     said = str(Stopped(Malformed("p", "a\u2028", 'no "value" \\ here'), "t/0/1"))
-    error = told(RuntimeError(f"Job aborted: {said[: left if left is None or left < 0 else len(STOP_MARK) + left]}"))
+    error = told(
+        RuntimeError(f"Job aborted: {said[: left if left is None or left < 0 else len(STOP_MARK) + left]}")
+    )
     assert isinstance(error, RelayError)
     if left is None:
         assert str(error) == 't/0/1: decode.malformed: p: a\u2028: no "value" \\ here'
     assert error.exit_status == (2 if left is None or left < 0 else 3)
 
 
-@pytest.mark.parametrize(("path", "why"), [("nope/s.json", "No such file"), (".", "Is a directory"), ("kept", "Permission denied")])
+@pytest.mark.parametrize(
+    ("path", "why"), [("nope/s.json", "No such file"), (".", "Is a directory"), ("kept", "Permission denied")]
+)
 def test_a_summary_that_cannot_be_written_is_found_out_first(
     path: str, why: str, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -15,7 +15,8 @@ TASKS = 6
 
 
 def test_every_captured_set_along_every_route(spark: Any, tmp_path: Path) -> None:
-    """Keys, values, headers, timestamps, partitions, order, dead letters; every source partition is spread over six tasks.
+    """Keys, values, headers, timestamps, partitions, order, dead letters; every source partition is spread
+    over six tasks.
 
     The order is that of the lines in the files that a backfill's target writes.
     """
@@ -31,5 +32,6 @@ def test_every_captured_set_along_every_route(spark: Any, tmp_path: Path) -> Non
         if counts := differences(expected, found[route.number]):
             wrong[f"{route.variant} to {route.config.route.to} {route.config.route.to_options}"] = counts
     assert wrong == {}
-    # The captured sets are nearly all translatable: letters would be equal as well, and say nothing about rows.
+    # The captured sets are nearly all translatable: letters would be equal as well, and say nothing about
+    # rows.
     assert letters.total() < written / 50

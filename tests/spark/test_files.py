@@ -71,7 +71,11 @@ def is_split(records: list[ConsumerRecord], spark: Any, path: str) -> int:
 
     from pyspark.sql import functions as F  # noqa: N812
 
-    frame = read.frame.mapInArrow(parsed, RECORDS).select("topic", "partition", F.spark_partition_id().alias("task")).distinct()
+    frame = (
+        read.frame.mapInArrow(parsed, RECORDS)
+        .select("topic", "partition", F.spark_partition_id().alias("task"))
+        .distinct()
+    )
     return max(Counter((row.topic, row.partition) for row in frame.collect()).values())
 
 
@@ -121,7 +125,13 @@ def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> N
     counts = from_files(spark, again)
     back = [
         ConsumerRecord(
-            "ticdc-12_bulk", record.partition, record.offset, record.timestamp_ms, record.key, record.value, record.headers
+            "ticdc-12_bulk",
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
         )
         for place in sorted(expected)
         for record in map(_parsed, expected[place])
@@ -174,8 +184,14 @@ def test_ddl_is_found_in_lines_of_every_spelling(spark: Any, tmp_path: Path) -> 
             for at, by in enumerate([(",", ":"), (", ", ": "), (", ", ":")], 2)
         ),
         # The value first, and behind it what is no value.
-        json.dumps({"value": members["value"], **members, "offset": 5, "key": marks}, separators=(",", ":")).encode() + b"\n",
-        json.dumps({"value": members["value"], **members, "offset": 6, "key": marks}, separators=(", ", ":")).encode() + b"\n",
+        json.dumps(
+            {"value": members["value"], **members, "offset": 5, "key": marks}, separators=(",", ":")
+        ).encode()
+        + b"\n",
+        json.dumps(
+            {"value": members["value"], **members, "offset": 6, "key": marks}, separators=(", ", ":")
+        ).encode()
+        + b"\n",
         json.dumps(members | {"offset": 7, "value": packed}).encode() + b"\n",
     ]
     (tmp_path / "in.jsonl").write_bytes(b"".join([*spelt, *(format_record(row, at) for at in range(8, 20))]))
@@ -185,7 +201,9 @@ def test_ddl_is_found_in_lines_of_every_spelling(spark: Any, tmp_path: Path) -> 
 
 
 def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
-    files = read_files(spark, str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"), InputFormat.JSON_LINES)
+    files = read_files(
+        spark, str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"), InputFormat.JSON_LINES
+    )
     marks = config_for("x", "y").translator().source.row_marks
     assert marks is not None
     assert files.frame.where(~_shows_in_line(marks)).count() == 4  # its DDL

@@ -1,4 +1,6 @@
-"""What must hold of the files of a run: places, times, lines; what is left out is counted; what it reads is not deleted."""
+"""What must hold of the files of a run: places, times, lines; what is left out is counted; what it reads is
+not deleted.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_times_without_a_zone_are_utc_and_null_is_none(spark: Any, tmp_path: Pat
 @pytest.mark.parametrize("name", ["topic", "partition", "offset"])
 def test_a_row_without_its_place_is_refused(name: str) -> None:
     whole = record_batch([ConsumerRecord("t", 0, 5, 5, None, b"")])
-    batch = whole.set_column(whole.schema.get_field_index(name), name, pa.nulls(1, whole.schema.field(name).type))
+    batch = whole.set_column(
+        whole.schema.get_field_index(name), name, pa.nulls(1, whole.schema.field(name).type)
+    )
     with pytest.raises(Malformed, match=f"{name}.*NULL"):
         list(Columns().read(batch))
 
@@ -101,21 +105,30 @@ MORE = {
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
 @pytest.mark.parametrize("column", MORE)
-def test_parquet_files_that_differ_in_a_column_are_refused(column: str, names: tuple[str, str], spark: Any, tmp_path: Path) -> None:
+def test_parquet_files_that_differ_in_a_column_are_refused(
+    column: str, names: tuple[str, str], spark: Any, tmp_path: Path
+) -> None:
     """Spark takes the columns of one file for those of all: what differs would be NULL, or another time."""
     for name, table in zip(names, (columns(), MORE[column]), strict=True):
         parquet.write_table(table, tmp_path / f"{name}.parquet")
-    with pytest.raises(ConfigError, match=f"backfill.input: the column {column} is .* in .*/b.parquet, and .* in .*/a.parquet"):
+    with pytest.raises(
+        ConfigError,
+        match=f"backfill.input: the column {column} is .* in .*/b.parquet, and .* in .*/a.parquet",
+    ):
         read_files(spark, str(tmp_path), InputFormat.PARQUET)
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
-def test_headers_are_read_though_some_files_have_none(names: tuple[str, str], spark: Any, tmp_path: Path) -> None:
+def test_headers_are_read_though_some_files_have_none(
+    names: tuple[str, str], spark: Any, tmp_path: Path
+) -> None:
     """Whether a column may be NULL, and columns of no concern, make no difference."""
     kind = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
     headers = pa.array([[("n", b"x")], None], kind)
     folder = tmp_path / "{in} %41"
-    for name, table in zip(names, (columns(mine=[1, 2]), columns(headers=headers, mine=["", ""])), strict=True):
+    for name, table in zip(
+        names, (columns(mine=[1, 2]), columns(headers=headers, mine=["", ""])), strict=True
+    ):
         (folder / f"topic={name}").mkdir(parents=True)
         schema = table.schema.set(2, pa.field("offset", pa.int64(), nullable=name == "a"))
         parquet.write_table(table.cast(schema).drop_columns("topic"), folder / f"topic={name}" / "in.parquet")
@@ -162,7 +175,9 @@ OF_TOPICS = {
 def test_a_column_of_another_type_is_named(name: str, kind: str, wanted: str, spark: Any) -> None:
     columns = OF_TOPICS | {name: kind}
     frame = spark.createDataFrame([], ", ".join(f"{each} {of}" for each, of in columns.items()))
-    with pytest.raises(ConfigError, match=re.escape(f"backfill.input: the column {name} is {kind}")) as caught:
+    with pytest.raises(
+        ConfigError, match=re.escape(f"backfill.input: the column {name} is {kind}")
+    ) as caught:
         as_records(frame)
     assert wanted in str(caught.value)
 
@@ -182,15 +197,31 @@ def test_columns_that_are_as_good_are_read(changed: dict[str, str], spark: Any) 
     columns = OF_TOPICS | changed
     frame = as_records(spark.createDataFrame([], ", ".join(f"{each} {of}" for each, of in columns.items())))
     wanted = spark.createDataFrame([], RECORDS)
-    assert [(each.name, each.dataType) for each in frame.schema] == [(each.name, each.dataType) for each in wanted.schema]
+    assert [(each.name, each.dataType) for each in frame.schema] == [
+        (each.name, each.dataType) for each in wanted.schema
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "kind", "cell"),
-    [("partition", "string", "p0"), ("partition", "bigint", 5_000_000_000), ("offset", "decimal(20,0)", decimal.Decimal(10**19))],
+    [
+        ("partition", "string", "p0"),
+        ("partition", "bigint", 5_000_000_000),
+        ("offset", "decimal(20,0)", decimal.Decimal(10**19)),
+    ],
 )
-def test_a_number_that_does_not_fit_is_refused_without_its_value(name: str, kind: str, cell: object, spark: Any) -> None:
-    row = {"topic": "t", "partition": 0, "offset": 0, "timestamp": None, "key": None, "value": None, name: cell}
+def test_a_number_that_does_not_fit_is_refused_without_its_value(
+    name: str, kind: str, cell: object, spark: Any
+) -> None:
+    row = {
+        "topic": "t",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": None,
+        "key": None,
+        "value": None,
+        name: cell,
+    }
     schema = ", ".join(f"{each} {of}" for each, of in (OF_TOPICS | {name: kind}).items())
     (batch,) = as_records(spark.createDataFrame([tuple(row.values())], schema)).toArrow().to_batches()
     with pytest.raises(Malformed, match=f"{name}: the column is NULL, or no whole number$"):
@@ -222,14 +253,18 @@ def test_what_is_read_is_not_written(spark: Any, tmp_path: Path) -> None:
         config = config_for(str(source), str(output))
         with pytest.raises(ConfigError, match="one lies in the other"):
             from_files(spark, config)
-    kept = config_for("/elsewhere", str(tmp_path / "data"), backfill={"schema_input": str(inside / "a.jsonl")})
+    kept = config_for(
+        "/elsewhere", str(tmp_path / "data"), backfill={"schema_input": str(inside / "a.jsonl")}
+    )
     with pytest.raises(ConfigError, match="schema_input"):
         check_apart(spark, kept.backfill)
     check_apart(spark, config_for(str(inside), f"{inside}-out").backfill)
 
 
 def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> None:
-    """Repeats are counted and written, at the places of their offsets; also where two tasks begin with the same record."""
+    """Repeats are counted and written, at the places of their offsets; also where two tasks begin with the
+    same record.
+    """
     records = captured(DDL)
     lines = [format_record(each, each.offset) for each in records]
     (tmp_path / "in").mkdir()
@@ -268,7 +303,9 @@ def run(config: Any, records: list[ConsumerRecord], bounds: Bounds = Bounds()) -
 def test_what_the_bounds_leave_out_is_counted() -> None:
     """A record without a time is before every time."""
     times = [-1, 10, 20]
-    records = [msgspec.structs.replace(each, timestamp_ms=ms) for each, ms in zip(captured(DDL), times, strict=False)]
+    records = [
+        msgspec.structs.replace(each, timestamp_ms=ms) for each, ms in zip(captured(DDL), times, strict=False)
+    ]
     _, counts = run(config_for("in", "out"), records, Bounds(since_ms=10, before_ms=20))
     assert (counts.read, counts.left_out) == (1, 2)
     _, counts = run(config_for("in", "out"), records, Bounds(before_ms=0))
@@ -286,16 +323,23 @@ def test_what_the_bounds_leave_out_is_counted() -> None:
         ({"output_format": "parquet", "output": ""}, False),
     ],
 )
-def test_a_time_that_spark_cannot_hold_is_refused_with_its_place(output: dict[str, str], is_refused: bool) -> None:
+def test_a_time_that_spark_cannot_hold_is_refused_with_its_place(
+    output: dict[str, str], is_refused: bool
+) -> None:
     """Nanoseconds in place of milliseconds, say. The relay's own times have 64 bits."""
-    records = [msgspec.structs.replace(row(at, "t"), timestamp_ms=ms) for at, ms in enumerate((-1, 0, LATEST_MS, LATEST_MS + 1))]
+    records = [
+        msgspec.structs.replace(row(at, "t"), timestamp_ms=ms)
+        for at, ms in enumerate((-1, 0, LATEST_MS, LATEST_MS + 1))
+    ]
     config = config_for("in", "out", backfill=output)
     assert len(run(config, records[:-1])[0]) == 3
     if is_refused:
         with pytest.raises(Stopped, match=r"topic/0/3.*its timestamp is not in milliseconds"):
             run(config, records)
     else:
-        assert [each["timestamp_ms"] for each in run(config, records)[0]] == [each.timestamp_ms for each in records]
+        assert [each["timestamp_ms"] for each in run(config, records)[0]] == [
+            each.timestamp_ms for each in records
+        ]
 
 
 def test_a_record_of_which_nothing_is_written_is_counted_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,11 +349,18 @@ def test_a_record_of_which_nothing_is_written_is_counted_for_itself(monkeypatch:
     monkeypatch.setattr(Translator, "translate", lambda own, each: translate(own, each)[: each.offset % 2])
     rows, counts = run(config_for("in", "out", backfill={"output_layout": "table"}), records)
     assert [(each["source_offset"], each["database"], each["table"]) for each in rows] == [(1, "d", "two")]
-    assert counts.tables == {"d.one": {"schema-change": 1}, "d.two": {"insert": 1}, "d.three": {"schema-change": 1}}
+    assert counts.tables == {
+        "d.one": {"schema-change": 1},
+        "d.two": {"insert": 1},
+        "d.three": {"schema-change": 1},
+    }
 
 
 def statement(offset: int, table: str) -> ConsumerRecord:
-    return record(row_message({}, type="QUERY", isDdl=True, table=table, sql=f"OPTIMIZE TABLE {table}", data=None), offset)
+    return record(
+        row_message({}, type="QUERY", isDdl=True, table=table, sql=f"OPTIMIZE TABLE {table}", data=None),
+        offset,
+    )
 
 
 def row(offset: int, table: str) -> ConsumerRecord:

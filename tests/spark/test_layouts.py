@@ -1,4 +1,6 @@
-"""Where records lie in an output: by topic, by day, by table; always whole, in order, and with topic and partition."""
+"""Where records lie in an output: by topic, by day, by table; always whole, in order, and with topic and
+partition.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_a_day_is_that_of_the_record_in_utc(spark: Any, tmp_path: Path) -> None:
         msgspec.structs.replace(record, offset=offset, timestamp_ms=times[offset % 3])
         for offset, record in enumerate(captured(DDL))
     ]
-    config = config_for(str(written(tmp_path, records)), str(tmp_path / "out"), backfill={"output_layout": "date"})
+    config = config_for(
+        str(written(tmp_path, records)), str(tmp_path / "out"), backfill={"output_layout": "date"}
+    )
     spark.conf.set("spark.sql.session.timeZone", "Asia/Shanghai")
     try:
         from_files(spark, config)
@@ -83,7 +87,9 @@ def test_a_day_is_that_of_the_record_in_utc(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_table_has_its_rows_and_its_ddl(spark: Any, tmp_path: Path) -> None:
-    """A watermark is of no table, DDL of a database of no table in that database; a letter is of what it can be read as."""
+    """A watermark is of no table, DDL of a database of no table in that database; a letter is of what it can
+    be read as.
+    """
     records = captured(DDL)
     records[7] = msgspec.structs.replace(records[7], value=b"{")
     config = config_for(
@@ -115,7 +121,9 @@ def test_a_table_has_its_rows_and_its_ddl(spark: Any, tmp_path: Path) -> None:
     assert {place: lines for place, lines in as_written(found).items() if place != "letters/0"} == translated
 
 
-def test_a_message_with_rows_of_several_tables_becomes_messages_of_one_each(spark: Any, tmp_path: Path) -> None:
+def test_a_message_with_rows_of_several_tables_becomes_messages_of_one_each(
+    spark: Any, tmp_path: Path
+) -> None:
     """The target's own decoder tells them apart."""
     first, second = (TABLE_ROW.replace(b"NAME", name) for name in (b"one", b"two"))
     records = [batch(0, first, second), batch(1, first, first)]
@@ -127,7 +135,10 @@ def test_a_message_with_rows_of_several_tables_becomes_messages_of_one_each(spar
     )
     from_files(spark, config)
     found = folders(tmp_path / "out")
-    assert {folder: len(lines) for folder, lines in found.items()} == {"database=d/table=one": 3, "database=d/table=two": 1}
+    assert {folder: len(lines) for folder, lines in found.items()} == {
+        "database=d/table=one": 3,
+        "database=d/table=two": 1,
+    }
     assert as_written(found) == relayed(config, records)
 
 
@@ -137,7 +148,10 @@ TABLE_ROW = b'{"ts":429918007904436226,"scm":"d","tbl":"NAME","t":1}'
 def batch(offset: int, *keys: bytes) -> ConsumerRecord:
     """An Open Protocol message: keys and values, each behind its length."""
     value = b'{"u":{"id":{"t":3,"h":true,"f":11,"v":1}}}'
-    parts = [b"".join(len(text).to_bytes(8, "big") + text for text in texts) for texts in (keys, [value] * len(keys))]
+    parts = [
+        b"".join(len(text).to_bytes(8, "big") + text for text in texts)
+        for texts in (keys, [value] * len(keys))
+    ]
     return ConsumerRecord("t", 0, offset, 5, (1).to_bytes(8, "big") + parts[0], parts[1])
 
 
@@ -217,7 +231,9 @@ def put(path: Path) -> None:
 def test_parquet_keeps_topic_and_partition(layout: str, spark: Any, tmp_path: Path) -> None:
     """So an output is an input as well, whatever its folders are named by."""
     source = str(written(tmp_path, captured(DDL)))
-    config = config_for(source, str(tmp_path / "out"), backfill={"output_layout": layout, "output_format": "parquet"})
+    config = config_for(
+        source, str(tmp_path / "out"), backfill={"output_layout": layout, "output_format": "parquet"}
+    )
     from_files(spark, config)
     again = config_for(
         str(tmp_path / "out"),
@@ -233,5 +249,7 @@ def test_parquet_keeps_topic_and_partition(layout: str, spark: Any, tmp_path: Pa
     assert [record["value"] for record in found] == [
         (out.value or b"").decode()
         for record in expected
-        for out in relay.translate(ConsumerRecord("t", 0, record["offset"], 0, None, record["value"].encode()))
+        for out in relay.translate(
+            ConsumerRecord("t", 0, record["offset"], 0, None, record["value"].encode())
+        )
     ]

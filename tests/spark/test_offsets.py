@@ -21,7 +21,9 @@ from spark_backfill.frames import record_batch
 from spark_backfill.job import from_files
 
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
-RECORDS = [msgspec.structs.replace(each, topic="t", partition=each.offset % 2 * 2) for each in captured(FILE)[:30]]
+RECORDS = [
+    msgspec.structs.replace(each, topic="t", partition=each.offset % 2 * 2) for each in captured(FILE)[:30]
+]
 
 
 def lines(folder: Path) -> str:
@@ -38,11 +40,15 @@ def columns(folder: Path) -> str:
 def config(tmp_path: Path, path: str, file_format: str, start: dict[str, int], end: dict[str, int]) -> Config:
     bounds = {"end": "offsets", "end_offsets": end} if end else {}
     backfill = {"input_format": file_format, **bounds}
-    return config_for(path, str(tmp_path / "out"), source={"start": "offsets", "start_offsets": start}, backfill=backfill)
+    return config_for(
+        path, str(tmp_path / "out"), source={"start": "offsets", "start_offsets": start}, backfill=backfill
+    )
 
 
 @pytest.mark.parametrize(("file_format", "make"), [("json-lines", lines), ("parquet", columns)])
-def test_partitions_and_ends_are_those_of_the_records(file_format: str, make: Any, spark: Any, tmp_path: Path) -> None:
+def test_partitions_and_ends_are_those_of_the_records(
+    file_format: str, make: Any, spark: Any, tmp_path: Path
+) -> None:
     path = make(tmp_path)
     with pytest.raises(ConfigError) as raised:
         from_files(spark, config(tmp_path, path, file_format, {"t/1": 0, "t/0": 30, "t/2": 30}, {"t/7": 3}))

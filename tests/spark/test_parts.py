@@ -1,4 +1,6 @@
-"""The parts of the job that need no Spark: records in columns, counters, the catalogue that all tasks share, client options."""
+"""The parts of the job that need no Spark: records in columns, counters, the catalogue that all tasks share,
+client options.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,10 @@ def test_any_row_has_the_definition_of_its_position(seed: int) -> None:
     """However many versions its table has, in whatever order the DDL was found."""
     history = [ddl(1, "CREATE TABLE t (a VARCHAR(1))")]
     history += [ddl(2 * n + 1, f"ALTER TABLE t MODIFY a VARCHAR({n + 1})") for n in range(1, 400)]
-    rows = [record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 10 * (2 * n)}), 2 * n) for n in range(1, 400)]
+    rows = [
+        record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 10 * (2 * n)}), 2 * n)
+        for n in range(1, 400)
+    ]
     relay, expected = Translator(TICDC, "canal-json"), {}
     for each in sorted([*history, *rows], key=lambda found: found.offset):
         expected[each.offset] = relay.translate(each)
@@ -77,7 +82,9 @@ def test_a_captured_topic_read_backwards_is_the_same() -> None:
     config = config_for()
     relay, job = config.translator(), config.translator()
     expected = [relay.translate(each) for each in records]
-    job.catalog = learnt(config, [each for each in records if b'"isDdl":true' in (each.value or b"")], empty_catalog())
+    job.catalog = learnt(
+        config, [each for each in records if b'"isDdl":true' in (each.value or b"")], empty_catalog()
+    )
     assert [job.translate(each) for each in reversed(records)] == expected[::-1]
 
 
@@ -91,8 +98,13 @@ SAME_COMMIT_TS = {
 @pytest.mark.parametrize("parts", SAME_COMMIT_TS.values(), ids=SAME_COMMIT_TS)
 @pytest.mark.parametrize("target", ["ticdc-debezium", "canal-json"])
 def test_statements_of_one_commit_ts_are_those_that_the_relay_saw(target: str, parts: list[str]) -> None:
-    """Whoever reads all DDL first knows the later ones before he translates the first; so does who reads a broadcast copy."""
-    records = [ddl(at, f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT)") for at, name in enumerate("ab", start=1)]
+    """Whoever reads all DDL first knows the later ones before he translates the first; so does who reads a
+    broadcast copy.
+    """
+    records = [
+        ddl(at, f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT)")
+        for at, name in enumerate("ab", start=1)
+    ]
     records += [ddl(3 + at, sql, 30) for at, sql in enumerate(parts)]
     records.append(record(row_message({"id": "int"}, {"id": "1"}, table="a", _tidb={"commitTs": 31}), 9))
     config = config_for(route={"to": target})
@@ -106,7 +118,13 @@ def test_statements_of_one_commit_ts_are_those_that_the_relay_saw(target: str, p
 def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
     ca = tmp_path / "ca.pem"
     ca.write_text("CA")
-    keys = {"protocol": "SASL_SSL", "mechanism": "SCRAM-SHA-512", "username": "me", "password": 'a"b\\', "ca_file": str(ca)}
+    keys = {
+        "protocol": "SASL_SSL",
+        "mechanism": "SCRAM-SHA-512",
+        "username": "me",
+        "password": 'a"b\\',
+        "ca_file": str(ca),
+    }
     security = Security.model_validate(keys)
     assert client_options("b:1", security, "source.security") == {
         "bootstrap.servers": "b:1",

@@ -50,7 +50,13 @@ def said_by(tracker: Any, looks: int) -> list[str]:
 
 def test_a_line_comes_when_something_has_changed() -> None:
     """A stage that is over by the time it is asked about is left out."""
-    states: list[list[SparkStageInfo | None]] = [[], [stage(3, 40, 2, 12)], [stage(3, 40, 2, 12), None], [stage(3, 40, 1, 39)], []]
+    states: list[list[SparkStageInfo | None]] = [
+        [],
+        [stage(3, 40, 2, 12)],
+        [stage(3, 40, 2, 12), None],
+        [stage(3, 40, 1, 39)],
+        [],
+    ]
     assert said_by(Tracker(*states), 7) == [
         "12 of 40 tasks done (stage 3), 2 at work",
         "39 of 40 tasks done (stage 3), 1 at work",
@@ -61,7 +67,9 @@ def test_a_line_comes_when_something_has_changed() -> None:
 
 
 def test_a_spark_that_has_ended_ends_no_run() -> None:
-    assert said_by(Tracker([stage(1, 2, 2, 0)], ConnectionError("Java has ended")), 2) == ["0 of 2 tasks done (stage 1), 2 at work"]
+    assert said_by(Tracker([stage(1, 2, 2, 0)], ConnectionError("Java has ended")), 2) == [
+        "0 of 2 tasks done (stage 1), 2 at work"
+    ]
 
 
 def test_a_run_that_is_over_soon_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

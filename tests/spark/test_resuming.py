@@ -29,8 +29,12 @@ from spark_backfill.job import TopicsRun
 pytestmark = pytest.mark.kafka
 
 
-async def test_a_killed_run_goes_on(spark: Any, kafka: Any, spark_settings: dict[str, str], tmp_path: Path) -> None:
-    """Repeats in a topic are known by their header. `make chaos-spark` kills at other moments, and runs to files as well."""
+async def test_a_killed_run_goes_on(
+    spark: Any, kafka: Any, spark_settings: dict[str, str], tmp_path: Path
+) -> None:
+    """Repeats in a topic are known by their header. `make chaos-spark` kills at other moments, and runs to
+    files as well.
+    """
     source, target = await kafka.topic(), await kafka.topic()
     records = of_topic(source, BULK)
     await kafka.produce(source, records)
@@ -45,7 +49,10 @@ async def test_a_killed_run_goes_on(spark: Any, kafka: Any, spark_settings: dict
     # Step 0 is not done again: Spark has noted it before it began the next one.
     assert TopicsRun(spark, config).run().read <= len(records) - 150
     expected = [out for made in relayed(config, records).values() for out in made]
-    found = [(each.timestamp_ms, each.key, each.value, each.headers) for each in await kafka.read(target, len(expected))]
+    found = [
+        (each.timestamp_ms, each.key, each.value, each.headers)
+        for each in await kafka.read(target, len(expected))
+    ]
     assert once(found) == content_of(expected)
 
 
@@ -73,12 +80,16 @@ async def test_a_step_that_was_cut_off_writes_its_files_anew(
     (half,) = lines_in(tmp_path / "out").values()
     # Step 0 is done, and nobody reads it again.
     assert TopicsRun(spark, config).run().read == len(records) - 200
-    expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
+    expected = [
+        format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])
+    ]
     assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
     assert half == expected
 
 
-async def test_a_second_run_needs_nothing_that_retention_has_deleted(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_a_second_run_needs_nothing_that_retention_has_deleted(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     """Neither the records that the first one began with, nor the DDL before them."""
     source, target = await kafka.topic(), await kafka.topic()
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
@@ -115,10 +126,15 @@ async def test_the_first_start_is_the_beginning_of_all_runs(spark: Any, kafka: A
     assert TopicsRun(spark, config).run().read == len(records) - 20
 
 
-async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     """Steps take as much of partition 1 as of partition 0, whose DDL comes last but was sent first."""
     source, target = await kafka.topic(2), await kafka.topic(2)
-    values = [ddl(1, "CREATE TABLE t (a VARCHAR(1))").value, ddl(2, "ALTER TABLE t MODIFY a VARCHAR(2)").value]
+    values = [
+        ddl(1, "CREATE TABLE t (a VARCHAR(1))").value,
+        ddl(2, "ALTER TABLE t MODIFY a VARCHAR(2)").value,
+    ]
     values += [record(row_message({"a": "varchar"}, {"a": "x"}, _tidb={"commitTs": 100}), 0).value] * 2
     records = [ConsumerRecord(source, at // 2, at % 2, 1000, None, value) for at, value in enumerate(values)]
     await kafka.produce(source, records)
@@ -132,7 +148,9 @@ async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(spark: Any, 
 
 
 @pytest.mark.parametrize("what", ["ddl", "written"])
-def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(what: str, spark: Any, tmp_path: Path) -> None:
+def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(
+    what: str, spark: Any, tmp_path: Path
+) -> None:
     """Spark has made its folders for unfinished files, and no file."""
     (tmp_path / "relay" / what / "step=0" / "_temporary" / "0").mkdir(parents=True)
     kept = Kept(spark, str(tmp_path))
@@ -145,7 +163,11 @@ def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(what
     # A step may be done again, and needs what was written before it.
     assert sorted(path.name for path in (tmp_path / "relay/written").glob("step=*")) == ["step=1", "step=2"]
     again = Kept(spark, str(tmp_path))
-    assert (again.ddl_before(1), again.written_before(2), again.written_before(3)) == (records, {"t/0": 8}, {"t/0": 9})
+    assert (again.ddl_before(1), again.written_before(2), again.written_before(3)) == (
+        records,
+        {"t/0": 8},
+        {"t/0": 9},
+    )
 
 
 def test_a_checkpoint_without_a_part_of_itself_is_refused(spark: Any, tmp_path: Path) -> None:
@@ -157,15 +179,24 @@ def test_a_checkpoint_without_a_part_of_itself_is_refused(spark: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("layout", [Layout.TOPIC, Layout.DATE])
-def test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt(layout: Layout, spark: Any, tmp_path: Path) -> None:
+def test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt(
+    layout: Layout, spark: Any, tmp_path: Path
+) -> None:
     """The first attempt wrote dead letters, say, for want of an object that is there now."""
     target = Target(str(tmp_path / "out"), FileFormat.JSON_LINES, layout, step=3)
     for topic, day in (("letters", 1), ("orders", 2)):
-        made: list[tuple[Any, ...]] = [(topic, 0, day * 86_400_000, None, b"v", [], "t", 0, at, 0) for at in range(2)]
+        made: list[tuple[Any, ...]] = [
+            (topic, 0, day * 86_400_000, None, b"v", [], "t", 0, at, 0) for at in range(2)
+        ]
         target.delete_step(spark)
         target.write(spark.createDataFrame(made, PRODUCED), {})
-    folders = {path.parent.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("part-*.txt")}
-    assert folders == {"topic=orders/partition=0/step=3" if layout is Layout.TOPIC else "date=1970-01-03/step=3"}
+    folders = {
+        path.parent.relative_to(tmp_path / "out").as_posix()
+        for path in (tmp_path / "out").rglob("part-*.txt")
+    }
+    assert folders == {
+        "topic=orders/partition=0/step=3" if layout is Layout.TOPIC else "date=1970-01-03/step=3"
+    }
 
 
 async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tmp_path: Path) -> None:
@@ -191,7 +222,9 @@ async def test_a_continuous_run_translates_what_comes(spark: Any, kafka: Any, tm
     assert run.counts.read == len(captured("ticdc/canal-json.tidb-extension/09_dml"))
 
 
-async def test_ctrl_c_ends_a_continuous_run(kafka: Any, spark_settings: dict[str, str], tmp_path: Path) -> None:
+async def test_ctrl_c_ends_a_continuous_run(
+    kafka: Any, spark_settings: dict[str, str], tmp_path: Path
+) -> None:
     source, target = await kafka.topic(), await kafka.topic()
     await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))
     path = written_config(tmp_path, kafka.bootstrap_servers, source, target, to_files=False)
@@ -204,7 +237,10 @@ async def test_ctrl_c_ends_a_continuous_run(kafka: Any, spark_settings: dict[str
         command.kill()
     said = command.log.read_text()
     assert status == 130, said[-3000:]
-    for words in ("stopped by SIGINT; the next run goes on behind the last step", "68 records read, 60 written in"):
+    for words in (
+        "stopped by SIGINT; the next run goes on behind the last step",
+        "68 records read, 60 written in",
+    ):
         assert words in said
     for noise in ("Traceback", "defect of relay", "Exception", "FileStreamSink"):
         assert noise not in said, said

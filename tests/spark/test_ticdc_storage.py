@@ -31,7 +31,10 @@ def storage_config(source: Path, output: Path, target: str = "ticdc-debezium") -
     return config_for(
         str(source),
         str(output),
-        route={"to": target, "to_options": {} if target != "ticdc-debezium" else {"debezium-disable-schema": "true"}},
+        route={
+            "to": target,
+            "to_options": {} if target != "ticdc-debezium" else {"debezium-disable-schema": "true"},
+        },
         backfill={"input_format": "ticdc-storage"},
     )
 
@@ -61,9 +64,15 @@ def _without_ts(record: ConsumerRecord) -> ConsumerRecord:
     return record
 
 
-@pytest.mark.parametrize(("file", "each", "below"), [(DDL, 1, ""), (BULK, 200, "2026-11-20")], ids=["ddl", "bulk"])
-def test_the_tables_are_those_of_a_topic(file: str, each: int, below: str, spark: Any, tmp_path: Path) -> None:
-    """Rows in the order of their files, split over tasks, with the definitions that the DDL in schema files makes."""
+@pytest.mark.parametrize(
+    ("file", "each", "below"), [(DDL, 1, ""), (BULK, 200, "2026-11-20")], ids=["ddl", "bulk"]
+)
+def test_the_tables_are_those_of_a_topic(
+    file: str, each: int, below: str, spark: Any, tmp_path: Path
+) -> None:
+    """Rows in the order of their files, split over tasks, with the definitions that the DDL in schema files
+    makes.
+    """
     records = captured(file)
     tables = lay_out(tmp_path / "in", records, each, below)
     config = storage_config(tmp_path / "in", tmp_path / "out")
@@ -81,7 +90,10 @@ def test_the_tables_are_those_of_a_topic(file: str, each: int, below: str, spark
     assert counts.ranges == {"t/0": (0, own - 1, own)}
     assert counts.read == own
     said = as_document(counts, 1.0)["last_files"]
-    assert said == [max(each for each in data_of(tmp_path / "in") if each.startswith(f"{name}/")) for name in with_rows(said)]
+    assert said == [
+        max(each for each in data_of(tmp_path / "in") if each.startswith(f"{name}/"))
+        for name in with_rows(said)
+    ]
     assert f"  up to  {said[0]}" in as_text(counts, 1.0)
 
 
@@ -109,7 +121,9 @@ def test_positions_do_not_depend_on_how_files_are_split(spark: Any, tmp_path: Pa
         spark.conf.set("spark.sql.files.maxPartitionBytes", before)
     assert lines_in(tmp_path / "out") == split
     records = [json.loads(line) for line in split["t/0"]]
-    assert [record["timestamp"] for record in records] == [json.loads(record["value"])["es"] for record in records]
+    assert [record["timestamp"] for record in records] == [
+        json.loads(record["value"])["es"] for record in records
+    ]
 
 
 def test_blocks_are_those_that_were_counted(spark: Any, tmp_path: Path) -> None:
@@ -134,10 +148,27 @@ def test_blocks_are_those_that_were_counted(spark: Any, tmp_path: Path) -> None:
 
 
 COLUMNS = [
-    {"ColumnName": "Id", "ColumnType": "INT UNSIGNED", "ColumnPrecision": "10", "ColumnNullable": "false", "ColumnIsPk": "true"},
-    {"ColumnName": "price", "ColumnType": "DECIMAL", "ColumnPrecision": "12", "ColumnScale": "3", "ColumnDefault": "1.5"},
+    {
+        "ColumnName": "Id",
+        "ColumnType": "INT UNSIGNED",
+        "ColumnPrecision": "10",
+        "ColumnNullable": "false",
+        "ColumnIsPk": "true",
+    },
+    {
+        "ColumnName": "price",
+        "ColumnType": "DECIMAL",
+        "ColumnPrecision": "12",
+        "ColumnScale": "3",
+        "ColumnDefault": "1.5",
+    },
     {"ColumnName": "it's", "ColumnType": "VARCHAR", "ColumnLength": "30", "ColumnDefault": "it's"},
-    {"ColumnName": "at", "ColumnType": "DATETIME", "ColumnScale": "6", "ColumnDefault": "CURRENT_TIMESTAMP(6)"},
+    {
+        "ColumnName": "at",
+        "ColumnType": "DATETIME",
+        "ColumnScale": "6",
+        "ColumnDefault": "CURRENT_TIMESTAMP(6)",
+    },
 ]
 
 
@@ -153,7 +184,9 @@ def row(version: int, number: int) -> bytes:
 
 
 def test_a_table_that_was_there_before_has_the_columns_of_its_schema_file(spark: Any, tmp_path: Path) -> None:
-    """Names that Spark would hide or take for patterns, another terminator, empty lines, dispatchers: all rows, no DDL."""
+    """Names that Spark would hide or take for patterns, another terminator, empty lines, dispatchers: all
+    rows, no DDL.
+    """
     version = 449_000_000_000_000_000
     schema_file(tmp_path / "in", "a b%41", "_t[1],{x}", version, "", COLUMNS)
     folder = tmp_path / "in" / "a b%41" / "_t[1],{x}" / str(version) / "2026"
@@ -165,9 +198,10 @@ def test_a_table_that_was_there_before_has_the_columns_of_its_schema_file(spark:
     assert "schema-guessed" not in counts.lost
     lines = [json.loads(line) for line in lines_in(tmp_path / "out")["t/0"]]
     assert [line["timestamp"] - 1700000000123 for line in lines] == [1, 2, 3]
-    assert [["relay.source", f"t/0/{offset}/0"] in line["headers"] for line, offset in zip(lines, (1, 3, 4), strict=True)] == [
-        True
-    ] * 3
+    assert [
+        ["relay.source", f"t/0/{offset}/0"] in line["headers"]
+        for line, offset in zip(lines, (1, 3, 4), strict=True)
+    ] == [True] * 3
 
 
 def test_columns_become_a_statement() -> None:
@@ -180,8 +214,14 @@ def test_columns_become_a_statement() -> None:
     )
     assert statement_of("p", place, said) == (created, False)
     members = {"ColumnName": "e", "ColumnType": "ENUM", "ColumnElems": ["a", "b'"]}
-    (said, without) = (json.dumps({"TableColumns": [column]}).encode() for column in (members, {**members, "ColumnElems": None}))
-    assert statement_of("p", place, said) == ("CREATE TABLE IF NOT EXISTS `d`.`t` (`e` ENUM('a','b'''))", False)
+    (said, without) = (
+        json.dumps({"TableColumns": [column]}).encode()
+        for column in (members, {**members, "ColumnElems": None})
+    )
+    assert statement_of("p", place, said) == (
+        "CREATE TABLE IF NOT EXISTS `d`.`t` (`e` ENUM('a','b'''))",
+        False,
+    )
     # Members that are not told cannot be made up.
     assert statement_of("p", place, without) is None
     for damaged in (b"{", b"[]", b'{"TableVersion": 8}', b'{"TableColumns": [{}]}'):
@@ -200,16 +240,29 @@ def test_files_come_by_version_and_their_ddl_first() -> None:
         "d/old/9/schema.json",
         "d/t/10/55/2026-01-01/CDC_ab_000001.json",
     ]
-    others = ["metadata", "d/t/9/meta/CDC.index", "d/t/9/meta/CDC_ab.index", "d/t/9/CDC000002.json.tmp.ab-cd", "d/t/.CDC.crc"]
+    others = [
+        "metadata",
+        "d/t/9/meta/CDC.index",
+        "d/t/9/meta/CDC_ab.index",
+        "d/t/9/CDC000002.json.tmp.ab-cd",
+        "d/t/.CDC.crc",
+    ]
     assert list(in_order([*paths, *others])) == [paths[at] for at in (5, 6, 0, 4, 3, 2, 1, 7)]
     assert place_of(paths[-1]) == Place(10, True, "d", "t", 55, "2026-01-01", "ab", 1)
     assert place_of("d/t/10/2026/CDC000001.json") == Place(10, True, "d", "t", 0, "2026", "", 1)
 
 
 def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:
-    """A number alone says little: tables grow at the same time, and each new file shifts the numbers of those behind it."""
+    """A number alone says little: tables grow at the same time, and each new file shifts the numbers of those
+    behind it.
+    """
     paths = [f"d/a/5/2026-01-0{day}/CDC00000{number}.json" for day in (1, 2) for number in (1, 2)]
-    others = ["d/a/9/CDC000001.json", "d/b/5/CDC_x_000001.json", "d/b/5/CDC_y_000001.json", "d/c/meta/schema_9_0000000001.json"]
+    others = [
+        "d/a/9/CDC000001.json",
+        "d/b/5/CDC_x_000001.json",
+        "d/b/5/CDC_y_000001.json",
+        "d/c/meta/schema_9_0000000001.json",
+    ]
     assert newest(in_order(paths)) == [paths[-1]]
     assert newest(in_order([*paths, *others])) == others[:3]
     counts = Counts(last_files=[f"d/t{number}/5/CDC000001.json" for number in range(25)])
@@ -218,12 +271,19 @@ def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:
 
 def test_a_name_is_given_up_before_it_is_taken() -> None:
     """Whatever the order of the files' names; the other files stay where they are."""
-    renames = {"d/a/meta/schema_9_0000000001.json": ("b", "a"), "d/x/meta/schema_9_0000000001.json": ("a", "x")}
+    renames = {
+        "d/a/meta/schema_9_0000000001.json": ("b", "a"),
+        "d/x/meta/schema_9_0000000001.json": ("a", "x"),
+    }
     changes = {path: config_for().translator().inspect(ddl(*names))[0] for path, names in renames.items()}
     first, second = renames
-    files = in_order(["d/a/9/CDC000001.json", "d/a/9/CDC000002.json", "d/c/meta/schema_9_0000000001.json", *renames])
+    files = in_order(
+        ["d/a/9/CDC000001.json", "d/a/9/CDC000002.json", "d/c/meta/schema_9_0000000001.json", *renames]
+    )
     assert list(files)[:3] == [first, "d/c/meta/schema_9_0000000001.json", second]
-    found = renames_in_order(files, {path: change for path, change in changes.items() if isinstance(change, SchemaChange)})
+    found = renames_in_order(
+        files, {path: change for path, change in changes.items() if isinstance(change, SchemaChange)}
+    )
     assert list(found) == ["d/c/meta/schema_9_0000000001.json", second, first, *list(files)[3:]]
 
 
@@ -250,5 +310,7 @@ def test_what_is_missing_or_not_known_is_refused(tmp_path: Path) -> None:
     for path in ("d/t/9/CDC000001.csv", "12/449000000000000000/CDC000001.json", "notes.txt"):
         with pytest.raises(ConfigError, match="is no file of TiCDC's storage sink"):
             place_of(path)
-    config = config_for(str(tmp_path), str(tmp_path), route={"from": "canal-json"}, source={"topics": ["a", "b"]})
+    config = config_for(
+        str(tmp_path), str(tmp_path), route={"from": "canal-json"}, source={"topics": ["a", "b"]}
+    )
     assert [problem.path for problem in storage_problems(config)] == ["route.from", "source.topics"]

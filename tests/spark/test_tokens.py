@@ -46,14 +46,21 @@ class Issuer:
     def __init__(self, folder: Path) -> None:
         self._key = rsa.generate_private_key(65537, 2048)
         numbers = self._key.public_key().public_numbers()
-        n, e = (_text(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e))
+        n, e = (
+            _text(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e)
+        )
         self.keys = folder / "keys.json"
-        self.keys.write_text(json.dumps({"keys": [{"kty": "RSA", "kid": "k", "alg": "RS256", "use": "sig", "n": n, "e": e}]}))
+        self.keys.write_text(
+            json.dumps({"keys": [{"kty": "RSA", "kid": "k", "alg": "RS256", "use": "sig", "n": n, "e": e}]})
+        )
         self.asked: list[tuple[str, str]] = []
 
     def token(self) -> str:
         now = int(time.time())
-        parts = ({"alg": "RS256", "kid": "k"}, {"sub": "relay", "iat": now - 10, "exp": now + 3600, "scope": "kafka"})
+        parts = (
+            {"alg": "RS256", "kid": "k"},
+            {"sub": "relay", "iat": now - 10, "exp": now + 3600, "scope": "kafka"},
+        )
         signed = ".".join(_text(json.dumps(part).encode()) for part in parts)
         return f"{signed}.{_text(self._key.sign(signed.encode(), padding.PKCS1v15(), SHA256()))}"
 
@@ -90,15 +97,24 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("bearer")
     issuer = Issuer(folder)
     plain, controller, port = free_ports(3)
-    properties = PROPERTIES.format(plain=plain, controller=controller, bearer=port, keys=issuer.keys.as_uri(), login=LOGIN)
+    properties = PROPERTIES.format(
+        plain=plain, controller=controller, bearer=port, keys=issuer.keys.as_uri(), login=LOGIN
+    )
     java = (*JAVA_OPTIONS, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.keys.as_uri()}")
-    node = Node(folder / "node", kafka_jars(), 1, {1: Ports(plain, controller)}, NodeOptions(java, properties))
+    node = Node(
+        folder / "node", kafka_jars(), 1, {1: Ports(plain, controller)}, NodeOptions(java, properties)
+    )
     server = HTTPServer(("127.0.0.1", 0), issuer.handler())
     threading.Thread(target=server.serve_forever, daemon=True).start()
     node.start()
     try:
         node.wait_ready()
-        yield Place(f"127.0.0.1:{plain}", f"127.0.0.1:{port}", f"http://127.0.0.1:{server.server_address[1]}/token", issuer)
+        yield Place(
+            f"127.0.0.1:{plain}",
+            f"127.0.0.1:{port}",
+            f"http://127.0.0.1:{server.server_address[1]}/token",
+            issuer,
+        )
     finally:
         node.terminate()
         node.wait_stopped(20)
@@ -108,7 +124,12 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def endpoint_security(place: Place) -> dict[str, Any]:
     credentials = {"client_id": "relay", "client_secret": 'se"cret\\', "scope": "kafka"}
-    return {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_endpoint": place.endpoint, **credentials}
+    return {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "OAUTHBEARER",
+        "token_endpoint": place.endpoint,
+        **credentials,
+    }
 
 
 async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
@@ -118,7 +139,11 @@ async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
         source, target = await kafka.topic(), await kafka.topic()
         records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
         await kafka.produce(source, records)
-        servers = {"bootstrap_servers": bearer.bearer, "topics": [source], "security": endpoint_security(bearer)}
+        servers = {
+            "bootstrap_servers": bearer.bearer,
+            "topics": [source],
+            "security": endpoint_security(bearer),
+        }
         config = topics_config(kafka, source, target, tmp_path, source=servers)
         allowed = allowed_urls(client_options(bearer.bearer, config.source.security, "source.security"))
         assert allowed == f"org.apache.kafka.sasl.oauthbearer.allowed.urls={bearer.endpoint}"
@@ -127,8 +152,13 @@ async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
         expected = expected_of(config, records)
         found = contents(await kafka.read(target, len(expected[0])))
     assert found == expected
-    # The Java client and the service's ask alike, but for the escapes of the secret that RFC 6749 names and Java leaves out.
-    (asked,) = {base64.b64decode(given.split()[1]).decode() for given, _ in bearer.issuer.asked if "%22" not in _plain(given)}
+    # The Java client and the service's ask alike, but for the escapes of the secret that RFC 6749 names and
+    # Java leaves out.
+    (asked,) = {
+        base64.b64decode(given.split()[1]).decode()
+        for given, _ in bearer.issuer.asked
+        if "%22" not in _plain(given)
+    }
     assert asked == 'relay:se"cret\\'
     assert {form for _, form in bearer.issuer.asked} == {"grant_type=client_credentials&scope=kafka"}
 
@@ -140,7 +170,9 @@ def _plain(given: str) -> str:
 def test_a_token_of_a_file_is_taken(spark: Any, bearer: Place, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(bearer.issuer.token())
-    security = Security.model_validate({"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": str(file)})
+    security = Security.model_validate(
+        {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": str(file)}
+    )
     options = client_options(bearer.bearer, security, "source.security")
     spark._jvm.java.lang.System.setProperty(*allowed_urls(options).split("=", 1))
     brokers = Brokers(spark, options)

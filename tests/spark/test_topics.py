@@ -1,4 +1,6 @@
-"""Topics in, topics out: keys, values, headers, timestamps, partitions and order are those of the relay's output topic."""
+"""Topics in, topics out: keys, values, headers, timestamps, partitions and order are those of the relay's
+output topic.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ from support import captured
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
 from relay.errors import ConfigError, RelayError, TopicUnusable
+from relay.kafka.admin import Cluster as TopicCluster
+from relay.kafka.ports import Undelivered
+from relay.kafka.positions import start_offsets
+from relay.kafka.sink import KafkaSink
 from relay.record_lines import format_record
-from relay.service.kafka_sink import KafkaSink
-from relay.service.positions import start_offsets
-from relay.service.topic_admin import Cluster as TopicCluster
-from relay.service.transport import Undelivered
 from spark_backfill.command import told
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sink import Write
@@ -61,7 +63,9 @@ def contents(records: list[ConsumerRecord] | list[ProducerRecord]) -> dict[int, 
     """What a record is, by partition: all but its offset."""
     found: dict[int, list[tuple[object, ...]]] = {}
     for record in records:
-        found.setdefault(record.partition, []).append((record.timestamp_ms, record.key, record.value, record.headers))
+        found.setdefault(record.partition, []).append(
+            (record.timestamp_ms, record.key, record.value, record.headers)
+        )
     return found
 
 
@@ -85,7 +89,9 @@ def held(spark: Any) -> tuple[int, list[Path]]:
     return len(_accumulatorRegistry), sorted(Path(spark.sparkContext._temp_dir).iterdir())
 
 
-async def topic_of_the_relay(kafka: Any, config: Config, folder: Path, partitions: int, count: int) -> list[ConsumerRecord]:
+async def topic_of_the_relay(
+    kafka: Any, config: Config, folder: Path, partitions: int, count: int
+) -> list[ConsumerRecord]:
     """What the relay's own process writes along this route; `count`: how much that is."""
     target = await kafka.topic(partitions)
     route, path = config.route, folder / "relay.toml"
@@ -114,8 +120,12 @@ async def topic_of_the_relay(kafka: Any, config: Config, folder: Path, partition
             assert await asyncio.wait_for(process.wait(), 60) == 0, (folder / "relay.log").read_text()
 
 
-@pytest.mark.parametrize(("file", "partitions", "to"), [(BULK, 1, "ticdc-debezium"), (SPREAD, 3, "ticdc-open-protocol")])
-async def test_the_target_topic_is_the_relays(file: str, partitions: int, to: str, spark: Any, kafka: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "partitions", "to"), [(BULK, 1, "ticdc-debezium"), (SPREAD, 3, "ticdc-open-protocol")]
+)
+async def test_the_target_topic_is_the_relays(
+    file: str, partitions: int, to: str, spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     source, target = await kafka.topic(partitions), await kafka.topic(partitions)
     records = of_topic(source, file)
     await kafka.produce(source, records)
@@ -125,14 +135,21 @@ async def test_the_target_topic_is_the_relays(file: str, partitions: int, to: st
     expected = expected_of(config, records)
     assert counts.read == len(records)
     assert contents(await kafka.read(target, counts.written.total())) == expected
-    assert contents(await topic_of_the_relay(kafka, config, tmp_path, partitions, counts.written.total())) == expected
+    assert (
+        contents(await topic_of_the_relay(kafka, config, tmp_path, partitions, counts.written.total()))
+        == expected
+    )
     # A second run adds nothing; one after new records goes on where the first ended.
     assert TopicsRun(spark, config).run().read == 0
     # With another configuration it would go on in the wrong place.
     other = topics_config(kafka, source, target, tmp_path, route={"to": "ckafka-json"}, schema={"wait": True})
     with pytest.raises(ConfigError, match=r"route\.to: is not what the checkpoint was made with"):
         TopicsRun(spark, other)
-    more = [msgspec.structs.replace(record, offset=record.offset + len(records)) for record in records if record.partition == 0]
+    more = [
+        msgspec.structs.replace(record, offset=record.offset + len(records))
+        for record in records
+        if record.partition == 0
+    ]
     assert partitions > 1 or len(more) == len(records)
     if partitions == 1:
         await kafka.produce(source, more)
@@ -142,12 +159,18 @@ async def test_the_target_topic_is_the_relays(file: str, partitions: int, to: st
 
 
 async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_path: Path) -> None:
-    """Offsets go on from step to step, and DDL of earlier steps counts for later ones, also for another process."""
+    """Offsets go on from step to step, and DDL of earlier steps counts for later ones, also for another
+    process.
+    """
     source = await kafka.topic()
     records = of_topic(source, BULK)
     await kafka.produce(source, records)
     config = topics_config(
-        kafka, source, "{topic}", tmp_path, backfill={"output": str(tmp_path / "out"), "batch_records": len(records) // 2}
+        kafka,
+        source,
+        "{topic}",
+        tmp_path,
+        backfill={"output": str(tmp_path / "out"), "batch_records": len(records) // 2},
     )
     steps: list[int] = []
     before = held(spark)
@@ -156,7 +179,9 @@ async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_pa
     assert held(spark) == before
     assert len(steps) >= 2
     assert counts.read == len(records)
-    expected = [format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])]
+    expected = [
+        format_record(out, offset).rstrip(b"\n") for offset, out in enumerate(relayed(config, records)[0])
+    ]
     assert lines_in(tmp_path / "out") == {f"{source}/0": expected}
     # A run from the beginning would write beside them.
     again = {"output": str(tmp_path / "out"), "checkpoint": str(tmp_path / "new")}
@@ -171,7 +196,9 @@ async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path:
     poison = msgspec.structs.replace(records[5], value=b"{", headers=(("mine", b"x"),))
     records[5] = poison
     await kafka.produce(source, records)
-    config = topics_config(kafka, source, target, tmp_path, errors={"decode": "dead-letter", "dead_letter_topic": letters})
+    config = topics_config(
+        kafka, source, target, tmp_path, errors={"decode": "dead-letter", "dead_letter_topic": letters}
+    )
     counts = TopicsRun(spark, config).run()
     assert counts.failed == {"dead letters": {"decode.malformed": 1}}
     (letter,) = await kafka.read(letters, 1)
@@ -179,11 +206,17 @@ async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path:
 
     found = read_letter(letter)
     assert found is not None
-    assert (found.original.value, found.original.headers, found.source) == (b"{", (("mine", b"x"),), (source, 0, 5))
+    assert (found.original.value, found.original.headers, found.source) == (
+        b"{",
+        (("mine", b"x"),),
+        (source, 0, 5),
+    )
     assert (found.code, found.route) == ("decode.malformed", f"g ticdc-canal-json to canal-json {target}")
 
 
-async def test_topics_that_are_missing_are_created_as_the_service_does(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_topics_that_are_missing_are_created_as_the_service_does(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     source = await kafka.topic(2)
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
     records[5] = msgspec.structs.replace(records[5], value=b"{")
@@ -193,24 +226,37 @@ async def test_topics_that_are_missing_are_created_as_the_service_does(spark: An
         source,
         f"{source}.made",
         tmp_path,
-        target={"topic": f"{source}.made", "create_topics": True, "create_settings": {"retention.ms": 77_000_000}},
+        target={
+            "topic": f"{source}.made",
+            "create_topics": True,
+            "create_settings": {"retention.ms": 77_000_000},
+        },
         errors={"decode": "dead-letter", "dead_letter_topic": f"{source}.letters"},
     )
     counts = TopicsRun(spark, config).run()
     assert counts.failed == {"dead letters": {"decode.malformed": 1}}
     assert len(await kafka.read(f"{source}.letters", 1)) == 1
     assert contents(await kafka.read(f"{source}.made", counts.written.total() - 1)).keys() == {0}
-    seen = await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.made", f"{source}.letters", config.history_topic])
-    assert {name: found.partitions for name, found in seen.found.items()} == {f"{source}.made": 2, f"{source}.letters": 2}
+    seen = await TopicCluster(kafka.bootstrap_servers, {}).look(
+        [f"{source}.made", f"{source}.letters", config.history_topic]
+    )
+    assert {name: found.partitions for name, found in seen.found.items()} == {
+        f"{source}.made": 2,
+        f"{source}.letters": 2,
+    }
     assert (seen.found[f"{source}.made"].settings or {})["retention.ms"] == "77000000"
     # What the checkpoint forbids creates nothing.
-    other = topics_config(kafka, source, "", tmp_path, target={"topic": f"{source}.other", "create_topics": True})
+    other = topics_config(
+        kafka, source, "", tmp_path, target={"topic": f"{source}.other", "create_topics": True}
+    )
     with pytest.raises(ConfigError, match=r"target\.topic: is not what the checkpoint was made with"):
         TopicsRun(spark, other)
     assert not (await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.other"])).found
 
 
-@pytest.mark.parametrize("start", [{"start": "latest"}, {"start": "timestamp", "start_timestamp": "2027-01-01T00:00:00Z"}])
+@pytest.mark.parametrize(
+    "start", [{"start": "latest"}, {"start": "timestamp", "start_timestamp": "2027-01-01T00:00:00Z"}]
+)
 async def test_records_of_an_open_transaction_come_behind_the_start(
     start: dict[str, str], spark: Any, kafka: Any, tmp_path: Path
 ) -> None:
@@ -219,21 +265,27 @@ async def test_records_of_an_open_transaction_come_behind_the_start(
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
     await kafka.produce(source, records[:3])
     table = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **start}
-    config = topics_config(kafka, source, "t", tmp_path, source=table, backfill={"output": str(tmp_path / "out")})
+    config = topics_config(
+        kafka, source, "t", tmp_path, source=table, backfill={"output": str(tmp_path / "out")}
+    )
     servers, partition = kafka.bootstrap_servers, TopicPartition(source, 0)
     async with (
         AIOKafkaProducer(bootstrap_servers=servers, transactional_id=source) as producer,
         producer.transaction(),
         AIOKafkaConsumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer,
     ):
-        await producer.send_and_wait(source, records[3].value, partition=0, timestamp_ms=records[3].timestamp_ms)
+        await producer.send_and_wait(
+            source, records[3].value, partition=0, timestamp_ms=records[3].timestamp_ms
+        )
         consumer.assign([partition])
         expected = await start_offsets(consumer, config.source, [partition])
         assert expected[partition] == 3
         assert (await asyncio.to_thread(Source.of, spark, config)).first == {f"{source}/0": 3}
 
 
-async def test_records_behind_the_end_that_come_later_are_left_out(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_records_behind_the_end_that_come_later_are_left_out(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     source = await kafka.topic()
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
     await kafka.produce(source, records[:20])
@@ -247,7 +299,9 @@ async def test_records_behind_the_end_that_come_later_are_left_out(spark: Any, k
     assert (counts.read, counts.left_out) == (20, 1)
 
 
-async def test_bounds_of_partitions_that_are_not_there_are_refused(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_bounds_of_partitions_that_are_not_there_are_refused(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     source = await kafka.topic()
     table = {"start": "offsets", "start_offsets": {f"{source}/7": 3}}
     own = {"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], **table}
@@ -260,7 +314,9 @@ async def test_bounds_of_partitions_that_are_not_there_are_refused(spark: Any, k
     ]
 
 
-async def test_times_that_spark_cannot_hold_are_told_with_their_place(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_times_that_spark_cannot_hold_are_told_with_their_place(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     source = await kafka.topic(message_timestamp_after_max_ms=str(2**63 - 1))
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")[:3]
     records[2] = msgspec.structs.replace(records[2], timestamp_ms=1_700_000_000_000_000_000)
@@ -270,18 +326,28 @@ async def test_times_that_spark_cannot_hold_are_told_with_their_place(spark: Any
         TopicsRun(spark, config).run()
 
 
-async def test_files_that_the_target_has_no_place_for_write_nothing(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_files_that_the_target_has_no_place_for_write_nothing(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     target, file = await kafka.topic(), tmp_path / "in.jsonl"
     records = of_topic("x", "ticdc/canal-json.tidb-extension/09_dml")[:12]
     for change, why in (
-        ({"partition": 3}, rf"x/3/0: service\.topic-unusable: .* partition 3 of {target}, which has 1; add partitions"),
-        ({"topic": "y"}, rf"y/0/0: config: source\.topics: does not name y, .*\(add it; its target is y-{target}\)"),
+        (
+            {"partition": 3},
+            rf"x/3/0: service\.topic-unusable: .* partition 3 of {target}, which has 1; add partitions",
+        ),
+        (
+            {"topic": "y"},
+            rf"y/0/0: config: source\.topics: does not name y, .*\(add it; its target is y-{target}\)",
+        ),
     ):
         mine = [msgspec.structs.replace(records[0], **change), *records[1:]]
         file.write_bytes(b"".join(format_record(record, record.offset) for record in mine))
         name = target if "partition" in change else f"{{topic}}-{target}"
         own = {"topic": name, "create_topics": True}
-        config = topics_config(kafka, "x", "", tmp_path, target=own, backfill={"checkpoint": "", "input": str(file)})
+        config = topics_config(
+            kafka, "x", "", tmp_path, target=own, backfill={"checkpoint": "", "input": str(file)}
+        )
         with pytest.raises(Exception, match="relay-stopped") as raised:
             from_files(spark, config)
         assert re.search(why, str(told(raised.value)))
@@ -315,7 +381,12 @@ async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_pa
         source,
         target,
         tmp_path,
-        source={"bootstrap_servers": kafka.bootstrap_servers, "topics": [source], "start": "commit-ts", "start_commit_ts": since},
+        source={
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "topics": [source],
+            "start": "commit-ts",
+            "start_commit_ts": since,
+        },
         backfill={"end": "commit-ts", "end_commit_ts": before},
     )
     counts = TopicsRun(spark, config).run()
@@ -326,15 +397,23 @@ async def test_a_range_of_commit_ts_is_translated(spark: Any, kafka: Any, tmp_pa
 
 
 @pytest.mark.parametrize("policy", ["stop", "skip", "dead-letter"])
-async def test_a_record_that_the_topic_does_not_take_has_its_policy(policy: str, spark: Any, kafka: Any, tmp_path: Path) -> None:
-    source, target, letters = await kafka.topic(), await kafka.topic(max_message_bytes="3000"), await kafka.topic()
+async def test_a_record_that_the_topic_does_not_take_has_its_policy(
+    policy: str, spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    source, target, letters = (
+        await kafka.topic(),
+        await kafka.topic(max_message_bytes="3000"),
+        await kafka.topic(),
+    )
     records = of_topic(source, "ticdc/canal-json.tidb-extension/09_dml")
     large = next(at for at, record in enumerate(records) if b"INSERT" in (record.value or b""))
     message = json.loads(records[large].value or b"")
     message["data"][0]["name"] = "x" * 3000
     records[large] = msgspec.structs.replace(records[large], value=json.dumps(message).encode())
     await kafka.produce(source, records)
-    config = topics_config(kafka, source, target, tmp_path, errors={"too_large": policy, "dead_letter_topic": letters})
+    config = topics_config(
+        kafka, source, target, tmp_path, errors={"too_large": policy, "dead_letter_topic": letters}
+    )
     run = TopicsRun(spark, config)
     if policy == "stop":
         with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
@@ -347,9 +426,13 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(policy: str,
         assert await kafka.length(target) == 0
         return
     counts = run.run()
-    assert counts.failed == {"dead letters" if policy == "dead-letter" else "skipped": {"service.record-too-large": 1}}
+    assert counts.failed == {
+        "dead letters" if policy == "dead-letter" else "skipped": {"service.record-too-large": 1}
+    }
     expected = expected_of(config, records)[0]
-    del expected[next(at for at, (_, _, value, _) in enumerate(expected) if b"x" * 3000 in cast("bytes", value))]
+    del expected[
+        next(at for at, (_, _, value, _) in enumerate(expected) if b"x" * 3000 in cast("bytes", value))
+    ]
     assert contents(await kafka.read(target, len(expected)))[0] == expected
     found = await kafka.read(letters)
     assert [letter.value for letter in found] == ([records[large].value] if policy == "dead-letter" else [])
@@ -358,13 +441,20 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(policy: str,
 def batch_of(records: list[ProducerRecord]) -> pa.RecordBatch:
     """Records as the tasks get them that write."""
     columns = [
-        pa.array([getattr(record, name) for record in records]) for name in ("topic", "partition", "timestamp_ms", "key", "value")
+        pa.array([getattr(record, name) for record in records])
+        for name in ("topic", "partition", "timestamp_ms", "key", "value")
     ]
-    headers = pa.array([[{"key": key, "value": value} for key, value in record.headers] for record in records])
-    return pa.RecordBatch.from_arrays([*columns, headers], names=["topic", "partition", "timestamp_ms", "key", "value", "headers"])
+    headers = pa.array(
+        [[{"key": key, "value": value} for key, value in record.headers] for record in records]
+    )
+    return pa.RecordBatch.from_arrays(
+        [*columns, headers], names=["topic", "partition", "timestamp_ms", "key", "value", "headers"]
+    )
 
 
-async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_producer_is_replaced_before_its_numbers_end(
+    kafka: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     target = await kafka.topic()
     config = topics_config(kafka, target, target, tmp_path)
     records = relayed(config, of_topic(target, "ticdc/canal-json.tidb-extension/09_dml"))[0]
@@ -376,7 +466,7 @@ async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeyp
         await begin(sink)
 
     monkeypatch.setattr(KafkaSink, "start", counted)
-    monkeypatch.setattr("relay.service.kafka_sink.WORN_AFTER_RECORDS", 20)
+    monkeypatch.setattr("relay.kafka.sink.WORN_AFTER_RECORDS", 20)
     monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
     assert list(await asyncio.to_thread(Write(config, {target: 1_000_000}), [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)
@@ -384,9 +474,12 @@ async def test_a_producer_is_replaced_before_its_numbers_end(kafka: Any, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [("", "the next run does this step again"), ("in", "a new run writes everything again")]
+    ("given", "said"),
+    [("", "the next run does this step again"), ("in", "a new run writes everything again")],
 )
-def test_who_did_not_get_an_acknowledgement_is_told_what_follows(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
+    given: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def nothing(*_: Any) -> None:
         pass
 
@@ -395,12 +488,16 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(given: str, sai
 
     for name, instead in {"start": nothing, "abandon": nothing, "write": undelivered}.items():
         monkeypatch.setattr(KafkaSink, name, instead)
-    monkeypatch.setattr("relay.service.kafka_sink.AIOKafkaProducer", lambda **_: None)
+    monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: None)
     with pytest.raises(Stopped, match=f"writing failed: no answer; {said}"):
-        Write(config_for(given), {"t": 1_000_000})([batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])])
+        Write(config_for(given), {"t": 1_000_000})(
+            [batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])]
+        )
 
 
-async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(spark: Any, kafka: Any, tmp_path: Path) -> None:
+async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
     """The captured records are older than this topic lets them be."""
     source, target = await kafka.topic(), await kafka.topic(message_timestamp_before_max_ms="1000")
     await kafka.produce(source, of_topic(source, "ticdc/canal-json.tidb-extension/09_dml"))

@@ -1,0 +1,1 @@
+"""The Canal family: text cells, and `sqlType` and `mysqlType` beside them."""

@@ -1,0 +1,164 @@
+"""Rows of CKafka's messages: text cells to canonical rows and back, by the table's definition.
+
+Contract: the messages hold names and text alone, so types and keys come from the catalogue; without it every
+column is a `varchar` (counted). What is compiled for a table version is kept in `RowReaders` and
+`RowWriters`, caches that could be emptied at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
+from relay.codecs.canal.message import Cells
+from relay.codecs.canal.reading import Codes, RowReader, WireTable, resolve
+from relay.codecs.losses import Lossy
+from relay.errors import Malformed, NotRepresentable
+from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
+from relay.mysql.values import Read, TextStyle
+
+#: A bound on what a cache may hold, for sources that create tables without end.
+_CACHED: Final = 4096
+#: What a column is taken for of which nothing is known.
+_GUESS: Final = ColumnType("varchar")
+
+
+class Images(msgspec.Struct, frozen=True):
+    """The text of a change's images as the message has them, None where it has none, and their places in the
+    message.
+    """
+
+    op: Op
+    new: Cells | None
+    old: Cells | None
+    new_path: str = "NEW_VALUES"
+    old_path: str = "OLD_VALUES"
+
+    def names(self) -> tuple[str, ...]:
+        """The columns of both, in the order of the message."""
+        return tuple((self.new or {}) | (self.old or {}))
+
+
+class RowReaders:
+    """A decoder's readers, by table and columns."""
+
+    def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle) -> None:
+        self._protocol, self._style, self._value_style = protocol, style, value_style
+        self._readers: dict[tuple[TableId, tuple[str, ...], bool], RowReader] = {}
+
+    def change(
+        self,
+        wire: WireTable,
+        known: TableSchema | None,
+        images: Images,
+        source: Source,
+        emitted_at_ns: int,
+        lossy: list[Lossy],
+    ) -> RowChange:
+        """The canonical change; `known` is the catalogue's definition. Raises Malformed for text that its
+        type does not allow.
+        """
+        reader = self._reader(wire, known)
+        given = [image for image in (images.new, images.old) if image is not None]
+        if reader.is_partial or any(len(image) < len(wire.names) for image in given):
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        try:
+            rows = _rows(reader, images)
+        except Malformed:
+            # It may be a label that the definition does not have, which then is out of date. Text that is
+            # wrong stays wrong.
+            reader = self._reader(wire, known, has_members=False)
+            rows = _rows(reader, images)
+        if reader.is_guessed:
+            lossy.append(Lossy.SCHEMA_GUESSED)
+        if images.op is Op.UPDATE and images.old is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        return RowChange(images.op, reader.schema, rows, source, emitted_at_ns)
+
+    def _reader(self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True) -> RowReader:
+        """The reader for these columns; without members of ENUM and SET labels stay as they came."""
+        key = wire.id, wire.names, has_members
+        found = self._readers.get(key)
+        if found is None or found.known is not known or found.wire != wire:
+            if len(self._readers) >= _CACHED:
+                self._readers.clear()
+            found = self._readers[key] = self._compile(wire, known, has_members=has_members)
+        return found
+
+    def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> RowReader:
+        schema, is_guessed = resolve(wire, known, Codes())
+        if not has_members:
+            columns = tuple(
+                replace(column, type=replace(column.type, members=None)) for column in schema.columns
+            )
+            schema, is_guessed = replace(schema, columns=columns, complete=False), True
+        custom: dict[str, Read] = {}
+        for column in schema.columns:
+            read = cell_reader(column.type, self._style, self._value_style)
+            if read is not None:
+                custom[column.name] = read
+        return RowReader(self._protocol, self._style, wire, known, (schema, is_guessed), custom)
+
+
+def _rows(reader: RowReader, images: Images) -> Rows:
+    before = None if images.old is None else reader.row(images.old, images.old_path)
+    return Rows(before, None if images.new is None else reader.row(images.new, images.new_path))
+
+
+class RowWriter:
+    """Writes rows of one table version.
+
+    `losses` is what the definition says and text cells cannot: types other than a bare `varchar`, the primary
+    key; and whether numbers stand for labels of ENUM and SET because the members are unknown.
+    """
+
+    def __init__(self, schema: TableSchema, style: TextStyle) -> None:
+        self._writers = [(column.name, cell_writer(column.type, style)) for column in schema.columns]
+        types = [column.type for column in schema.columns]
+        losses = {
+            Lossy.COLUMN_TYPE: any(column_type != _GUESS for column_type in types),
+            Lossy.PRIMARY_KEY: bool(schema.primary_key),
+            Lossy.ENUM_INDEX: any(
+                column_type.base in {"enum", "set"} and column_type.members is None for column_type in types
+            ),
+        }
+        self.losses = [what for what, is_lost in losses.items() if is_lost]
+
+    def cells(self, row: Row) -> Cells:
+        """The row as text in column order. Columns that are ABSENT are left out."""
+        cells: dict[str, Any] = {}
+        for (name, write), value in zip(self._writers, row, strict=True):
+            if value is not ABSENT:
+                cells[name] = value if value is None or write is None else write(value)
+        return cells
+
+
+class RowWriters:
+    """An encoder's writers, by table version."""
+
+    def __init__(self, protocol: str, style: TextStyle) -> None:
+        self._protocol, self._style = protocol, style
+        self._writers: dict[TableSchema, RowWriter] = {}
+
+    def images(self, change: RowChange) -> tuple[RowWriter, Images]:
+        """The change's images as text, and the table's writer.
+
+        Raises NotRepresentable if there is no image of its operation, or a value is not of its column's type.
+        """
+        before, after = change.before, change.after
+        if (before if change.op is Op.DELETE else after) is None:
+            raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
+        writer = self._writers.get(change.schema)
+        if writer is None:
+            if len(self._writers) >= _CACHED:
+                self._writers.clear()
+            writer = self._writers[change.schema] = RowWriter(change.schema, self._style)
+        try:
+            new = None if after is None else writer.cells(after)
+            old = None if before is None else writer.cells(before)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+        return writer, Images(change.op, new, old)

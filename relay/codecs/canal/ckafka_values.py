@@ -1,0 +1,186 @@
+"""Column values in CKafka's rows: how the text of a cell is read and written.
+
+Contract: `cell_reader(type, …)` gives a function text → canonical value, `cell_writer(type, …)` its inverse;
+None instead of a function means that text and value are the same. A reader raises ValueError or
+ArithmeticError for a text that is no such value.
+
+No document says how types other than integers and strings are spelled. The connector is Debezium inside
+(Tencent Cloud document 597/64332), so a value may come in MySQL's own text, or as Debezium's encoding made
+into text; see `ValueStyle`. Debezium's encodings: its MySQL connector's "Data type mappings", with
+decimal.handling.mode=precise, binary.handling.mode=bytes and time.precision.mode=adaptive_time_microseconds,
+which are the defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Final, Literal
+
+from relay.codecs.wire.lenient_json import read_base64
+from relay.model import ColumnType, Value
+from relay.mysql.members import enum_numbers, read_enum, read_set, set_numbers, set_text
+from relay.mysql.types import BINARIES
+from relay.mysql.values import Read, TextStyle, Write, reader, writer
+
+#: `mysql`: MySQL's own text. `auto`: also Debezium's forms that cannot be mistaken for it: numbers for DATE,
+#: DATETIME and TIME, true and false, base64 of a DECIMAL that is no number. `debezium`: base64 also where it
+#: could be read as something else.
+ValueStyle = Literal["auto", "mysql", "debezium"]
+
+_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII).fullmatch
+_BOOLEANS: Final = {"true": 1, "false": 0}
+#: DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3), which are 28 bytes.
+_LONGEST_DECIMAL: Final = 28
+#: TIME ends at 838:59:59 (MySQL Reference Manual §11.2.3).
+_LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * 1_000_000
+
+
+def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueStyle) -> Read | None:
+    """How to read this column's text; None if the text is the value."""
+    if column_type.members is not None:
+        if column_type.base == "enum":
+            return functools.partial(read_enum, enum_numbers(column_type.members))
+        return functools.partial(read_set, set_numbers(column_type.members))
+    mysql = reader(column_type, style)
+    if mysql is None or value_style == "mysql":
+        return mysql
+    return _tolerant(column_type, mysql, is_debezium=value_style == "debezium")
+
+
+def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Read:
+    """The reader of MySQL's text, extended by Debezium's form of the type."""
+    base, fsp = column_type.base, column_type.length or 0
+    if base in {"date", "datetime", "time"}:
+        text_of = (
+            _date_text
+            if base == "date"
+            else functools.partial(_datetime_text if base == "datetime" else _time_text, fsp)
+        )
+        return functools.partial(_read_counted, text_of, mysql)
+    if base == "timestamp":
+        return functools.partial(_read_timestamp, fsp, mysql)
+    if base == "decimal" and column_type.scale is not None:
+        return functools.partial(_read_decimal, column_type.scale, mysql, is_debezium)
+    if base in {"tinyint", "bit"} and column_type.length == 1:
+        return functools.partial(_read_boolean, mysql)
+    if is_debezium and base == "bit":
+        return functools.partial(_read_bits, mysql)
+    if is_debezium and base in BINARIES:
+        return functools.partial(_read_binary, mysql)
+    return mysql
+
+
+# ---------------------------------------------------------------- ENUM and SET
+
+
+def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
+    """How to write this column's value; None if the value is the text. ENUM and SET are labels where the
+    members are known.
+    """
+    if column_type.members is None:
+        return writer(column_type, style)
+    return functools.partial(_enum_text if column_type.base == "enum" else _set_text, column_type.members)
+
+
+def _enum_text(members: tuple[str, ...], value: int | str) -> str:
+    """The label. Index 0 is the empty text that MySQL stores for an invalid value; if that is a label, too,
+    it stays a number.
+    """
+    if isinstance(value, str):
+        return value
+    if value == 0:
+        return "0" if "" in members else ""
+    return members[value - 1] if 0 < value <= len(members) else str(value)
+
+
+def _set_text(members: tuple[str, ...], value: int | str) -> str:
+    if isinstance(value, str):
+        return value
+    if not 0 <= value < 1 << len(members):
+        return str(value)
+    return set_text(members, value)
+
+
+# ---------------------------------------------------------------- Debezium's forms
+
+
+def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Value:
+    """Days, milliseconds or microseconds, or else MySQL's text, which is never all digits."""
+    return text_of(int(text)) if _NUMBER(text) else mysql(text)
+
+
+def _date_text(days: int) -> str:
+    return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
+
+
+def _datetime_text(fsp: int, count: int) -> str:
+    """Milliseconds up to three fraction digits, else microseconds: since 1970 as the wall clock of the value,
+    without a zone.
+    """
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=count * 1000 if fsp <= 3 else count)
+    return f"{moment.year:04}{moment:-%m-%d %H:%M:%S}{_fraction(fsp, moment.microsecond)}"
+
+
+def _time_text(fsp: int, count: int) -> str:
+    """Microseconds."""
+    if abs(count) > _LONGEST_TIME:
+        raise ValueError("beyond the range of TIME")
+    seconds, microseconds = divmod(abs(count), 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{'-' if count < 0 else ''}{hours:02}:{minutes:02}:{seconds:02}{_fraction(fsp, microseconds)}"
+
+
+def _fraction(fsp: int, microseconds: int) -> str:
+    """The column's fraction digits; more only if the value has them."""
+    digits = f"{microseconds:06}"
+    shown = max(fsp, len(digits.rstrip("0")))
+    return f".{digits[:shown]}" if shown else ""
+
+
+def _read_timestamp(fsp: int, mysql: Read, text: str) -> Value:
+    """MySQL's text, or ISO 8601 with an offset, of which Java leaves out trailing zeros."""
+    value = str(mysql(text))
+    whole, _, fraction = value.partition(".")
+    return f"{whole}.{fraction.ljust(fsp, '0')}" if len(fraction) < fsp else value
+
+
+def _read_decimal(scale: int, mysql: Read, is_debezium: bool, text: str) -> Value:
+    """Digits, or base64 of the unscaled number (big-endian two's complement)."""
+    if not is_debezium:
+        try:
+            return mysql(text)
+        except ValueError:
+            pass
+    unscaled = _base64(text)
+    if not unscaled or len(unscaled) > _LONGEST_DECIMAL:
+        return mysql(text)
+    value = int.from_bytes(unscaled, "big", signed=True)
+    return Decimal((int(value < 0), tuple(map(int, str(abs(value)))), -scale))
+
+
+def _read_boolean(mysql: Read, text: str) -> Value:
+    return _BOOLEANS[text] if text in _BOOLEANS else mysql(text)
+
+
+def _read_bits(mysql: Read, text: str) -> Value:
+    """base64 of the bits, least significant byte first (io.debezium.data.Bits), or decimal digits."""
+    bits = _base64(text)
+    return int.from_bytes(bits, "little") if bits and len(bits) <= 8 else mysql(text)
+
+
+def _read_binary(mysql: Read, text: str) -> Value:
+    """base64 where it is strictly that, else one character a byte."""
+    data = _base64(text)
+    return mysql(text if data is None else data.decode("latin-1"))
+
+
+def _base64(text: str) -> bytes | None:
+    try:
+        return read_base64(text)
+    except ValueError:
+        return None

@@ -1,0 +1,445 @@
+"""TiCDC Canal-JSON: one row, DDL statement or watermark a message, one JSON object a Kafka record, key null.
+
+    row             id database table pkNames isDdl type es ts sql sqlType mysqlType old data [_tidb]
+    control         id database table pkNames isDdl type es ts sql sqlType mysqlType data old [_tidb]
+
+Since v4.0.9; `_tidb` (commit ts, watermarks) since v5.4.0 with `enable-tidb-extension`. Before v5.4.0 an
+INSERT has `old: [null]`, a DELETE repeats the row in `old`, and `ts` is 0. Every value is text or null. It
+cannot say: transactions, binlog positions, GTIDs, type parameters (unless `content-compatible`), nullability,
+defaults. TiCDC writes `mysqlType` in random member order; relay in table order. Verified with records of
+pingcap/ticdc master b813e76f9 (2026-08-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from relay.catalog import Catalog, learn
+from relay.codecs.canal import message as _canal
+from relay.codecs.canal.message import Dialect
+from relay.codecs.canal.reading import RowReaders
+from relay.codecs.canal.ticdc_message import ControlMessage, RowMessage, TidbMembers, ddl_word
+from relay.codecs.canal.writing import RowWriters, Text
+from relay.codecs.codec import Codec, Payload, RowMarks
+from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Lossy, source_losses
+from relay.codecs.wire.large_messages import (
+    Compression,
+    Handling,
+    LargeMessageOptions,
+    SizeLimit,
+    claim_check_document,
+    claim_check_parts,
+    claim_checked,
+    compressed,
+    decompressed,
+)
+from relay.codecs.wire.ticdc import (
+    CONNECTOR,
+    bare_type_text,
+    commit_ts_of,
+    full_type_text,
+    handle_key_places,
+    is_restored,
+    per_table_statements,
+    split_updates,
+)
+from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
+from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
+from relay.mysql.numbers import go_text
+from relay.mysql.values import TextStyle
+from relay.records import ConsumerRecord
+
+NAME: Final = "ticdc-canal-json"
+_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
+_WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+_WATERMARK: Final = "TIDB_WATERMARK"
+_TSO_END: Final = 1 << 64
+#: The first byte of a message that is not compressed.
+_BRACE: Final = ord("{")
+_LOCATION: Final = "_tidb.claimCheckLocation"
+
+# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
+# for every row.
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
+_READ: Final = Op.READ
+
+# ---------------------------------------------------------------- options
+
+
+class TicdcOptions(LargeMessageOptions, frozen=True):
+    """Options of TiCDC's sink URI; those that change the content matter on the target side, the decoder sees
+    for itself.
+    """
+
+    enable_tidb_extension: Annotated[
+        bool, Meta(description="write `_tidb` with the commit ts, and watermarks")
+    ] = False
+    content_compatible: Annotated[
+        bool, Meta(description="write mysqlType with parameters; implies only-output-updated-columns")
+    ] = False
+    only_output_updated_columns: Annotated[
+        bool, Meta(description="`old` of an UPDATE has only the columns that changed")
+    ] = False
+    delete_only_output_handle_key_columns: Annotated[
+        bool, Meta(description="a DELETE has only the handle key's columns")
+    ] = False
+    output_row_key: Annotated[bool, Meta(description="write `_tidb.rowkey` where the source has it")] = False
+    output_raw_change_event: Annotated[
+        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
+    ] = True
+    claim_check_raw_value: Annotated[
+        bool,
+        Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
+    ] = False
+
+    def writing_problems(self) -> list[Problem]:
+        """Find options whose words stand in a member that is not written; see `Options.writing_problems`."""
+        problems = super().writing_problems()
+        handling = self.large_message_handle_option
+        needs = {
+            f"large-message-handle-option={handling} marks its messages in `_tidb`": handling
+            is not Handling.NONE,
+            "output-row-key=true writes into `_tidb`": self.output_row_key,
+        }
+        if not self.enable_tidb_extension:
+            problems += [
+                Problem("enable-tidb-extension", why, "set it to true")
+                for why, is_needed in needs.items()
+                if is_needed
+            ]
+        return problems
+
+
+def carries(options: TicdcOptions) -> Carries:
+    """What a message can say with these options."""
+    extension = options.enable_tidb_extension
+    return Carries(
+        before=Before.CHANGED
+        if options.only_output_updated_columns or options.content_compatible
+        else Before.FULL,
+        delete_image=not options.delete_only_output_handle_key_columns,
+        primary_key=True,
+        type_parameters=options.content_compatible,
+        ddl=True,
+        watermark=extension,
+        commit_ts=extension,
+        gtid=False,
+        row_key=extension and options.output_row_key,
+    )
+
+
+def _style(options: TicdcOptions) -> TextStyle:
+    return TextStyle(float_text=go_text, zero_year="0", pads_binary=True, zone=options.zone())
+
+
+def _dialect(options: TicdcOptions) -> Dialect:
+    full = options.content_compatible
+    type_text = full_type_text if full else bare_type_text
+    return Dialect(_style(options), type_text, with_virtual_columns=False, with_parameters=full)
+
+
+# ---------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
+
+    def __init__(self, options: TicdcOptions) -> None:
+        self._options = options
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._rows = RowReaders(NAME, _style(options))
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        value = record.value
+        if not value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        if self._is_packed or value[0] != _BRACE:
+            value = decompressed(NAME, "", value, self._compression)
+        message = _canal.parse(NAME, value)
+        tidb = message.tidb
+        if tidb is not None and "claimCheckLocation" in tidb:
+            message = self._from_storage(message, record)
+            tidb = message.tidb
+        op = _OPS.get(message.type)
+        if op is not None and message.data and not message.is_ddl:
+            changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
+            if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
+                _count_once(Lossy.COLUMNS_ABSENT, lossy)
+            return changes, catalog
+        if message.is_ddl:
+            return self._ddl(message, record, catalog, lossy)
+        if message.type == _WATERMARK:
+            return [self._watermark(message, record)], catalog
+        raise _refuse(op)
+
+    def _from_storage(self, stub: _canal.Message, record: ConsumerRecord) -> _canal.Message:
+        """The message that this one, with the handle key alone, stands for. Raises Malformed if the object
+        holds another one.
+        """
+        data = claim_checked(NAME, _LOCATION, (stub.tidb or {})["claimCheckLocation"], record, self._options)
+        parts = claim_check_parts(data)
+        try:
+            value = decompressed(NAME, "", data if parts is None else parts.value, self._compression)
+            message = _canal.parse(NAME, value)
+        except Malformed as error:
+            raise Malformed(
+                NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"
+            ) from error
+        if _identity(message) != _identity(stub) or "claimCheckLocation" in (message.tidb or {}):
+            raise Malformed(NAME, _LOCATION, "its object holds another message")
+        return message
+
+    def _ddl(
+        self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        source = _source(message, record)
+        ddl = message.sql or ""
+        catalog, change = learn(
+            catalog,
+            ddl=ddl,
+            table=TableId(message.database or "", message.table or ""),
+            wire_kind=message.type,
+            source=source,
+            at=_canal.position(source, record),
+            emitted_at_ns=_canal.emitted_at_ns(message, record),
+            restored=is_restored(ddl),
+        )
+        if not change.kinds:
+            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        return [change], catalog
+
+    def _watermark(self, message: _canal.Message, record: ConsumerRecord) -> Watermark:
+        watermark_ts = (message.tidb or {}).get("watermarkTs")
+        source = Source(
+            CONNECTOR,
+            _canal.event_time_ns(message, record),
+            commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"),
+        )
+        return Watermark(source, _canal.emitted_at_ns(message, record))
+
+
+def _identity(message: _canal.Message) -> tuple[object, ...]:
+    """What a message and the one in its claim-check object have in common."""
+    commit_ts = (message.tidb or {}).get("commitTs")
+    return message.database, message.table, message.type, message.is_ddl, message.es, commit_ts
+
+
+def _count_once(what: Lossy, lossy: list[Lossy]) -> None:
+    if what not in lossy:
+        lossy.append(what)
+
+
+def _refuse(op: Op | None) -> DecodeError:
+    if op is not None:
+        return Malformed(NAME, "data", "a row message without a row")
+    return UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
+
+
+def _tso(value: object, path: str) -> int:
+    """A TSO, also one that the lenient parser kept as text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value) if len(value) <= 20 else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _TSO_END:
+        raise Malformed(NAME, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+    return value
+
+
+def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
+    tidb, es = message.tidb, message.es
+    event_time_ns = _canal.event_time_ns(message, record) if es is None else es * 1_000_000
+    if tidb is None:
+        return Source(CONNECTOR, event_time_ns)
+    commit_ts = tidb.get("commitTs")
+    if type(commit_ts) is int and 0 <= commit_ts < _TSO_END:
+        if len(tidb) == 1:
+            return Source(CONNECTOR, event_time_ns, commit_ts)
+    elif commit_ts is not None:
+        commit_ts = _tso(commit_ts, "_tidb.commitTs")
+    extras = {
+        name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}
+    }
+    row_key = tidb.get("rowkey")
+    return Source(
+        CONNECTOR,
+        event_time_ns,
+        commit_ts,
+        row_key=_canal.base64_bytes(NAME, "_tidb.rowkey", row_key),
+        extras=extras or None,
+    )
+
+
+# ---------------------------------------------------------------- encoder
+
+
+class Encoder:
+    """Writes TiCDC Canal-JSON as current releases do."""
+
+    def __init__(self, options: TicdcOptions) -> None:
+        self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
+        self._only_updated = options.only_output_updated_columns or options.content_compatible
+        self._writers = RowWriters(NAME, _dialect(options))
+        self._count_lost = source_losses(carries(options))
+        self._limit = SizeLimit(NAME, options)
+        self._room = self._limit.room
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._to_json = msgspec.json.Encoder().encode
+
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        out: list[Payload] = []
+        for event in events:
+            match event:
+                case RowChange():
+                    out.append(self._row(event, caused_by, lossy))
+                case SchemaChange():
+                    out += self._ddl(event, caused_by, lossy)
+                case Watermark() if self._options.enable_tidb_extension:
+                    out.append(self._watermark(event))
+                case _:
+                    lossy.append(UNSPEAKABLE[type(event)])
+        return out
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
+        text = self._text(change, lossy)
+        tidb = self._tidb(change.source, caused_by, lossy)
+        value = self._row_value(change, text, tidb)
+        if len(value) <= self._room:
+            return Payload(None, value)
+        reduced = self._reduced(change, text, tidb)
+        return self._limit.reduce(
+            Payload(None, value), change, caused_by, lossy, reduced=reduced, stored=self._stored
+        )
+
+    def _reduced(
+        self, change: RowChange, text: Text, tidb: TidbMembers | UnsetType
+    ) -> Callable[[str | None], Payload]:
+        """How to write the row with its handle key alone; see `SizeLimit.reduce`."""
+
+        def write(location: str | None) -> Payload:
+            members = TidbMembers() if tidb is UNSET else tidb
+            mark: dict[str, Any] = (
+                {"onlyHandleKey": True} if location is None else {"claimCheckLocation": location}
+            )
+            members = msgspec.structs.replace(members, **mark)
+            return Payload(None, self._row_value(change, self._only_key(text, change.schema), members))
+
+        return write
+
+    def _stored(self, payload: Payload) -> bytes:
+        value = payload.value or b""
+        return value if self._options.claim_check_raw_value else claim_check_document(None, value)
+
+    def _row_value(self, change: RowChange, text: Text, tidb: TidbMembers | UnsetType) -> bytes:
+        op, writer, cells = change.op, text.writer, text.cells
+        message = RowMessage(
+            0,
+            change.schema.id.database,
+            change.schema.id.table,
+            writer.pk_names,
+            False,
+            _WORDS[op],
+            change.source.event_time_ns // 1_000_000,
+            change.emitted_at_ns // 1_000_000,
+            "",
+            writer.sql_type(cells),
+            writer.mysql_type,
+            [self._old(text)] if op is _UPDATE else None,
+            [cells],
+            tidb,
+        )
+        value = self._to_json(message)
+        return compressed(value, self._compression) if self._is_packed else value
+
+    def _text(self, change: RowChange, lossy: list[Lossy]) -> Text:
+        text = self._writers.text(change)
+        if text.loses_parameters:
+            lossy.append(Lossy.TYPE_PARAMETERS)
+        if change.op is _READ and not change.source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        if change.op is _DELETE and self._options.delete_only_output_handle_key_columns:
+            only_key = self._only_key(text, change.schema)
+            if len(only_key.cells) < len(text.cells):
+                lossy.append(Lossy.DELETE_IMAGE)
+            return only_key
+        return text
+
+    def _only_key(self, text: Text, schema: TableSchema) -> Text:
+        """The row with the handle key's columns only; all of them if it has no such key."""
+        key = handle_key_places(schema)
+        writer = self._writers.only(schema, tuple(at for at in text.writer.places if at in key))
+        names = [schema.columns[at].name for at in writer.places]
+        cells, old = (
+            {name: row[name] for name in names if name in row} for row in (text.cells, text.old or {})
+        )
+        return Text(writer, cells, None if text.old is None else old, text.loses_parameters)
+
+    def _old(self, text: Text) -> dict[str, Any]:
+        if text.old is None:
+            return {}
+        if self._only_updated:
+            return text.changed()
+        return text.cells | text.old
+
+    def _tidb(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> TidbMembers | UnsetType:
+        self._count_lost(source, lossy)
+        if not self._options.enable_tidb_extension:
+            return UNSET
+        members = TidbMembers(commit_ts_of(source, caused_by, lossy))
+        if source.row_key is not None and self._options.output_row_key:
+            members.rowkey = _canal.base64_text(source.row_key)
+        return members
+
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        tidb = self._tidb(change.source, caused_by, lossy)
+        word = ddl_word(change)
+        statements = per_table_statements(change)
+        return [self._control(change, table, word, sql, tidb) for table, sql in statements]
+
+    def _watermark(self, mark: Watermark) -> Payload:
+        tidb = TidbMembers(watermarkTs=mark.source.commit_ts or 0)
+        return self._control(mark, TableId("", ""), _WATERMARK, "", tidb)
+
+    def _control(
+        self,
+        event: SchemaChange | Watermark,
+        table: TableId,
+        word: str,
+        sql: str,
+        tidb: TidbMembers | UnsetType,
+    ) -> Payload:
+        es, ts = event.source.event_time_ns // 1_000_000, event.emitted_at_ns // 1_000_000
+        is_ddl = isinstance(event, SchemaChange)
+        message = ControlMessage(
+            0, table.database, table.table, None, is_ddl, word, es, ts, sql, None, None, None, None, tidb
+        )
+        return Payload(None, compressed(self._to_json(message), self._compression))
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="TiCDC Canal-JSON (protocol=canal-json), all releases",
+    options=TicdcOptions,
+    finds=carries(TicdcOptions(enable_tidb_extension=True, content_compatible=True, output_row_key=True)),
+    carries=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+    row_marks=RowMarks(
+        (
+            (b'"isDdl":false',),
+            (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"'),
+        ),
+        (b'"isDdl":true',),
+    ),
+)

@@ -1,0 +1,84 @@
+"""TiCDC Canal-JSON as relay writes it: the members of its messages, in the order of the real ones (since
+v6.5.0), and DDL words.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from relay.codecs.canal import message as _canal
+from relay.model import DdlKind, SchemaChange
+
+
+class TidbMembers(msgspec.Struct, omit_defaults=True):
+    """`_tidb`."""
+
+    commitTs: int | UnsetType = UNSET
+    watermarkTs: int | UnsetType = UNSET
+    onlyHandleKey: bool | UnsetType = UNSET
+    claimCheckLocation: str | UnsetType = UNSET
+    rowkey: str | UnsetType = UNSET
+
+
+class RowMessage(msgspec.Struct):
+    """A row: `old` stands before `data`."""
+
+    id: int
+    database: str
+    table: str
+    pkNames: list[str]
+    isDdl: bool
+    type: str
+    es: int
+    ts: int
+    sql: str
+    sqlType: msgspec.Raw
+    mysqlType: msgspec.Raw
+    old: list[dict[str, Any]] | None
+    data: list[dict[str, Any]]
+    tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
+
+
+class ControlMessage(msgspec.Struct):
+    """A DDL statement or watermark: `data` stands before `old`."""
+
+    id: int
+    database: str
+    table: str
+    pkNames: None
+    isDdl: bool
+    type: str
+    es: int
+    ts: int
+    sql: str
+    sqlType: None
+    mysqlType: None
+    data: None
+    old: None
+    tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
+
+
+#: DDL that TiCDC calls QUERY although it alters a table (TTL, exchange partition, and everything without a
+#: word of its own).
+_QUERY_KINDS: Final = frozenset(
+    {
+        DdlKind.ALTER_TTL,
+        DdlKind.REMOVE_TTL,
+        DdlKind.EXCHANGE_PARTITION,
+        DdlKind.ADD_CHECK,
+        DdlKind.DROP_CHECK,
+        DdlKind.ALTER_CHECK,
+        DdlKind.ALTER_TABLE_OPTION,
+    }
+)
+
+
+def ddl_word(change: SchemaChange) -> str:
+    """The `type` of a DDL message."""
+    if len(change.kinds) > 1:
+        return "ALTER"
+    kind = change.kinds[0] if change.kinds else None
+    return "QUERY" if kind in _QUERY_KINDS else _canal.ddl_word(kind, change.wire_kind)

@@ -1,0 +1,198 @@
+"""What every codec is: a name, options, what its wire can carry, a decoder and an encoder.
+
+A decoder turns one Kafka record into events and the catalogue after them; an encoder turns one event into
+payloads. Both are pure: all they keep between calls are caches that could be thrown away. What is lost on the
+way is appended to `lossy`, never silent.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, timedelta, timezone, tzinfo
+from typing import Annotated, Any, Final, Literal, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec import Meta
+
+from relay.catalog import Catalog
+from relay.codecs.losses import Carries, Keys, Lossy
+from relay.errors import ConfigError, Problem
+from relay.model import Event
+from relay.records import Blob, ConsumerRecord
+
+
+class Payload(msgspec.Struct, frozen=True, gc=False):
+    """The bytes of one outgoing record, before it has a topic and a partition; `blobs` as in
+    `ProducerRecord`.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    blobs: tuple[Blob, ...] = ()
+
+
+class Decoder(Protocol):
+    """Reads one protocol."""
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's events in order and the catalogue after them.
+
+        Raises DecodeError, or Need for what `record.blobs` lacks, and nothing else.
+        """
+        ...
+
+
+class Encoder(Protocol):
+    """Writes one protocol."""
+
+    @property
+    def prepare(self) -> Callable[[list[Event]], list[Event]] | None:
+        """How events become those of the target's producer before they are routed: an update of a key may be
+        split in two. None if they stay as they are.
+        """
+        ...
+
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        """Give the messages of events that go to one partition, none where the protocol has no word. Raises
+        EncodeError only.
+        """
+        ...
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """The options that every codec has; fields are spelled with hyphens outside (`enable-tidb-extension`).
+
+    `Meta(extra={"side": "target"})`, or `"source"`, marks an option that means nothing on the other side and
+    is refused there. A producer's own options have no such mark: a user may say on the source side what the
+    producer was set to.
+    """
+
+    timezone: Annotated[
+        str,
+        Meta(description="zone of TIMESTAMP text on this side: a name (Asia/Shanghai) or an offset (+08:00)"),
+    ] = "UTC"
+    strict: Annotated[
+        bool, Meta(description="refuse a record instead of losing anything of it", extra={"side": "target"})
+    ] = False
+
+    def zone(self) -> tzinfo:
+        """The zone of TIMESTAMP text. Raises ValueError for an unknown name."""
+        if self.timezone.upper() in {"UTC", "Z", "+00:00"}:
+            return UTC
+        if offset := _OFFSET(self.timezone):
+            sign, hours, minutes = offset.groups()
+            shift = timedelta(hours=int(hours), minutes=int(minutes))
+            return timezone(-shift if sign == "-" else shift)
+        try:
+            return ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            message = f"unknown time zone {self.timezone!r}; use a name such as Asia/Shanghai or an offset such as +08:00"
+            raise ValueError(message) from None
+
+    def writing_problems(self) -> list[Problem]:
+        """What is wrong with these options on the target side, where they must fit together; `path` is the
+        option's name.
+        """
+        return []
+
+
+_OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
+
+
+class RowMarks(msgspec.Struct, frozen=True):
+    """Bytes by which a message that says nothing about tables (rows, watermarks) is known before it is
+    parsed.
+
+    One of each of the `groups` stands in the message's `part`, as its producers print it, and none of
+    `never`. No message with DDL has that: a mark holds quotes, and inside a JSON text they would be escaped.
+    A message without the marks may be of any kind: written with other white space, or compressed.
+    """
+
+    groups: tuple[tuple[bytes, ...], ...]
+    never: tuple[bytes, ...] = ()
+    part: Literal["key", "value"] = "value"
+
+    def are_in(self, key: bytes | None, value: bytes | None) -> bool:
+        """Whether the message certainly says nothing about tables."""
+        text = (key if self.part == "key" else value) or b""
+        marked = all(any(mark in text for mark in group) for group in self.groups)
+        return marked and not any(mark in text for mark in self.never)
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """One protocol: `name` is the user's word for it, `title` a line of explanation.
+
+    `finds` is the most that its decoder can find in a message, `carries` what its encoder writes with given
+    options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
+    what a row's Kafka key stands for. `row_marks`: how most messages without DDL are known cheaply; None if
+    they are not.
+    """
+
+    name: str
+    title: str
+    options: type[Options]
+    finds: Carries
+    carries: Callable[[Any], Carries]
+    decoder: Callable[[Any], Decoder]
+    encoder: Callable[[Any], Encoder]
+    ddl_everywhere: bool = False
+    keys: Keys = Keys.NONE
+    row_marks: RowMarks | None = None
+
+
+Side = Literal["source", "target"]
+#: The sides as key paths name them.
+SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
+
+
+def side_of(annotation: Any) -> Side | None:  # noqa: ANN401  # a type annotation can be anything
+    """The only side on which an option of this type may stand, None if it may stand on both; see `Options`."""
+    extras = [
+        meta.extra
+        for meta in getattr(annotation, "__metadata__", ())
+        if isinstance(meta, Meta) and meta.extra
+    ]
+    side: Side | None = next((extra["side"] for extra in extras if "side" in extra), None)
+    return side
+
+
+def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
+    """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
+    certain one.
+
+    Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
+    a value that does not fit.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(codec.options)}
+    problems = []
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
+            hint = (
+                "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(fields))
+            )
+            problems.append(Problem(f"{key_path}.{name}", f"{codec.name} has no option {name!r}", hint))
+            continue
+        only = side_of(fields[name].type)
+        if side is not None and only not in {None, side}:
+            message = f"is an option of the {only} side, and would do nothing on the {side} side"
+            problems.append(Problem(f"{key_path}.{name}", message, f"give it to the {only}, or leave it out"))
+            continue
+        try:
+            values[name] = msgspec.convert(text, fields[name].type, strict=False)
+        except msgspec.ValidationError as error:
+            problems.append(Problem(f"{key_path}.{name}", f"{text!r} does not fit: {error}"))
+    options = msgspec.convert(values, codec.options)
+    try:
+        options.zone()
+    except ValueError as error:
+        problems.append(Problem(f"{key_path}.timezone", str(error)))
+    if problems:
+        raise ConfigError(problems)
+    return options

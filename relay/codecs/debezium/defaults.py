@@ -1,0 +1,220 @@
+"""Column defaults in the Debezium family: as DDL events show them, as Connect schemas have them, and in place
+of NULL.
+
+Contract: pure functions of a column. `stored_default` is the text that TiDB keeps, with what it adds to a
+definition; the others are made of it. TiCDC writes a NULL of a nullable column with a default as that
+default, as Kafka Connect's converters do. Sources: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08),
+pingcap/tidb pkg/ddl/add_column.go (implied defaults).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from relay.codecs.debezium.values import ZERO_TIMESTAMP, bits, days, micros, millis, time_micros, zoned
+from relay.codecs.wire.lenient_json import go_number
+from relay.model import ABSENT, Column, Default
+from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
+
+#: The default that stands for a moment which only the insertion knows.
+NOW: Final = "CURRENT_TIMESTAMP"
+_ZERO: Final = "0000-00-00 00:00:00"
+#: What a date or time becomes that is no calendar date, in a column that cannot be NULL.
+_EPOCH: Final = 0
+#: Types that cannot have a default in TiDB.
+_WITHOUT: Final = frozenset({"json"})
+
+
+def stored_default(column: Column) -> str | None:
+    """The text of the default as TiDB keeps it, `NOW` for every CURRENT_TIMESTAMP; None if there is none, or
+    another expression.
+
+    A column that cannot be NULL gets one from its type if the definition has none: YEAR `0000`, TIMESTAMP the
+    present moment.
+    """
+    default = column.default
+    if isinstance(default, Default) and default.text is not None:
+        return _stored(column, default)
+    if default is ABSENT and column.nullable is False:
+        if column.type.base == "year":
+            return "0000"
+        if column.type.base == "timestamp":
+            return _ZERO if column.on_update else NOW
+    return None
+
+
+def _stored(column: Column, default: Default) -> str | None:
+    text, base = default.text or "", column.type.base
+    if default.is_expression:
+        return NOW if text.upper().startswith(NOW) and base in FRACTIONAL else None
+    if base == "binary":
+        return text.ljust(column.type.length or 0, "\0")
+    if base in FRACTIONAL and column.type.length and ":" in text:
+        whole, _, digits = text.partition(".")
+        return f"{whole}.{digits.ljust(column.type.length, '0')}"
+    return text
+
+
+def shown_default(column: Column, database: str) -> str | None:
+    """`defaultValueExpression` of a DDL event.
+
+    Of a TIME that was given with a date only the date is shown (PingCAP "TiCDC Debezium Protocol", data type
+    mapping).
+    """
+    text = stored_default(column)
+    if text is None:
+        return _sequence_default(column, database)
+    if text == NOW:
+        return "1970-01-01 00:00:00"
+    if column.type.base == "bit":
+        return _binary_digits(text, column.type.length or 1)
+    if column.type.base == "time" and text[4:5] == "-" and " " in text:
+        return text.partition(" ")[0]
+    return text
+
+
+def _binary_digits(text: str, length: int) -> str:
+    """BIT's default in binary: bytes of eight digits, the first padded to what the length leaves over
+    (pingcap/ticdc parseBit).
+    """
+    try:
+        value = int(text, 0)
+    except ValueError:
+        return text
+    data = value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+    return f"{data[0]:0{length % 8 or 1}b}" + "".join(f"{byte:08b}" for byte in data[1:])
+
+
+def _sequence_default(column: Column, database: str) -> str | None:
+    """The next value of a sequence, as TiDB keeps it: ``nextval(`database`.`sequence`)``."""
+    default = column.default
+    if not isinstance(default, Default) or not default.is_expression:
+        return None
+    found = _NEXT_VALUE(default.text or "")
+    return found and f"nextval(`{found[1] or database}`.`{found[2]}`)"
+
+
+_NEXT_VALUE: Final = re.compile(
+    r"(?:NEXTVAL\s*\(|NEXT\s+VALUE\s+FOR\s)\s*(?:`?([^`.()]+)`?\.)?`?([^`.()]+)`?\s*\)?", re.IGNORECASE
+).fullmatch
+
+
+# ---------------------------------------------------------------- in a Connect schema
+
+
+def schema_default(column: Column) -> Any:  # noqa: ANN401 - any value of JSON
+    """`default` of a column in a TiCDC schema block; None if it has none.
+
+    It is the text itself for strings (also binary ones, whose values are base64), ENUM and SET.
+    """
+    text, base = stored_default(column), column.type.base
+    if text is None or base in _WITHOUT:
+        return None
+    encode = _IN_SCHEMA.get(base)
+    if encode is None:
+        return text
+    try:
+        return encode(text, column)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _number(text: str, _: Column) -> Any:  # noqa: ANN401 - any value of JSON
+    return go_number(float(text))
+
+
+def _bit(text: str, column: Column) -> Any:  # noqa: ANN401 - any value of JSON
+    length = column.type.length or 1
+    return bool(int(text, 0)) if length == 1 else bits((length + 7) // 8, int(text, 0))
+
+
+def _year(text: str, _: Column) -> int:
+    year = int(text)
+    return year + 2000 if year < 70 else year + 1900 if year < 100 else year
+
+
+def _date(text: str, column: Column) -> int | None:
+    try:
+        day = days(text)
+    except ValueError:
+        day = None
+    return _epoch_unless_null(column) if day is None else day
+
+
+def _datetime(text: str, column: Column) -> int | None:
+    if text == NOW:
+        return _EPOCH
+    try:
+        moment = (millis if (column.type.length or 0) <= 3 else micros)(text)
+    except ValueError:
+        return _EPOCH
+    return _epoch_unless_null(column) if moment is None else moment
+
+
+def _epoch_unless_null(column: Column) -> int | None:
+    return _EPOCH if column.nullable is False else None
+
+
+def _timestamp(text: str, column: Column) -> str | None:
+    iso = ZERO_TIMESTAMP if text == NOW else zoned(text, column.type.length)
+    return None if iso == ZERO_TIMESTAMP and column.nullable is not False else iso
+
+
+def _time(text: str, _: Column) -> int:
+    return time_micros(text)
+
+
+_IN_SCHEMA: Final[dict[str, Callable[[str, Column], Any]]] = {
+    **dict.fromkeys(INTEGERS | FLOATS | {"decimal"}, _number),
+    "bit": _bit,
+    "year": _year,
+    "date": _date,
+    "datetime": _datetime,
+    "timestamp": _timestamp,
+    "time": _time,
+}
+
+# ---------------------------------------------------------------- in place of NULL
+
+
+def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # noqa: ANN401 - any value of JSON
+    """What a NULL of this column is written as; None for NULL itself. `write` writes the column's canonical
+    values.
+
+    CURRENT_TIMESTAMP is 0 for DATETIME, and leaves a TIMESTAMP NULL.
+    """
+    text, base = stored_default(column), column.type.base
+    if text is None or column.nullable is False or base in _WITHOUT:
+        return None
+    if text == NOW:
+        return 0 if base == "datetime" else None
+    if base in {"enum", "set"}:
+        return text
+    try:
+        value = _CANONICAL.get(base, str)(text)
+        return value if write is None else write(value)
+    except (ValueError, ArithmeticError, TypeError):
+        return None
+
+
+def zero_is_null(column: Column) -> bool:
+    """Whether the 0 of this column is a NULL: an insertion's moment is not 1970, so it is the stand-in of
+    `null_default`.
+    """
+    return column.type.base == "datetime" and column.nullable is not False and stored_default(column) == NOW
+
+
+def _integer(text: str) -> int:
+    return int(text, 0) if text[:2].lower() == "0x" else int(text)
+
+
+_CANONICAL: Final[dict[str, Callable[[str], Any]]] = {
+    **dict.fromkeys(INTEGERS | {"bit", "year"}, _integer),
+    **dict.fromkeys(FLOATS, float),
+    **dict.fromkeys(BINARIES, str.encode),
+    **dict.fromkeys(CHARS, str),
+    "decimal": Decimal,
+}

@@ -1,0 +1,338 @@
+"""Kafka Connect schemas of the Debezium family: types of columns, names, and the blocks of TiCDC's messages.
+
+Contract: `ticdc_field` gives the Connect type of a MySQL type in TiCDC's dialect; `value_schema` and
+`key_schema` give whole blocks in TiCDC's member order, ready to be encoded once per table version.
+`read_block` reads the columns out of any block, of either dialect; `guessed_type` is what a column's field
+tells of its MySQL type when no definition is known. Sources: pingcap/ticdc
+pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records; Debezium "MySQL connector", data types.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.debezium.defaults import schema_default
+from relay.codecs.debezium.values import escaped_members, split_members
+from relay.model import Column, ColumnType, Generated
+from relay.mysql.types import FLOATS, INTEGERS
+
+BITS, ENUM, SET, JSON = (
+    "io.debezium.data.Bits",
+    "io.debezium.data.Enum",
+    "io.debezium.data.EnumSet",
+    "io.debezium.data.Json",
+)
+DATE, YEAR, TIME = "io.debezium.time.Date", "io.debezium.time.Year", "io.debezium.time.MicroTime"
+MILLIS, MICROS, ZONED = (
+    "io.debezium.time.Timestamp",
+    "io.debezium.time.MicroTimestamp",
+    "io.debezium.time.ZonedTimestamp",
+)
+VECTOR: Final = "io.debezium.data.TiDBVectorFloat32"
+
+Json = dict[str, Any]
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A column's Connect type: `type`, and `name` and `parameters` of a semantic type."""
+
+    type: str
+    name: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+# ---------------------------------------------------------------- types
+
+_PLAIN: Final = {
+    "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
+    "bigint": Field("int64"), "float": Field("float"), "double": Field("double"), "decimal": Field("double"),
+    "date": Field("int32", DATE), "time": Field("int64", TIME), "year": Field("int32", YEAR), "timestamp": Field("string", ZONED),
+    "json": Field("string", JSON), "vector": Field("string", VECTOR),
+}  # fmt: skip
+_UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
+_STRING: Final = Field("string")
+
+
+def ticdc_field(column_type: ColumnType) -> Field:
+    """The Connect type of a column in TiCDC's dialect. Where the type lacks its parameters, the widest:
+    DATETIME(6), BIT(64).
+    """
+    base, length = column_type.base, column_type.length
+    if base == "datetime":
+        return Field("int64", MICROS if length is None or length > 3 else MILLIS)
+    if base == "bit":
+        return Field("boolean") if length == 1 else Field("bytes", BITS, (("length", str(length or 64)),))
+    if base == "enum":
+        return Field("string", ENUM, (("allowed", escaped_members(column_type.members or ())),))
+    if base == "set":
+        return Field("string", SET, (("allowed", ",".join(column_type.members or ())),))
+    if base == "float" and column_type.scale is not None:
+        return _PLAIN["double"]
+    found = _UNSIGNED.get(base) if column_type.unsigned else None
+    return found or _PLAIN.get(base, _STRING)
+
+
+def tidb_type(column_type: ColumnType) -> str:
+    """`tidb_type`, which the extension adds: the type's word, and `unsigned` for integers and floats."""
+    is_signed_kind = column_type.base in INTEGERS or column_type.base in FLOATS
+    return column_type.base + (" unsigned" if column_type.unsigned and is_signed_kind else "")
+
+
+# ---------------------------------------------------------------- names
+
+
+@functools.lru_cache(maxsize=4096)
+def schema_name(cluster: str, database: str, table: str) -> str:
+    """`cluster.database.table` as schema names have it: other characters become `_`, a leading digit gets one
+    before it.
+    """
+    return f"{_sanitised(cluster)}.{_sanitised(database)}.{_NO_TABLE.sub('_', table)}"
+
+
+def watermark_name(cluster: str) -> str:
+    """The first part of a watermark's schema names."""
+    return f"{_sanitised(cluster)}.watermark"
+
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+_NO_TABLE: Final = re.compile(r"[^A-Za-z0-9_.]")
+
+
+def _sanitised(name: str) -> str:
+    text = _NO_NAME.sub("_", name)
+    return "_" + text if text[:1].isdigit() else text
+
+
+# ---------------------------------------------------------------- blocks, written
+
+
+def column_schema(column: Column, *, extension: bool, optional: bool) -> Json:
+    """A column's entry in a block of TiCDC, in its order of members."""
+    field = ticdc_field(column.type)
+    entry: Json = {"tidb_type": tidb_type(column.type)} if extension else {}
+    entry |= {"type": field.type, "optional": optional}
+    if field.name is not None:
+        entry["name"] = field.name
+        if field.name != VECTOR:
+            entry["version"] = 1
+    if field.parameters:
+        entry["parameters"] = dict(field.parameters)
+    entry["field"] = column.name
+    default = schema_default(column)
+    if default is not None:
+        entry["default"] = default
+    return entry
+
+
+def column_schemas(columns: Sequence[Column], *, extension: bool, relaxed: Iterable[str] = ()) -> list[Json]:
+    """The columns of `before` and `after`: virtual generated ones, which no row has, stand there and once
+    more at the end.
+
+    `relaxed` names columns that a row may lack, which are optional for that reason.
+    """
+    lax = frozenset(relaxed)
+
+    def entry(column: Column) -> Json:
+        optional = column.nullable is not False or column.name in lax
+        return column_schema(column, extension=extension, optional=optional)
+
+    virtual = [column for column in columns if column.generated is Generated.VIRTUAL]
+    return [entry(column) for column in (*columns, *virtual)]
+
+
+def _plain(name: str, type_: str, *, optional: bool = False) -> Json:
+    return {"type": type_, "optional": optional, "field": name}
+
+
+_SNAPSHOT: Final[Json] = {
+    "type": "string",
+    "optional": True,
+    "name": ENUM,
+    "version": 1,
+    "parameters": {"allowed": "true,last,false,incremental"},
+    "default": "false",
+    "field": "snapshot",
+}
+_SOURCE_FIELDS: Final[list[Json]] = [
+    _plain("version", "string"),
+    _plain("connector", "string"),
+    _plain("name", "string"),
+    _plain("ts_ms", "int64"),
+    _SNAPSHOT,
+    _plain("db", "string"),
+    _plain("sequence", "string", optional=True),
+    _plain("table", "string", optional=True),
+    _plain("server_id", "int64"),
+    _plain("gtid", "string", optional=True),
+    _plain("file", "string"),
+    _plain("pos", "int64"),
+    _plain("row", "int32"),
+    _plain("thread", "int64", optional=True),
+    _plain("query", "string", optional=True),
+]
+_TIDB_FIELDS: Final = [_plain("commit_ts", "int64"), _plain("cluster_id", "string")]
+_START_TS: Final = _plain("start_ts", "int64")
+_TRANSACTION: Final[Json] = {
+    "type": "struct",
+    "fields": [
+        _plain("id", "string"),
+        _plain("total_order", "int64"),
+        _plain("data_collection_order", "int64"),
+    ],
+    "optional": True,
+    "name": "event.block",
+    "version": 1,
+    "field": "transaction",
+}
+
+
+def source_schema(*, extension: bool, start_ts: bool = False) -> Json:
+    """The entry of `source`. Only with the extension TiCDC declares its own members (since v26.3.3), which
+    are always there.
+    """
+    fields = _SOURCE_FIELDS + (_TIDB_FIELDS if extension else []) + ([_START_TS] if start_ts else [])
+    return {
+        "type": "struct",
+        "fields": fields,
+        "optional": False,
+        "name": "io.debezium.connector.mysql.Source",
+        "field": "source",
+    }
+
+
+def value_schema(prefix: str, columns: list[Json], source: Json) -> Json:
+    """The block of a row's value."""
+    image = {"type": "struct", "optional": True, "name": f"{prefix}.Value"}
+    images = [image | {"field": field, "fields": columns} for field in ("before", "after")]
+    return _envelope(prefix, [*images, source])
+
+
+def _envelope(prefix: str, first: list[Json]) -> Json:
+    fields = [*first, _plain("op", "string"), _plain("ts_ms", "int64", optional=True), _TRANSACTION]
+    return {"type": "struct", "optional": False, "name": f"{prefix}.Envelope", "version": 1, "fields": fields}
+
+
+def key_schema(prefix: str, columns: list[Json]) -> Json:
+    """The block of a row's key."""
+    return {"type": "struct", "name": f"{prefix}.Key", "optional": False, "fields": columns}
+
+
+def watermark_schema(prefix: str, source: Json) -> Json:
+    """The block of a watermark's value; its key has `key_schema` without columns."""
+    return _envelope(prefix, [source])
+
+
+# ---------------------------------------------------------------- blocks, read
+
+
+class SaidColumn(msgspec.Struct, frozen=True):
+    """What a block says of a column; members that it lacks are None."""
+
+    field: str
+    type: str
+    optional: bool = True
+    name: str | None = None
+    parameters: dict[str, str] | None = None
+    tidb_type: str | None = None
+
+
+class _Part(msgspec.Struct):
+    field: str | None = None
+    fields: list[msgspec.Raw] | None = None
+
+
+class _Block(msgspec.Struct):
+    fields: list[_Part] | None = None
+
+
+_decode_block = msgspec.json.Decoder(_Block | None).decode
+_decode_part = msgspec.json.Decoder(_Part | None).decode
+_decode_column = msgspec.json.Decoder(SaidColumn).decode
+
+
+def read_block(data: bytes) -> dict[str, SaidColumn]:
+    """The columns that a value's block describes, by name, the first of each name; {} if it describes none
+    that makes sense.
+    """
+    try:
+        block = _decode_block(data)
+        parts = {part.field: part.fields for part in (block.fields if block else None) or ()}
+        columns = [_decode_column(column) for column in parts.get("after") or parts.get("before") or ()]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return {column.field: column for column in reversed(columns)}
+
+
+def read_key_block(data: bytes) -> dict[str, SaidColumn]:
+    """The columns that a key's block describes, by name; {} if it describes none that makes sense."""
+    try:
+        part = _decode_part(data)
+        columns = [_decode_column(column) for column in (part.fields if part else None) or ()]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return {column.field: column for column in columns}
+
+
+def agrees(column: Column, said: SaidColumn) -> bool:
+    """Whether a block's column can be this column of the catalogue."""
+    field = ticdc_field(column.type)
+    if field.type != said.type or field.name != said.name:
+        return False
+    if said.tidb_type is not None and said.tidb_type != tidb_type(column.type):
+        return False
+    wanted = dict(field.parameters)
+    if field.name in {ENUM, SET} and column.type.members is None:
+        return True
+    return all((said.parameters or {}).get(name, text) == text for name, text in wanted.items())
+
+
+_NAMED: Final = {DATE: "date", YEAR: "year", TIME: "time", ZONED: "timestamp", JSON: "json", VECTOR: "vector"}
+_TYPED: Final = {
+    "boolean": ColumnType("bit", length=1), "int8": ColumnType("tinyint"), "int16": ColumnType("smallint"),
+    "int32": ColumnType("int"), "int64": ColumnType("bigint"), "float": ColumnType("float"), "double": ColumnType("double"),
+    "string": ColumnType("varchar"), "bytes": ColumnType("blob"),
+}  # fmt: skip
+
+
+def guessed_type(said: SaidColumn) -> ColumnType:
+    """The MySQL type that a block's column tells: by its semantic name, then by `tidb_type`, then by its
+    plain type.
+    """
+    parameters = said.parameters or {}
+    if said.name == BITS:
+        length = parameters.get("length", "")
+        return ColumnType(
+            "bit", length=int(length) if length.isascii() and length.isdigit() and len(length) < 4 else None
+        )
+    if said.name in {ENUM, SET}:
+        allowed = parameters.get("allowed")
+        split = split_members if said.name == ENUM else _split_set
+        return ColumnType(
+            "enum" if said.name == ENUM else "set", members=None if allowed is None else split(allowed)
+        )
+    if said.name in {MILLIS, MICROS}:
+        return ColumnType("datetime", length=3 if said.name == MILLIS else 6)
+    if said.name in _NAMED:
+        return ColumnType(_NAMED[said.name or ""])
+    if said.tidb_type is not None:
+        return _of_tidb(said.tidb_type, said.type)
+    return _TYPED.get(said.type, _TYPED["string"])
+
+
+def _split_set(allowed: str) -> tuple[str, ...]:
+    return tuple(allowed.split(",")) if allowed else ()
+
+
+def _of_tidb(word: str, type_: str) -> ColumnType:
+    base, _, suffix = word.partition(" ")
+    found = ColumnType(
+        base, unsigned=suffix == "unsigned", length=1 if base == "bit" and type_ == "boolean" else None
+    )
+    # FLOAT(M,D) is a `double`.
+    fits = ticdc_field(found).type == type_ or (base, type_) == ("float", "double")
+    return found if fits else _TYPED.get(type_, _TYPED["string"])

@@ -1,0 +1,333 @@
+"""TiCDC Debezium: one row, DDL statement or watermark a message, one JSON object in key and value each.
+
+    key             {"payload": {handle key columns} [, "schema": {…}]}
+    row             {"payload": {source ts_ms transaction op before after} [, "schema": {…}]}; op is c, u or d
+    DDL             {"payload": {source ts_ms databaseName schemaName ddl tableChanges} [, "schema": {…}]}
+    watermark       {"payload": {source ts_ms transaction op} [, "schema": {…}]}; op is m
+
+Since v8.0.0; keys since v8.5.0; DDL, watermarks and `tidb_type` since v8.5.4 (classic: v9.0.0), `commit_ts`
+and `cluster_id` declared since v26.3.3. No tombstones, no headers. It cannot say: decimals beyond 64-bit
+floats, dates that are not in the calendar, years below 100, NULL where a column has a default, transactions,
+binlog positions, GTIDs; and without `tidb_type` whether text is binary and numbers unsigned. TIMESTAMP is in
+UTC, so `timezone` changes nothing. Verified with records of pingcap/ticdc master b813e76f9 (2026-08-18).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from relay.catalog import Catalog, learn
+from relay.codecs.codec import Codec, Payload, RowMarks
+from relay.codecs.debezium import envelope as _wire
+from relay.codecs.debezium.ddl_events import table_changes
+from relay.codecs.debezium.envelope import Body, Message, Origin
+from relay.codecs.debezium.messages import Messages, RowPlan, Settings
+from relay.codecs.debezium.reading import RowMessage, RowReaders
+from relay.codecs.debezium.writing import ValueWriter
+from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.rows import RowWriters, Says
+from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
+from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
+from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.records import ConsumerRecord
+
+NAME: Final = "ticdc-debezium"
+_OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
+_WATERMARK: Final = "m"
+_BRACE: Final = ord("{")
+
+# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
+# for every row.
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
+_READ: Final = Op.READ
+
+# ---------------------------------------------------------------- options
+
+
+class TicdcDebeziumOptions(CompressionOptions, frozen=True):
+    """Options of TiCDC's sink URI; those that change the content matter on the target side, the decoder sees
+    for itself.
+    """
+
+    timezone: Annotated[
+        str, Meta(description="changes nothing: this format has TIMESTAMP in UTC, whatever the zone")
+    ] = "UTC"
+    debezium_disable_schema: Annotated[bool, Meta(description="leave `schema` out of key and value")] = False
+    debezium_include_start_ts: Annotated[
+        bool, Meta(description="write `source.start_ts` where the source has it")
+    ] = False
+    enable_tidb_extension: Annotated[
+        bool,
+        Meta(description="write `tidb_type`, declare TiCDC's own members of `source`, and write watermarks"),
+    ] = False
+    output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
+    output_raw_change_event: Annotated[
+        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
+    ] = True
+    cluster_id: Annotated[
+        str,
+        Meta(
+            description="TiCDC's cluster: `source.name`, and the first part of schema names",
+            extra={"side": "target"},
+        ),
+    ] = "default"
+    replace_null_with_default: Annotated[
+        bool,
+        Meta(
+            description="write NULL as the column's default if it has one, as TiCDC does; false: write null",
+            extra={"side": "target"},
+        ),
+    ] = msgspec.field(name="replace.null.with.default", default=True)
+
+
+def carries(options: TicdcDebeziumOptions) -> Carries:
+    """What a message can say with these options."""
+    return Carries(
+        before=Before.FULL if options.output_old_value else Before.NONE,
+        delete_image=True,
+        primary_key=True,
+        column_types=options.enable_tidb_extension and not options.debezium_disable_schema,
+        type_parameters=False,
+        ddl=True,
+        watermark=options.enable_tidb_extension,
+        exact_decimals=False,
+        every_date=False,
+        null_beside_default=not options.replace_null_with_default,
+        commit_ts=True,
+        start_ts=options.debezium_include_start_ts,
+        source_name=True,
+        gtid=False,
+    )
+
+
+# ---------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
+
+    def __init__(self, options: TicdcDebeziumOptions) -> None:
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._rows = RowReaders(NAME)
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        value = record.value
+        if not value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        if self._is_packed or value[0] != _BRACE:
+            value = decompressed(NAME, "", value, self._compression)
+            if record.key:
+                record = msgspec.structs.replace(
+                    record, key=decompressed(NAME, "key", record.key, self._compression)
+                )
+        counted = len(lossy)
+        try:
+            return self._event(_wire.parse(value), record, catalog, lossy)
+        except REFUSED:
+            del lossy[counted:]
+        message, is_invalid_text = _wire.parse_again(NAME, value)
+        if is_invalid_text:
+            lossy.append(Lossy.INVALID_TEXT)
+        try:
+            return self._event(message, record, catalog, lossy)
+        except REFUSED as error:
+            raise Malformed(NAME, "payload", "a row that is no JSON object of columns") from error
+
+    def _event(
+        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        body = message.body()
+        if body is None:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        origin = body.source
+        if origin is None or origin.connector != _wire.CONNECTOR:
+            raise _wire.refuse_foreign(NAME, body)
+        source = _wire.source_of(NAME, body, origin, record)
+        op = _OPS.get(body.op or "")
+        if op is not None:
+            wire = _row_message(op, body, origin, bytes(message.schema), record.key)
+            if op is _UPDATE and wire.before is None:
+                lossy.append(Lossy.BEFORE_UNKNOWN)
+            schema, images = self._rows.read(wire, _wire.position(source, record), catalog, lossy)
+            return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
+        if body.op == _WATERMARK:
+            if source.commit_ts is None:
+                raise Malformed(NAME, "payload.source.commit_ts", "missing from a watermark")
+            return [Watermark(source, _wire.emitted_at_ns(body, record))], catalog
+        if body.op is None and (body.ddl is not UNSET or _wire.image(body.tableChanges)):
+            return _ddl(body, origin, source, record, catalog, lossy)
+        raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
+
+
+def _row_message(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowMessage:
+    """The row's parts. Raises Malformed if it has no image of its operation."""
+    before = after = None
+    if op is _DELETE:
+        before = _wire.image(body.before)
+    else:
+        after = _wire.image(body.after)
+        if op is _UPDATE:
+            before = _wire.image(body.before)
+    if (before if op is _DELETE else after) is None:
+        raise Malformed(
+            NAME, "payload.before" if op is _DELETE else "payload.after", "a row message without a row"
+        )
+    return RowMessage((origin.db or "", origin.table or ""), before, after, schema, key)
+
+
+def _ddl(
+    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+) -> tuple[list[Event], Catalog]:
+    ddl = _own_statement(body.ddl or "", body)
+    catalog, change = learn(
+        catalog,
+        ddl=ddl,
+        table=TableId(origin.db or "", origin.table or ""),
+        wire_kind=_wire.change_word(body.tableChanges),
+        source=source,
+        at=_wire.position(source, record),
+        emitted_at_ns=_wire.emitted_at_ns(body, record),
+        restored=is_restored(ddl),
+    )
+    if not change.kinds:
+        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+    return [change], catalog
+
+
+def _own_statement(ddl: str, body: Body) -> str:
+    """The part of a rename of several tables that the message is about, as TiCDC words it; every other
+    statement as it is.
+
+    TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
+    """
+    pair = _wire.renamed_pair(body.tableChanges) if "," in ddl and _RENAME(ddl) else None
+    return ddl if pair is None else f"RENAME TABLE {quoted(pair[0])} TO {quoted(pair[1])}"
+
+
+_RENAME: Final = re.compile(r"\s*RENAME\s+TABLE\s", re.IGNORECASE).match
+
+# ---------------------------------------------------------------- encoder
+
+#: What printing raises for values that no JSON of this protocol can hold.
+_UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
+
+
+class Encoder:
+    """Writes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
+
+    def __init__(self, options: TicdcDebeziumOptions) -> None:
+        self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
+        self._compression = options.large_message_handle_compression
+        self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._drops_before, self._has_start_ts = (
+            not options.output_old_value,
+            options.debezium_include_start_ts,
+        )
+        self._values = ValueWriter()
+        settings = Settings(
+            cluster=options.cluster_id,
+            has_schema=not options.debezium_disable_schema,
+            extension=options.enable_tidb_extension,
+            replaces_nulls=options.replace_null_with_default,
+        )
+        self._messages = Messages(settings, self._values)
+        self._count_lost = source_losses(carries(options), options.cluster_id)
+        self._loses_types = not carries(options).column_types
+        self._rows: RowWriters[RowPlan] = RowWriters(
+            NAME,
+            self._values.of,
+            self._messages.plan,
+            self._losses,
+            self._values.shortcuts,
+            null_of=self._messages.null_of,
+            as_structs=True,
+            writes_before=options.output_old_value,
+        )
+
+    def _losses(self, plan: RowPlan, says: Says) -> tuple[Lossy, ...]:
+        untyped = (Lossy.UNTYPED,) if says.types and self._loses_types else ()
+        return (*untyped, Lossy.TYPE_PARAMETERS) if says.parameters and plan.loses_parameters else untyped
+
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        out: list[Payload] = []
+        for event in events:
+            try:
+                if isinstance(event, RowChange):
+                    out.append(self._row(event, caused_by, lossy))
+                elif isinstance(event, SchemaChange):
+                    out += self._ddl(event, caused_by, lossy)
+                elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
+                    out.append(self._messages.watermark(event))
+                else:
+                    lossy.append(UNSPEAKABLE[type(event)])
+            except _UNPRINTABLE as error:
+                raise NotRepresentable(
+                    NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
+                ) from error
+        return [self._packed(payload) for payload in out] if self._is_packed else out
+
+    def _packed(self, payload: Payload) -> Payload:
+        return Payload(
+            compressed(payload.key or b"", self._compression),
+            compressed(payload.value or b"", self._compression),
+        )
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
+        source, op, lost = change.source, change.op, self._values.lost
+        if lost:
+            lost.clear()
+        plan, before, after, losses = self._rows.write(change)
+        if self._drops_before and op is _UPDATE and change.before is not None:
+            lossy.append(Lossy.BEFORE_IMAGE)
+        lossy += losses
+        commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
+        times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)
+        payload = self._messages.row(
+            op, plan, (before, after), times, source.start_ts if self._has_start_ts else None
+        )
+        if lost:
+            lossy += lost
+        self._count_lost(source, lossy)
+        if op is _READ and not source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        return payload
+
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        self._count_lost(change.source, lossy)
+        if change.source.start_ts is not None and self._options.debezium_include_start_ts:
+            lossy.append(Lossy.START_TS)  # only rows have it
+        commit_ts = commit_ts_of(change.source, caused_by, lossy)
+        return [
+            self._messages.ddl(change, table, sql, table_changes(change, table, sql), commit_ts)
+            for table, sql in per_table_statements(change)
+        ]
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="TiCDC Debezium JSON (protocol=debezium), all releases",
+    options=TicdcDebeziumOptions,
+    finds=carries(TicdcDebeziumOptions(enable_tidb_extension=True, debezium_include_start_ts=True)),
+    carries=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+    ddl_everywhere=True,
+    keys=Keys.ROW,
+    row_marks=RowMarks(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
+)

@@ -1,0 +1,242 @@
+"""Canonical values written as TiCDC's Debezium formats have them, and what is lost by it.
+
+Contract: a `ValueWriter` gives, per column, a function from the canonical value to what msgspec prints as
+TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print in another way. Whenever
+a value cannot be told from another one afterwards, the function appends to `lost`, which the encoder empties
+after every row. `shortcuts` are for sources whose wire has the canonical text already. Source: pingcap/ticdc
+pkg/sink/codec/debezium/codec.go (2026-08), value rules; its records.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.debezium.values import (
+    FIRST_TIMESTAMP,
+    ZERO_TIMESTAMP,
+    bits,
+    days,
+    micros,
+    millis,
+    signed64,
+    time_micros,
+    zoned,
+)
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.lenient_json import go_number
+from relay.codecs.wire.rows import Convert, Read, Write
+from relay.model import Column
+from relay.mysql import numbers, temporal
+from relay.mysql.members import set_text
+from relay.mysql.types import FLOATS, GEOMETRIES
+
+#: NULL that stands for a value, and must not be replaced by the column's default.
+_NULL: Final = msgspec.Raw(b"null")
+#: So many digits every 64-bit float keeps (IEEE 754).
+_SAFE_DIGITS: Final = 15
+#: What numbers need no `go_number`: whole ones up to here, and fractions from here on.
+_WHOLE, _SMALL = 1e15, 1e-5
+#: Texts of SET that are kept of one column.
+_CACHED_SETS: Final = 4096
+
+_ZERO_DATE: Final = Lossy.ZERO_DATE
+_SHORT_YEAR: Final = Lossy.YEAR_BELOW_100
+_DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
+_ENUM_INDEX: Final = Lossy.ENUM_INDEX
+_COLUMN_TYPE: Final = Lossy.COLUMN_TYPE
+
+
+class ValueWriter:
+    """Writes values of one encoder's rows; `lost` holds what the values written since it was emptied have
+    lost.
+    """
+
+    def __init__(self) -> None:
+        self.lost: list[Lossy] = []
+        # By whether the column can be NULL; a date that is not in the calendar becomes NULL there, else the
+        # number 0.
+        self._dates = {nullable: self._dated(days, nullable) for nullable in (True, False)}
+        self._millis = {
+            nullable: _datetime(1_000, self._dated(millis, nullable)) for nullable in (True, False)
+        }
+        self._micros = {nullable: _datetime(1, self._dated(micros, nullable)) for nullable in (True, False)}
+        self._timestamps = {digits: _timestamp(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)}
+        self._decimal: Write = self._write_decimal
+        self.shortcuts = self._all_shortcuts()
+
+    def of(self, column: Column) -> Write | None:
+        """How this column's values are written; None if they are written as they are."""
+        column_type = column.type
+        base, nullable = column_type.base, column.nullable is not False
+        if base == "datetime":
+            return (self._micros if column_type.length is None or column_type.length > 3 else self._millis)[
+                nullable
+            ]
+        if base == "timestamp":
+            return self._timestamps.get(column_type.length, self._timestamps[None])
+        if base == "date":
+            return self._dates[nullable]
+        if base == "bigint" and column_type.unsigned:
+            return signed64
+        if base == "bit":
+            return (
+                bool
+                if column_type.length == 1
+                else functools.partial(bits, ((column_type.length or 64) + 7) // 8)
+            )
+        if base in {"enum", "set"}:
+            return self._members(column)
+        if base in GEOMETRIES:
+            return self._geometry
+        return self._decimal if base == "decimal" else _WRITES.get(base)
+
+    def _all_shortcuts(self) -> dict[tuple[Read, Write], Convert]:
+        """Reads that only check their text, by writes that check it too; and DECIMAL, whose text need not
+        become a Decimal.
+        """
+        datetimes = [*self._millis.values(), *self._micros.values(), *self._timestamps.values()]
+        found: dict[tuple[Read, Write], Convert] = {
+            (temporal.read_datetime, write): write for write in datetimes
+        }
+        found |= {(temporal.read_date, write): write for write in self._dates.values()}
+        found[temporal.read_time, time_micros] = time_micros
+        found[numbers.read_decimal, self._decimal] = self._write_decimal_text
+        return found
+
+    def _dated(self, convert: Callable[[str], int | None], nullable: bool) -> Write:
+        lost, otherwise = self.lost, _NULL if nullable else 0
+
+        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            found = convert(text)
+            if found is None:
+                lost.append(_ZERO_DATE)
+                return otherwise
+            if text < "0100":
+                lost.append(_SHORT_YEAR)
+            return found
+
+        return write
+
+    def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - what msgspec prints
+        number = float(value) + 0.0  # zero has no sign
+        if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
+            self.lost.append(_DECIMAL_DIGITS)
+        return go_number(number)
+
+    def _write_decimal_text(self, text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        if len(text) <= _SAFE_DIGITS and "_" not in text:
+            number = float(text)
+            if number.is_integer() and -_WHOLE < number < _WHOLE:
+                return int(number)
+            if _SMALL <= number < _WHOLE or -_WHOLE < number <= -_SMALL:
+                return number
+        return self._write_decimal(numbers.read_decimal(text))
+
+    def _geometry(self, value: bytes) -> bytes:
+        """TiDB has no spatial types; what MySQL stores is written as a BLOB would be."""
+        self.lost.append(_COLUMN_TYPE)
+        return value
+
+    def _members(self, column: Column) -> Write:
+        members = column.type.members
+        if members is None:
+            return self._unknown_enum if column.type.base == "enum" else self._unknown_set
+        return self._enum(members) if column.type.base == "enum" else self._set(members)
+
+    def _unknown_enum(self, value: int | str) -> str:
+        """A label as it came; a number, whose label nobody knows before the table's DDL is seen, in digits."""
+        if isinstance(value, str):
+            return value
+        self.lost.append(_ENUM_INDEX)
+        return str(value)
+
+    def _unknown_set(self, value: int | str) -> str:
+        """As an ENUM; the empty SET needs no labels."""
+        return self._unknown_enum(value) if value else ""
+
+    def _enum(self, members: tuple[str, ...]) -> Write:
+        label_of = dict(enumerate(members, 1))
+        lost, is_ambiguous = self.lost, "" in members
+
+        def write(index: int) -> str:
+            label = label_of.get(index)
+            if label is not None:
+                return label
+            if index or is_ambiguous:
+                lost.append(_ENUM_INDEX)
+            return ""
+
+        return write
+
+    def _set(self, members: tuple[str, ...]) -> Write:
+        lost, end = self.lost, 1 << len(members)
+        texts: dict[int, str] = {}
+
+        def write(mask: int) -> str:
+            text = texts.get(mask)
+            if text is None:
+                if not 0 <= mask < end:
+                    lost.append(_ENUM_INDEX)
+                    return ""
+                if len(texts) >= _CACHED_SETS:
+                    texts.clear()
+                text = texts[mask] = set_text(members, mask)
+            return text
+
+        return write
+
+
+# ISO 8601 has more forms than MySQL: weeks, offsets, other separators. So what Python reads is looked at once
+# more, in an order that is cheap for the usual text; what is not usual is read closely.
+_from_iso: Final = datetime.fromisoformat
+_EPOCH: Final = datetime(1970, 1, 1)
+#: Earlier years are moved.
+_DAYS_OF_YEAR_100: Final = (datetime(100, 1, 1) - _EPOCH).days
+#: The separators of a DATETIME, which are every third character from the fifth on.
+_SHAPES: Final = frozenset({"-- ::", "-- ::."})
+_LONGEST: Final = len("0000-00-00 00:00:00.000000")
+
+
+def _datetime(unit: int, closely: Write) -> Write:
+    """A DATETIME in units of so many microseconds."""
+    in_day, in_second = 86_400_000_000 // unit, 1_000_000 // unit
+
+    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        try:
+            since = _from_iso(text) - _EPOCH
+        except ValueError:
+            return closely(text)
+        days = since.days
+        if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and days >= _DAYS_OF_YEAR_100:
+            return days * in_day + since.seconds * in_second + since.microseconds // unit
+        return closely(text)
+
+    return write
+
+
+def _timestamp(digits: int | None, lost: list[Lossy]) -> Write:
+    """A TIMESTAMP with so many fraction digits. What is none, and is not zero, gets zero's text all the same."""
+    length = 0 if digits is None else _LONGEST - 6 + digits if digits else 19
+
+    def write(text: str) -> str:
+        if len(text) == length and text[4:20:3] in _SHAPES and text >= FIRST_TIMESTAMP:
+            try:
+                if _from_iso(text).tzinfo is None:
+                    return f"{text[:10]}T{text[11:]}Z"
+            except ValueError:
+                pass
+        found = zoned(text, digits)
+        if found == ZERO_TIMESTAMP and not text.startswith("0000-00-00"):
+            lost.append(_ZERO_DATE)
+        return found
+
+    return write
+
+
+_WRITES: Final[dict[str, Write]] = {"time": time_micros, **dict.fromkeys(FLOATS, go_number)}

@@ -1,0 +1,1 @@
+"""TiCDC Open Protocol: typed cells with flags, in frames of its own."""

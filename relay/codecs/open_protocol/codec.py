@@ -1,0 +1,444 @@
+"""TiCDC Open Protocol (protocol=open-protocol): framed events, one JSON key and one JSON value each.
+
+    key:   {"ts": commit ts, "scm": database, "tbl": table, "t": 1 row | 2 DDL | 3 resolved}
+    value: {"u": new row, "p": old row} | {"d": deleted row} | {"q": DDL, "t": its number} | nothing
+
+Emitted by TiCDC since v4.0.0; read are all four generations (without flags before v4.0.5, columns in
+alphabetical order in the classic architecture), written is the new architecture's. It cannot say: parameters
+and members of types, charsets, defaults, transactions, when the message was made. Verified with records of
+pingcap/ticdc master b813e76f9 (2026-08-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from relay.catalog import Catalog, learn
+from relay.codecs.codec import Codec, Payload, RowMarks
+from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.open_protocol.columns import column_code, column_flags, loses_type, write_of
+from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
+from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
+from relay.codecs.open_protocol.rows import Found, RowReaders
+from relay.codecs.wire.large_messages import (
+    Compression,
+    LargeMessageOptions,
+    SizeLimit,
+    claim_check_document,
+    claim_check_parts,
+    claim_checked,
+    compressed,
+    decompressed,
+)
+from relay.codecs.wire.rows import RowWriters, Says
+from relay.codecs.wire.ticdc import (
+    CONNECTOR,
+    commit_ts_of,
+    handle_key_places,
+    is_restored,
+    per_table_statements,
+    split_updates,
+)
+from relay.errors import Malformed, UnsupportedMessage
+from relay.model import (
+    TSO_LOGICAL_BITS,
+    Event,
+    Op,
+    Position,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+    Watermark,
+)
+from relay.records import ConsumerRecord
+
+_ROW, _DDL, _RESOLVED = 1, 2, 3
+_TSO_END: Final = 1 << 64
+_NANOSECONDS: Final = 1_000_000
+
+_DELETE: Final = Op.DELETE
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+
+# ---------------------------------------------------------------- wire
+
+
+class _Key(msgspec.Struct, gc=False):
+    """A key segment. `rid` (the row id) says nothing that the row does not."""
+
+    ts: int
+    t: int
+    scm: str | None = None
+    tbl: str | None = None
+    ptn: int | None = None
+    ohk: bool | None = None
+    ccl: str | None = None
+
+
+class _Ddl(msgspec.Struct, gc=False):
+    q: str
+    t: int
+
+
+class _OutCell(msgspec.Struct, gc=False):
+    """A column as it is written: `h` is true or not there."""
+
+    t: int
+    h: bool | UnsetType
+    f: int
+    v: Any
+
+
+_decode_key = msgspec.json.Decoder(_Key).decode
+_decode_ddl = msgspec.json.Decoder(_Ddl).decode
+_to_json = msgspec.json.Encoder().encode
+_REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class OpenOptions(LargeMessageOptions, frozen=True):
+    """Options of TiCDC's sink URI and changefeed; those that change the content matter on the target side."""
+
+    max_batch_size: Annotated[
+        int, Meta(ge=1, description="most events of one source record in a message")
+    ] = 1
+    only_output_updated_columns: Annotated[
+        bool, Meta(description="`p` of an UPDATE has only the columns that changed")
+    ] = False
+    delete_only_output_handle_key_columns: Annotated[
+        bool, Meta(description="a DELETE has only the handle key's columns")
+    ] = False
+    output_old_value: Annotated[
+        bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
+    ] = True
+    output_raw_change_event: Annotated[
+        bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
+    ] = True
+
+
+def _before(options: OpenOptions) -> Before:
+    if not options.output_old_value:
+        return Before.NONE
+    return Before.CHANGED if options.only_output_updated_columns else Before.FULL
+
+
+def carries(options: OpenOptions) -> Carries:
+    """What a message can say with these options."""
+    return Carries(
+        before=_before(options),
+        delete_image=not options.delete_only_output_handle_key_columns,
+        primary_key=True,
+        type_parameters=False,
+        ddl=True,
+        watermark=True,
+        commit_ts=True,
+        gtid=False,
+        physical_partition=True,
+    )
+
+
+# ---------------------------------------------------------------- decoder
+
+
+class Decoder:
+    """Reads Open Protocol of all releases."""
+
+    def __init__(self, options: OpenOptions) -> None:
+        self._options = options
+        self._compression = options.large_message_handle_compression
+        self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._rows = RowReaders(options.zone())
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's events; see `relay.codecs.codec.Decoder`."""
+        if record.key is None and record.value is None:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        events: list[Event] = []
+        emitted_at_ns = record.timestamp_ms * _NANOSECONDS
+        for head, body in unframe(record.key, record.value):
+            key, value = _key(head), body
+            if key.ccl:
+                key, value = self._stored(key, record)
+            ts = key.ts
+            source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, ts)
+            if key.ptn:
+                source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
+            if key.t == _RESOLVED:
+                events.append(Watermark(source, emitted_at_ns))
+                continue
+            if value[:2] != b'{"' or self._is_compressed:
+                value = decompressed(NAME, "value", value, self._compression)
+            if key.t == _DDL:
+                catalog, change = _ddl(key, value, source, record, catalog, lossy)
+                self._rows.forget(change)
+                events.append(change)
+            elif value != b"{}":
+                if not key.scm or not key.tbl:
+                    raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
+                read = self._handle_key_row if key.ohk else self._rows.read
+                op, schema, images = read((key.scm, key.tbl), value, source, record, catalog, lossy)
+                events.append(RowChange(op, schema, images, source, emitted_at_ns))
+            else:
+                lossy.append(Lossy.EMPTY_ROW)
+        return events, catalog
+
+    def _handle_key_row(
+        self,
+        name: tuple[str, str],
+        value: bytes,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> Found:
+        """A row with the handle key's columns alone."""
+        counted = len(lossy)
+        found = self._rows.read(name, value, source, record, catalog, lossy)
+        if Lossy.COLUMNS_ABSENT not in lossy[counted:]:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        return found
+
+    def _stored(self, key: _Key, record: ConsumerRecord) -> tuple[_Key, bytes]:
+        """The event that a claim check refers to: a framed key and value of exactly one event, the same one."""
+        parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, record, self._options))
+        if parts is None:
+            raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
+        events = unframe(parts.key, parts.value)
+        if len(events) != 1:
+            raise Malformed(
+                NAME, "key.ccl", f"the object in storage holds {len(events)} events instead of one"
+            )
+        found = _key(events[0][0])
+        if (found.ts, found.t, found.scm, found.tbl, found.ptn) != (key.ts, key.t, key.scm, key.tbl, key.ptn):
+            raise Malformed(NAME, "key.ccl", "the object in storage holds another event")
+        if found.ccl:
+            raise Malformed(NAME, "key.ccl", "the object in storage refers to another object")
+        return found, events[0][1]
+
+
+def _key(text: bytes) -> _Key:
+    try:
+        key = _decode_key(text)
+    except _REFUSED as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise Malformed(NAME, "key", reason) from error
+    if not 0 <= key.ts < _TSO_END:
+        raise Malformed(NAME, "key.ts", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
+    if not _ROW <= key.t <= _RESOLVED:
+        raise UnsupportedMessage(NAME, "key.t", "not 1 (row), 2 (DDL) or 3 (resolved)")
+    return key
+
+
+def _ddl(
+    key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+) -> tuple[Catalog, SchemaChange]:
+    try:
+        ddl = _decode_ddl(value)
+    except _REFUSED as error:
+        raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
+    catalog, change = learn(
+        catalog,
+        ddl=ddl.q,
+        table=TableId(key.scm or "", key.tbl or ""),
+        wire_kind=str(ddl.t),
+        source=source,
+        at=Position(key.ts, source.event_time_ns, record.topic, record.partition, record.offset),
+        emitted_at_ns=record.timestamp_ms * _NANOSECONDS,
+        restored=is_restored(ddl.q),
+    )
+    if not change.kinds:
+        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+        change = msgspec.structs.replace(change, kinds=kinds_of(ddl.t))
+    return catalog, change
+
+
+# ---------------------------------------------------------------- encoder
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What the encoder needs of a table: each column's code, `h` and flags, the names of the handle key, and
+    whether it has types that the protocol lacks.
+    """
+
+    cells: dict[str, tuple[int, bool | UnsetType, int]]
+    handle_key: frozenset[str]
+    loses_type: bool
+
+
+def _plan(schema: TableSchema) -> _Plan:
+    flags = column_flags(schema)
+    handle_key = frozenset(schema.handle_key())
+    cells = {
+        c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name])
+        for c in schema.columns
+    }
+    identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+    return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+
+
+def _losses(plan: _Plan, says: Says) -> tuple[Lossy, ...]:
+    losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: says.parameters}
+    return tuple(what for what, is_lost in losses.items() if is_lost)
+
+
+class _Message(msgspec.Struct, gc=False):
+    """One event on its way out."""
+
+    key: bytes
+    value: bytes
+
+
+class Encoder:
+    """Writes Open Protocol as TiCDC's new architecture does."""
+
+    def __init__(self, options: OpenOptions) -> None:
+        self._options = options
+        self.prepare = None if options.output_raw_change_event else split_updates
+        self._compression = options.large_message_handle_compression
+        self._count_lost = source_losses(carries(options))
+        self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
+        self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan, _losses)
+
+    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see
+        `relay.codecs.codec.Encoder`.
+        """
+        out: list[Payload] = []
+        batch: list[_Message] = []
+        for event in events:
+            if isinstance(event, RowChange):
+                message = self._row(event, caused_by, lossy)
+                payload = Payload(message.key, message.value)
+                if self._limit.exceeded(payload):
+                    out += [*self._joined(batch), self._reduced(event, payload, caused_by, lossy)]
+                    batch = []
+                    continue
+                if batch and not self._has_room(batch, message):
+                    out += self._joined(batch)
+                    batch = []
+                batch.append(message)
+                continue
+            out += self._joined(batch)
+            batch = []
+            out += self._control(event, caused_by, lossy)
+        return out + self._joined(batch)
+
+    def _has_room(self, batch: list[_Message], message: _Message) -> bool:
+        size = sum(len(one.key) + len(one.value) + 2 * LENGTH_BYTES for one in (*batch, message))
+        return len(batch) < self._options.max_batch_size and size <= self._limit.room + 2 * LENGTH_BYTES
+
+    def _joined(self, batch: list[_Message]) -> list[Payload]:
+        if not batch:
+            return []
+        return [Payload(framed_key(one.key for one in batch), framed_value(one.value for one in batch))]
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Message:
+        key = self._row_key(change, caused_by, lossy)
+        document = self._document(change, lossy)
+        return _Message(_to_json(key), compressed(_to_json(document), self._compression))
+
+    def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
+        source, table = change.source, change.schema.id
+        key: dict[str, Any] = {
+            "ts": commit_ts_of(source, caused_by, lossy),
+            "scm": table.database,
+            "tbl": table.table,
+            "t": _ROW,
+        }
+        extras = source.extras
+        if extras and "ptn" in extras:
+            key["ptn"] = extras["ptn"]
+        self._count_lost(source, lossy)
+        return key
+
+    def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:
+        """The value: `u` with or without `p`, or `d`; `only_key` for messages that must be small."""
+        options = self._options
+        plan, before, after, losses = self._rows.write(change)
+        lossy += losses
+        if change.op is _READ and not change.source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        if change.op is _DELETE:
+            keys = plan.handle_key if only_key or options.delete_only_output_handle_key_columns else None
+            if keys is not None and not only_key and len(keys) < len(before or ()):
+                lossy.append(Lossy.DELETE_IMAGE)
+            return {"d": _cells(plan, before or {}, keys)}
+        keys = plan.handle_key if only_key else None
+        document = {"u": _cells(plan, after or {}, keys)}
+        if change.op is not _UPDATE:
+            return document
+        if before is None or not options.output_old_value:
+            if before is not None or Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
+                lossy.append(Lossy.BEFORE_UNKNOWN if before is None else Lossy.BEFORE_IMAGE)
+            return document
+        if options.only_output_updated_columns and after is not None:
+            before = {
+                name: value for name, value in before.items() if name not in after or value != after[name]
+            }
+        document["p"] = _cells(plan, before, keys)
+        return document
+
+    def _reduced(
+        self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Payload:
+        """The message of a row that is too large for Kafka; see `SizeLimit.reduce`."""
+
+        def reduced(location: str | None) -> Payload:
+            key = self._row_key(change, caused_by, [])
+            if location is None:
+                key["ohk"] = True
+            else:
+                key["ccl"] = location
+            value = compressed(_to_json(self._document(change, [], only_key=True)), self._compression)
+            return Payload(_to_json(key), value)
+
+        def stored(whole: Payload) -> bytes:
+            return claim_check_document(framed_key([whole.key or b""]), framed_value([whole.value or b""]))
+
+        small = self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=stored)
+        return Payload(framed_key([small.key or b""]), framed_value([small.value or b""]), small.blobs)
+
+    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        if isinstance(event, Watermark):
+            key = _to_json({"ts": event.source.commit_ts or 0, "t": _RESOLVED})
+            return [Payload(framed_key([key]), NO_VALUE)]
+        if not isinstance(event, SchemaChange):
+            lossy.append(UNSPEAKABLE[type(event)])
+            return []
+        commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
+        self._count_lost(event.source, lossy)
+        out = []
+        for table, ddl in per_table_statements(event):
+            key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": _DDL})
+            value = compressed(_to_json({"q": ddl, "t": code}), self._compression)
+            out.append(Payload(framed_key([key]), framed_value([value])))
+        return out
+
+
+def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:
+    cells = plan.cells
+    return {
+        name: _OutCell(*cells[name], value) for name, value in values.items() if keys is None or name in keys
+    }
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="TiCDC Open Protocol (protocol=open-protocol), all releases",
+    options=OpenOptions,
+    finds=carries(OpenOptions()),
+    carries=carries,
+    decoder=Decoder,
+    encoder=Encoder,
+    ddl_everywhere=True,
+    keys=Keys.MESSAGE,
+    row_marks=RowMarks(((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"),
+)

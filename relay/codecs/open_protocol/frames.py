@@ -1,0 +1,104 @@
+"""Open Protocol's framing: how events lie in a Kafka record's key and value.
+
+    key   = version(8) ( length(8) JSON )*        version is 1
+    value =            ( length(8) bytes )*       one for each segment of the key
+
+All integers are big-endian signed 64-bit numbers. Every length is checked against what is left before it is
+used. A framing error condemns the whole record. Source: PingCAP "TiCDC Open Protocol", message format;
+pingcap/ticdc pkg/sink/codec/open (2026-08).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from relay.errors import Malformed, UnsupportedMessage
+
+NAME: Final = "ticdc-open-protocol"
+#: The only version there has been since TiCDC v4.0.0, as it begins every key.
+VERSION: Final = (1).to_bytes(8, "big")
+#: The value of a resolved event: one segment of no bytes. The manual says "None"; every release writes these
+#: eight.
+NO_VALUE: Final = bytes(8)
+#: The version and the length of the first segment, as they begin a key.
+_head: Final = struct.Struct(">qq").unpack_from
+_length: Final = struct.Struct(">q").unpack_from
+_HEAD_BYTES: Final = 16
+#: What a segment costs beside its bytes.
+LENGTH_BYTES: Final = 8
+
+
+def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
+    """The record's events, as pairs of key and value segment.
+
+    A single key without any value gives an empty value, which only a resolved event may have. Raises
+    Malformed and UnsupportedMessage (a version other than 1).
+    """
+    key, value = key or b"", value or b""
+    end, size = len(key), len(value)
+    # One event a message is what most producers are set to.
+    if (
+        end > _HEAD_BYTES
+        and size > LENGTH_BYTES
+        and _head(key) == (1, end - 16)
+        and _length(value) == (size - 8,)
+    ):
+        return [(key[16:], value[8:])]
+    if end < LENGTH_BYTES:
+        raise _no_key(value)
+    version = int.from_bytes(key[:8], "big", signed=True)
+    if version != 1:
+        raise UnsupportedMessage(
+            NAME, "key[0]", f"version {version} of the protocol, which is 1 in every release of TiCDC"
+        )
+    keys, values = _segments(key, 8, "key"), _segments(value, 0, "value")
+    if len(keys) == 1 and not values:
+        return [(keys[0], b"")]
+    if len(keys) != len(values):
+        raise Malformed(NAME, "value", f"{len(keys)} keys and {len(values)} values in one message")
+    return list(zip(keys, values, strict=True))
+
+
+def _no_key(value: bytes) -> Malformed:
+    if value.startswith(VERSION):
+        return Malformed(
+            NAME,
+            "key",
+            "empty, and the value begins with the version: a file of TiCDC's storage sink, not a record",
+        )
+    if value.lstrip()[:1] == b"{":
+        return Malformed(
+            NAME,
+            "key",
+            "shorter than 8 bytes, and the value is JSON: is the source protocol ticdc-canal-json?",
+        )
+    return Malformed(NAME, "key", "shorter than the 8 bytes of the version")
+
+
+def _segments(data: bytes, at: int, part: str) -> list[bytes]:
+    found: list[bytes] = []
+    end = len(data)
+    while at < end:
+        if end - at < LENGTH_BYTES:
+            raise Malformed(NAME, f"{part}[{at}]", f"{end - at} bytes where a length of 8 bytes should stand")
+        size = int.from_bytes(data[at : at + 8], "big", signed=True)
+        if not 0 <= size <= end - at - LENGTH_BYTES:
+            raise Malformed(
+                NAME, f"{part}[{at}]", f"a length of {size} where {end - at - LENGTH_BYTES} bytes are left"
+            )
+        at += LENGTH_BYTES
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def framed_key(segments: Iterable[bytes]) -> bytes:
+    """The record key that holds these key segments."""
+    return VERSION + framed_value(segments)
+
+
+def framed_value(segments: Iterable[bytes]) -> bytes:
+    """The record value that holds these value segments."""
+    return b"".join(part for segment in segments for part in (len(segment).to_bytes(8, "big"), segment))

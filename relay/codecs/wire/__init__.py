@@ -1,0 +1,1 @@
+"""What the families of protocols share. Imported by codecs only."""

@@ -1,0 +1,339 @@
+"""Large messages of TiCDC's formats, read and written: compression, handle-key-only, claim check.
+
+Contract for a codec that reads: `decompressed` for every compressed part, `claim_checked` for the object that
+a message refers to, `claim_check_parts` to open it. For one that writes: `compressed` for every part, and one
+`SizeLimit`, which decides what becomes of a row above `max-message-bytes`; the codec only re-encodes the row
+with the handle key's columns.
+
+Sources: pingcap/ticdc pkg/sink/codec/common and pkg/sink/kafka/claimcheck (2026-08), and captured records.
+TiCDC's manual says that only large messages are compressed; the code compresses every one.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import re
+import uuid
+from collections.abc import Callable
+from typing import Annotated, Final, NamedTuple
+
+import cramjam
+import msgspec
+from msgspec import Meta
+
+from relay.codecs.codec import Options, Payload
+from relay.codecs.losses import Lossy
+from relay.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
+from relay.model import RowChange
+from relay.needs import ClaimCheck
+from relay.records import Blob, ConsumerRecord
+
+# ---------------------------------------------------------------- options
+
+
+class Compression(enum.StrEnum):
+    """How values are compressed: LZ4 in frame format, snappy as a raw block. AUTO tells them apart and writes
+    plain.
+    """
+
+    AUTO = "auto"
+    NONE = "none"
+    LZ4 = "lz4"
+    SNAPPY = "snappy"
+
+
+class Handling(enum.StrEnum):
+    """What becomes of a row whose message is larger than `max-message-bytes`."""
+
+    NONE = "none"
+    HANDLE_KEY_ONLY = "handle-key-only"
+    CLAIM_CHECK = "claim-check"
+
+
+class CompressionOptions(Options, frozen=True):
+    """The option of every TiCDC format that can be compressed."""
+
+    large_message_handle_compression: Annotated[
+        Compression,
+        Meta(
+            description="compression of every value in its message; auto looks at each one, and writes plain values"
+        ),
+    ] = Compression.AUTO
+
+
+class LargeMessageOptions(CompressionOptions, frozen=True):
+    """The options of TiCDC's formats that have a way to write a row larger than Kafka takes."""
+
+    large_message_handle_option: Annotated[
+        Handling,
+        Meta(
+            description="what a row above `max-message-bytes` becomes: an error, its handle key, an object in storage"
+        ),
+    ] = Handling.NONE
+    max_message_bytes: Annotated[int, Meta(ge=1, description="most bytes of a message that is written")] = (
+        10_485_760
+    )
+    claim_check_storage_uri: Annotated[
+        str,
+        Meta(
+            description="where claim-check objects lie: a folder, or file://, s3://, gcs://, azure:// and a path"
+        ),
+    ] = ""
+
+    def writing_problems(self) -> list[Problem]:
+        """Find a claim check without a storage; see `Options.writing_problems`."""
+        if self.large_message_handle_option is Handling.CLAIM_CHECK and not self.claim_check_storage_uri:
+            hint = "set it to a folder or to an object store's URI, such as s3://bucket/prefix, that the readers can open"
+            return [
+                Problem(
+                    "claim-check-storage-uri",
+                    "is missing, and claim-check needs a place for its objects",
+                    hint,
+                )
+            ]
+        return []
+
+
+# ---------------------------------------------------------------- compression
+
+#: Most bytes that a value may decompress to.
+MOST_DECOMPRESSED: Final = 128 << 20
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+#: No LZ4 block grows by more than this when it is decompressed.
+_LZ4_MOST_GROWTH: Final = 255
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+def decompressed(protocol: str, path: str, data: bytes, setting: Compression) -> bytes:
+    """The data as it was before the producer compressed it.
+
+    With AUTO what is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to refuse.
+    Raises Malformed for what is not compressed as the setting says, is damaged, or grows above
+    `MOST_DECOMPRESSED` (before memory is taken for it).
+    """
+    if setting is Compression.AUTO:
+        return _recognised(protocol, path, data)
+    if setting is Compression.LZ4:
+        return _from_lz4(protocol, path, data)
+    return data if setting is Compression.NONE else _from_snappy(protocol, path, data)
+
+
+def compressed(data: bytes, setting: Compression) -> bytes:
+    """The data as the setting says; AUTO is NONE."""
+    if setting is Compression.LZ4:
+        return bytes(cramjam.lz4.compress(data))
+    return bytes(cramjam.snappy.compress_raw(data)) if setting is Compression.SNAPPY else data
+
+
+def _recognised(protocol: str, path: str, data: bytes) -> bytes:
+    # A brace alone may be the length of a snappy block, 123; a quote cannot follow then, for it would copy
+    # what is not there yet.
+    if data[:2] == b'{"':
+        return data
+    if data.startswith(_LZ4_MAGIC):
+        return _from_lz4(protocol, path, data)
+    if data[:1] != b"{" and data.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{":
+        return data
+    try:
+        return _from_snappy(protocol, path, data)
+    except Malformed:
+        return data
+
+
+def _from_lz4(protocol: str, path: str, data: bytes) -> bytes:
+    if not data.startswith(_LZ4_MAGIC):
+        raise Malformed(protocol, path, "not an LZ4 frame, as large-message-handle-compression says")
+    # A frame need not say how long its content is. Memory of this size is only taken as far as it is written
+    # to.
+    buffer = bytearray(min(MOST_DECOMPRESSED, len(data) * _LZ4_MOST_GROWTH))
+    try:
+        size = cramjam.lz4.decompress_into(data, buffer)
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            raise _too_long(protocol, path) from error
+        raise Malformed(protocol, path, f"a damaged LZ4 frame ({error})") from error
+    return bytes(memoryview(buffer)[:size])
+
+
+def _from_snappy(protocol: str, path: str, data: bytes) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(data) > MOST_DECOMPRESSED:
+            raise _too_long(protocol, path)
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except cramjam.DecompressionError as error:
+        raise Malformed(
+            protocol, path, "not a snappy block, as large-message-handle-compression says"
+        ) from error
+
+
+def _too_long(protocol: str, path: str) -> Malformed:
+    return Malformed(protocol, path, f"decompresses to more than {MOST_DECOMPRESSED} bytes")
+
+
+# ---------------------------------------------------------------- claim check, read
+
+_OBJECT_NAME: Final = re.compile(r"[0-9a-f-]{36}\.json").fullmatch
+
+
+class ClaimCheckParts(NamedTuple):
+    """What a claim-check object holds: the Kafka record's key (None where the format has none) and its value."""
+
+    key: bytes | None
+    value: bytes
+
+
+class _Document(msgspec.Struct):
+    value: bytes
+    key: bytes | None = None
+
+
+_read_document = msgspec.json.Decoder(_Document).decode
+
+
+def claim_check_name(protocol: str, path: str, location: object) -> str:
+    """The object's name in a message's location: its last path element. The rest of it is untrusted and never
+    used.
+
+    Raises Malformed for a name that is not a UUID with `.json`.
+    """
+    name = location.rpartition("/")[2] if isinstance(location, str) else ""
+    if not _OBJECT_NAME(name):
+        raise Malformed(protocol, path, "does not end in the name of a claim-check object, a UUID and .json")
+    return name
+
+
+def claim_checked(
+    protocol: str, path: str, location: object, record: ConsumerRecord, options: LargeMessageOptions
+) -> bytes:
+    """The bytes of the object that a message's `location` (of any type: untrusted) refers to.
+
+    Raises the need for it as long as the record has no such blob; Malformed for a location that names no
+    object; UnsupportedMessage if no storage is configured.
+    """
+    name = claim_check_name(protocol, path, location)
+    if record.blobs is not None and name in record.blobs:
+        return record.blobs[name]
+    if not options.claim_check_storage_uri:
+        reason = "the row lies in external storage; set the source option claim-check-storage-uri to the producer's storage"
+        raise UnsupportedMessage(protocol, path, reason)
+    raise ClaimCheck(options.claim_check_storage_uri, name)
+
+
+def claim_check_parts(data: bytes) -> ClaimCheckParts | None:
+    """Key and value in an object `{"key": base64 or null, "value": base64}`, still compressed and framed as
+    in Kafka.
+
+    None if it is no such document: the Kafka value itself (`claim-check-raw-value`), or damaged.
+    """
+    try:
+        document = _read_document(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return ClaimCheckParts(document.key, document.value)
+
+
+def claim_check_document(key: bytes | None, value: bytes) -> bytes:
+    """The object that `claim_check_parts` reads."""
+    return _to_json({"key": key, "value": value})
+
+
+# ---------------------------------------------------------------- rows above the limit, written
+
+#: What Kafka adds to a key and a value at most, in TiCDC's count.
+RECORD_OVERHEAD: Final = 36
+_OPTION: Final = "large-message-handle-option"
+
+
+class SizeLimit:
+    """What a target does with rows above `max-message-bytes`.
+
+    `room` is what is left of the limit for a message's key and value together; `framing` what the protocol
+    itself puts around one event beside these (Open Protocol: 24 bytes).
+    """
+
+    def __init__(self, protocol: str, options: LargeMessageOptions, framing: int = 0) -> None:
+        self._protocol = protocol
+        self._handling = options.large_message_handle_option
+        self._limit = options.max_message_bytes
+        self._storage = options.claim_check_storage_uri
+        self.room = options.max_message_bytes - RECORD_OVERHEAD - framing
+
+    def exceeded(self, payload: Payload) -> bool:
+        """Whether this message, already compressed, is above the limit."""
+        return _size(payload) > self.room
+
+    def reduce(
+        self,
+        payload: Payload,
+        change: RowChange,
+        caused_by: ConsumerRecord,
+        lossy: list[Lossy],
+        *,
+        reduced: Callable[[str | None], Payload],
+        stored: Callable[[Payload], bytes],
+    ) -> Payload:
+        """The message to write instead of one above the limit, with the blob that must be stored before it.
+
+        `reduced` encodes the row with the handle key's columns only, marked with the location of its
+        claim-check object, or as handle-key-only if that is None; `stored` gives the content of the object
+        for the whole message. Raises MessageTooLarge.
+        """
+        if self._handling is Handling.NONE:
+            raise self._too_large(
+                payload, f"{_OPTION}=none; handle-key-only or claim-check would write it, or raise the limit"
+            )
+        if not change.schema.handle_key():
+            raise self._too_large(payload, "its table has no handle key to write instead; raise the limit")
+        location: str | None = None
+        blobs: tuple[Blob, ...] = ()
+        if self._handling is Handling.CLAIM_CHECK:
+            data = stored(payload)
+            blob = Blob(self._storage, object_name(caused_by, data), data)
+            location, blobs = object_location(self._storage, blob.name), (blob,)
+        small = reduced(location)
+        if self.exceeded(small):
+            raise self._too_large(small, "although it has only the handle key's columns; raise the limit")
+        if location is None:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        return Payload(small.key, small.value, blobs)
+
+    def _too_large(self, payload: Payload, why: str) -> MessageTooLarge:
+        size = _size(payload) + self._limit - self.room
+        return MessageTooLarge(
+            self._protocol, "", f"{size} bytes where max-message-bytes is {self._limit}: {why}"
+        )
+
+
+def _size(payload: Payload) -> int:
+    return len(payload.key or b"") + len(payload.value or b"")
+
+
+def object_name(caused_by: ConsumerRecord, data: bytes) -> str:
+    """A name for a claim-check object made of the source record's position and the content: the same in every
+    run.
+    """
+    digest = hashlib.sha256(f"{caused_by.topic}/{caused_by.partition}/{caused_by.offset}/".encode())
+    digest.update(data)
+    return f"{uuid.UUID(bytes=digest.digest()[:16], version=5)}.json"
+
+
+def object_location(storage: str, name: str) -> str:
+    """The URI of an object as a message has it."""
+    base = shown_uri(storage)
+    return f"file://{base}/{name}" if base.startswith("/") else f"{base}/{name}"
+
+
+def shown_uri(storage: str) -> str:
+    """A storage's URI without the parameters and passwords that it may hold."""
+    scheme, mark, rest = storage.rstrip("/").partition("://")
+    if not mark:
+        return scheme
+    authority, slash, folder = rest.partition("?")[0].rstrip("/").partition("/")
+    user, _, host = authority.rpartition("@")
+    if ":" in user:
+        authority = host
+    return f"{scheme}{mark}{authority}{slash}{folder}"
+
+
+_to_json = msgspec.json.Encoder().encode

@@ -1,0 +1,160 @@
+"""What every JSON wire needs when the strict parser refuses a message.
+
+Contract: a codec decodes with its own `msgspec.json.Decoder`; what that refuses (`REFUSED`) goes to
+`parse_leniently`, which gives the typed message or raises Malformed, whatever the bytes. Real producers send
+raw newlines inside strings, native numbers where text is the rule, a byte order mark; every number's digits
+are kept as text.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from relay.errors import Malformed
+from relay.mysql.numbers import go_text
+
+T = TypeVar("T")
+
+
+#: What msgspec raises for bytes that are no message; the last two are no MsgspecError.
+REFUSED: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+#: Most bytes that are read leniently; Python's own parser takes a hundred bytes of memory for one of JSON.
+MOST_LENIENT: Final = 16 << 20
+
+
+def parse_leniently(
+    protocol: str, data: bytes, message: type[T], tidy: Callable[[dict[str, Any]], dict[str, Any]]
+) -> T:
+    """Parse one JSON object; `tidy` puts the document, whose numbers are text, into the wire's own shape.
+
+    Raises Malformed with the path of what does not fit.
+    """
+    if len(data) > MOST_LENIENT:
+        raise Malformed(
+            protocol,
+            "",
+            f"not a message in strict JSON, and with {len(data)} bytes too large to be read leniently",
+        )
+    try:
+        document = json.loads(
+            data.decode("utf-8-sig"),
+            strict=False,
+            parse_int=Number,
+            parse_float=Number,
+            parse_constant=Number,
+        )
+        # Lone surrogates pass json.loads but are no Unicode text: no encoder could write them.
+        json.dumps(document, ensure_ascii=False).encode()
+        if not isinstance(document, dict):
+            raise Malformed(protocol, "", "not a JSON object")
+        return msgspec.convert(_plain(tidy(document)), message, strict=False)
+    except msgspec.ValidationError as error:
+        raise Malformed(protocol, _path(str(error)), str(error).partition(" - at ")[0]) from error
+    except UnicodeError as error:
+        raise Malformed(protocol, "", "not UTF-8") from error
+    except RecursionError as error:
+        raise Malformed(protocol, "", "nested too deeply") from error
+    except ValueError as error:
+        # The parser's message holds positions, not values; a document is never quoted.
+        raise Malformed(protocol, "", f"not JSON: {error}") from error
+
+
+def go_number(value: float) -> int | float | msgspec.Raw:
+    """A float as TiCDC writes it in JSON: Go's shortest digits, positional from 1e-6 to below 1e21, without a
+    trailing `.0`.
+
+    What msgspec would print otherwise comes as its text (pingcap/ticdc pkg/util/json_writer.go, 2026-08).
+    Raises ValueError for NaN and infinity.
+    """
+    if value.is_integer() and abs(value) < _EXACT:
+        return int(value) if value or math.copysign(1.0, value) > 0 else _NEGATIVE_ZERO
+    if not math.isfinite(value):
+        raise ValueError("not a finite number, which JSON cannot hold")
+    size = abs(value)
+    if _PRINTED_ALIKE <= size < _EXACT:
+        return value
+    return msgspec.Raw((go_text(value) if 1e-6 <= size < 1e21 else repr(value)).encode())
+
+
+#: Whole numbers up to here are exact in a float; msgspec prints all digits of a fraction from
+#: `_PRINTED_ALIKE` on.
+_EXACT: Final = float(1 << 53)
+_PRINTED_ALIKE: Final = 1e-5
+_NEGATIVE_ZERO: Final = msgspec.Raw(b"-0")
+
+
+def with_negative_zeros(data: bytes) -> bytes:
+    """The JSON with `-0.0` for members that are `-0`, which is an integer to JSON parsers, and so loses its
+    sign.
+
+    Strings stay as they are, whatever is in them.
+    """
+    if (b":-0" in data or b": -0" in data) and _MAYBE_NEGATIVE_ZERO(data):
+        return _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
+    return data
+
+
+_MAYBE_NEGATIVE_ZERO: Final = re.compile(rb":\s*-0[\s,}]").search
+#: The closing quote may be missing, so that no byte of a broken document is looked at twice.
+_STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(?<=[\s:])-0(?=[\s,}])', re.DOTALL)
+
+
+def _signed(match: re.Match[bytes]) -> bytes:
+    return b"-0.0" if match[0] == b"-0" else match[0]
+
+
+def read_base64(text: str) -> bytes:
+    """Standard base64 with padding. Raises ValueError."""
+    try:
+        # Each is the faster one in its place.
+        return (
+            binascii.a2b_base64(text, strict_mode=True) if len(text) < 128 else msgspec.convert(text, bytes)
+        )
+    except (ValueError, msgspec.ValidationError):
+        raise ValueError("not base64") from None
+
+
+class Number(str):
+    """A JSON number as its text."""
+
+    __slots__ = ()
+
+
+def json_text(value: object) -> str:
+    """A part of a leniently read document as compact JSON; numbers keep their digits."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ",".join(
+                f"{json.dumps(name, ensure_ascii=False)}:{json_text(part)}" for name, part in value.items()
+            )
+            + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ",".join(map(json_text, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  any JSON
+    """The document with numbers as ordinary text, which msgspec turns into what the message's fields are."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Number) else value
+
+
+def _path(message: str) -> str:
+    """The path in a msgspec message, `$.data[0].c1` → `data[0].c1`."""
+    return message.partition(" - at `$")[2].rstrip("`").lstrip(".")

@@ -1,0 +1,156 @@
+"""What TiCDC's formats share: commit timestamps, full type texts, split updates, one DDL message a table.
+
+Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser/types (read 2026-08); PingCAP
+"TiCDC Behavior in Splitting UPDATE Events".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, TypeGuard
+
+import msgspec
+
+from relay.codecs.losses import Lossy
+from relay.model import (
+    TSO_LOGICAL_BITS,
+    ColumnType,
+    DdlKind,
+    Event,
+    Op,
+    RowChange,
+    Rows,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+)
+from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_name, suffix
+from relay.records import ConsumerRecord
+
+#: `Source.connector` of everything that TiCDC has sent, in whatever format.
+CONNECTOR: Final = "ticdc"
+
+
+def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+    """The event's commit ts, or one made of its event time and its offset where the source has none
+    (counted).
+    """
+    if source.commit_ts is not None:
+        return source.commit_ts
+    lossy.append(Lossy.COMMIT_TS_SYNTHETIC)
+    counter = caused_by.offset & ((1 << TSO_LOGICAL_BITS) - 1)
+    return (max(source.event_time_ns, 0) // 1_000_000 << TSO_LOGICAL_BITS) + counter
+
+
+def bare_type_text(column_type: ColumnType) -> str:
+    """The type without parameters, as TiCDC writes it by default: `decimal`, `int unsigned`, `enum`."""
+    return column_type.base + ("" if column_type.base in {"year", "bit"} else suffix(column_type))
+
+
+def full_type_text(column_type: ColumnType) -> str:
+    """The type as TiDB describes it (`content-compatible`): with the default display widths, `int(11)`,
+    `year(4)`.
+    """
+    base = column_type.base
+    if base == "year":
+        return "year(4)"
+    if base in DISPLAY_WIDTHS and column_type.length is None:
+        width = DISPLAY_WIDTHS[base][column_type.unsigned]
+        return f"{base}({width}){suffix(column_type)}"
+    return format_type(column_type)
+
+
+# ---------------------------------------------------------------- updates
+
+
+def _changes_key(change: Event) -> TypeGuard[RowChange]:
+    """Whether this is an UPDATE that changes a column of its primary key or of any unique key, also of one
+    that may be NULL.
+
+    The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc
+    pkg/common/event, 2026-08).
+    """
+    if (
+        not isinstance(change, RowChange)
+        or change.op is not Op.UPDATE
+        or change.before is None
+        or change.after is None
+    ):
+        return False
+    names = {name for key in _identifying_keys(change.schema) for name in key}
+    cells = zip(change.schema.columns, change.before, change.after, strict=True)
+    return any(column.name in names and was != now for column, was, now in cells)
+
+
+def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
+    yield schema.primary_key or ()
+    yield from (key.columns for key in schema.unique_keys)
+
+
+def split_updates(events: list[Event]) -> list[Event]:
+    """The events with every UPDATE of a key as DELETE of the old row and INSERT of the new one."""
+    return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
+
+
+def _split(change: RowChange) -> list[Event]:
+    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
+    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
+
+
+# ---------------------------------------------------------------- DDL
+
+_RESTORED: Final = re.compile(r"[A-Z][A-Z ]* `")
+
+
+def is_restored(ddl: str) -> bool:
+    """Whether TiDB has rewritten the statement (upper-case keywords, back-quoted names): then backslashes
+    stand for themselves.
+    """
+    return _RESTORED.match(ddl) is not None
+
+
+_QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
+
+
+def mysql_text(change: SchemaChange) -> str:
+    """The statement for readers of MySQL's DDL, where a backslash escapes; in TiDB's own spelling it stands
+    for itself.
+
+    So every backslash inside a string literal is doubled, if TiCDC has sent the text in TiDB's spelling.
+    """
+    ddl = change.ddl
+    if "\\" not in ddl or change.source.connector != CONNECTOR or not is_restored(ddl):
+        return ddl
+    return _QUOTED.sub(lambda match: match[0].replace("\\", "\\\\") if match[0][0] == "'" else match[0], ddl)
+
+
+_DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}
+_IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.IGNORECASE).match
+
+
+def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
+    """The messages that TiCDC sends for a statement: one a table for DROP and RENAME of several, else one as
+    it is.
+    """
+    if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
+        return [
+            (pair.new, f"RENAME TABLE {quoted(pair.old)} TO {quoted(pair.new)}") for pair in change.renamed
+        ]
+    what = _DROPPED.get(change.kinds[0]) if change.kinds else None
+    if what and len(change.targets) > 1:
+        what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
+        return [(table, f"DROP {what} {quoted(table)}") for table in change.targets]
+    return [(change.table, change.ddl)]
+
+
+def quoted(table: TableId) -> str:
+    """The name as `` `database`.`table` ``."""
+    return f"{quoted_name(table.database)}.{quoted_name(table.table)}"
+
+
+def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
+    """Where the handle key's columns stand in the table; every column if the table has no such key."""
+    key = schema.handle_key()
+    return tuple(at for at, column in enumerate(schema.columns) if not key or column.name in key)

@@ -1,0 +1,1 @@
+"""The Kafka room: everything that knows aiokafka, without the relay loop."""

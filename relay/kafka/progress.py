@@ -1,0 +1,65 @@
+"""How far the source has been read, kept in the target: for exactly-once between two clusters.
+
+A record of the progress topic has the key `group/topic/partition` and the value `{"offset": N}`: everything
+of that partition below N is in the target. It is written in the transaction that writes the records, so the
+newest committed one is the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import orjson
+
+from relay.config import Config
+from relay.errors import TopicUnusable
+from relay.kafka.clients import Settings
+from relay.kafka.ports import Partition
+from relay.kafka.whole_topic import WholeTopic
+from relay.records import ConsumerRecord, ProducerRecord
+
+
+def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
+    """The records that note these offsets. Their time is 0: brokers refuse that of a clock that runs ahead,
+    and nobody reads it.
+    """
+    for partition, offset in offsets.items():
+        key = f"{group}/{partition.topic}/{partition.partition}".encode()
+        yield ProducerRecord(topic, 0, 0, key, orjson.dumps({"offset": offset}))
+
+
+def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition, int]:
+    """What the topic's records, in order, say of a group. Raises TopicUnusable if they are no progress
+    records.
+    """
+    found: dict[Partition, int] = {}
+    for record in records:
+        try:
+            name, topic, number = (record.key or b"").decode().rsplit("/", 2)
+            offset = orjson.loads(record.value or b"null")["offset"]
+            if name == group:
+                found[Partition(topic, int(number))] = int(offset)
+        except (ValueError, TypeError, KeyError) as error:
+            raise TopicUnusable(
+                f"{record.topic}/{record.partition} at {record.offset} is no progress record: name a topic of its own "
+                f"as progress_topic in [delivery]"
+            ) from error
+    return found
+
+
+class ProgressTopic:
+    """Reads the progress topic, from where the last reading ended. `settings`: TLS and SASL of the target."""
+
+    def __init__(self, config: Config, settings: Settings) -> None:
+        self._group = config.source.group_id
+        self._topic = WholeTopic(config.target_servers, settings, config.delivery.progress_topic)
+        self._offsets: dict[Partition, int] = {}
+
+    async def read(self) -> Mapping[Partition, int]:
+        """How far each partition has been read. Raises BrokerUnavailable, TopicUnusable."""
+        await self._topic.to_end(lambda records: self._offsets.update(progress_in(records, self._group)))
+        return self._offsets
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self._topic.stop()

@@ -1,0 +1,198 @@
+"""Reading topics without a group, over aiokafka 0.14: a whole topic up to the end that it has now, or one
+record.
+
+Nothing is committed and no group is joined, so a relay at work is not disturbed. As for the relay itself,
+records of aborted transactions do not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
+
+from relay.config import Config
+from relay.errors import BrokerUnavailable, TopicUnusable
+from relay.kafka.admin import Cluster
+from relay.kafka.aiokafka_compat import REQUEST_SECONDS, STOP_SECONDS, started, text_of, unreachable, within
+from relay.kafka.clients import Settings, source_settings, target_settings
+from relay.records import ConsumerRecord
+
+POLL_MS = 200
+#: How long brokers may give nothing although there is something.
+STALL_SECONDS = 60.0
+FETCH_MAX_BYTES = 8 * 1024 * 1024
+PARTITION_FETCH_BYTES = 1024 * 1024
+
+#: Called with how many offsets have been passed, of how many.
+Progress = Callable[[int, int], None]
+
+
+class Brokers(msgspec.Struct, frozen=True):
+    """A cluster and how it is spoken to."""
+
+    servers: str
+    settings: Settings
+
+    @classmethod
+    def of_source(cls, config: Config) -> Brokers:
+        """Those of the source topics."""
+        return cls(config.source.bootstrap_servers, source_settings(config))
+
+    @classmethod
+    def of_target(cls, config: Config) -> Brokers:
+        """Those of the target topics, of the dead letters and of the schema history."""
+        return cls(config.target_servers, target_settings(config))
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """What stands at an offset: the record there or, where there is none, the next one; None if there is none
+    either.
+
+    `first` and `end`: the oldest offset that the partition has, and the one behind its last.
+    """
+
+    partitions: int
+    first: int
+    end: int
+    record: ConsumerRecord | None
+
+
+async def partitions_of(brokers: Brokers, topic: str) -> int:
+    """How many partitions a topic has. Raises TopicUnusable if it does not exist, BrokerUnavailable."""
+    seen = await Cluster(brokers.servers, brokers.settings).look([topic])
+    if topic in seen.found:
+        return seen.found[topic].partitions
+    if topic in seen.unusable:
+        raise TopicUnusable(f"topic {topic} at {brokers.servers} cannot be used: {seen.unusable[topic]}")
+    raise TopicUnusable(f"topic {topic} does not exist at {brokers.servers}")
+
+
+async def read_topic(
+    brokers: Brokers, topic: str, each: Callable[[ConsumerRecord], None], progress: Progress | None = None
+) -> None:
+    """Give every record that the topic has now to `each`, each partition in order. Raises TopicUnusable,
+    BrokerUnavailable.
+    """
+    pairs = [TopicPartition(topic, number) for number in range(await partitions_of(brokers, topic))]
+    async with _consuming(brokers, pairs) as consumer:
+        first, ends = await _bounds(consumer, pairs)
+        for pair in pairs:
+            consumer.seek(pair, first[pair])
+        at, total = dict(first), sum(ends.values()) - sum(first.values())
+        deadline = time.monotonic() + STALL_SECONDS
+        while left := [pair for pair in pairs if at[pair] < ends[pair]]:
+            fetched = await consumer.getmany(*left, timeout_ms=POLL_MS)
+            for pair, records in fetched.items():
+                for record in records:
+                    if record.offset < ends[pair]:
+                        each(_record(record))
+            before = sum(at.values())
+            # The position, not the last record's offset: what ends a transaction takes an offset, too.
+            at |= {pair: min(await consumer.position(pair), ends[pair]) for pair in left}
+            deadline = _deadline(deadline, moved=sum(at.values()) > before, brokers=brokers)
+            if progress is not None:
+                progress(sum(at.values()) - sum(first.values()), total)
+
+
+async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> Lookup:
+    """Read what stands at an offset. Raises TopicUnusable, BrokerUnavailable."""
+    count = await partitions_of(brokers, topic)
+    if partition >= count:
+        return Lookup(count, 0, 0, None)
+    pair = TopicPartition(topic, partition)
+    async with _consuming(brokers, [pair]) as consumer:
+        bounds = await _bounds(consumer, [pair])
+        first, end = bounds[0][pair], bounds[1][pair]
+        found = None
+        if first <= offset < end:
+            found = await _next(consumer, pair, offset, end, brokers)
+        return Lookup(count, first, end, found)
+
+
+async def _next(
+    consumer: Any, pair: TopicPartition, offset: int, end: int, brokers: Brokers
+) -> ConsumerRecord | None:
+    """The first record at or behind an offset and before the end."""
+    consumer.seek(pair, offset)
+    deadline = time.monotonic() + STALL_SECONDS
+    while offset < end:
+        for record in (await consumer.getmany(pair, timeout_ms=POLL_MS, max_records=1)).get(pair, ()):
+            return _record(record) if record.offset < end else None
+        position = await consumer.position(pair)
+        deadline = _deadline(deadline, moved=position > offset, brokers=brokers)
+        offset = position
+    return None
+
+
+def _deadline(deadline: float, *, moved: bool, brokers: Brokers) -> float:
+    now = time.monotonic()
+    if moved:
+        return now + STALL_SECONDS
+    if now > deadline:
+        raise BrokerUnavailable(
+            f"the brokers at {brokers.servers} have given no record for {STALL_SECONDS:.0f} s"
+        )
+    return deadline
+
+
+async def _bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any, int], dict[Any, int]]:
+    async with asyncio.timeout(REQUEST_SECONDS):
+        return await consumer.beginning_offsets(pairs), await consumer.end_offsets(pairs)
+
+
+@contextlib.asynccontextmanager
+async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
+    """A consumer of these partitions; errors of the client leave as ours."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=brokers.servers,
+        client_id="relay",
+        enable_auto_commit=False,
+        # What retention takes away while it is being read is gone, and what is left is still wanted.
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        fetch_max_bytes=FETCH_MAX_BYTES,
+        max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+        **brokers.settings,
+    )
+    try:
+        await started(REQUEST_SECONDS, consumer)
+        consumer.assign(pairs)
+        yield consumer
+    except TopicAuthorizationFailedError as error:
+        raise TopicUnusable(f"not allowed to read: {text_of(error)}; grant READ on the topic") from error
+    except UnicodeDecodeError as error:
+        raise TopicUnusable(
+            f"{pairs[0].topic} holds a record that the client cannot read: a header name is no UTF-8"
+        ) from error
+    except (KafkaError, TimeoutError) as error:
+        raise unreachable(brokers.servers, error) from error
+    finally:
+        await within(STOP_SECONDS, consumer.stop())
+
+
+@contextlib.contextmanager
+def quiet_client() -> Iterator[None]:
+    """Keep the Kafka client's own warnings from the terminal: what matters of them is raised."""
+    logger = logging.getLogger("aiokafka")
+    level, logger.level = logger.level, logging.CRITICAL + 1
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _record(record: Any) -> ConsumerRecord:  # aiokafka is not typed
+    if isinstance(record, ConsumerRecord):  # in a tuned process (`relay.kafka.tuning`)
+        return record
+    headers = tuple(record.headers)
+    return ConsumerRecord(
+        record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers
+    )

@@ -1,0 +1,62 @@
+"""Which records a topic takes: the size that a broker sees, next to the topics' limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from relay.kafka.ports import Oversize
+from relay.records import ProducerRecord
+
+BATCH_HEADER_BYTES = 61
+# More than a record with no key and our own header adds to its value: a topic name has at most 249 bytes.
+OVERHEAD_BYTES = 1024
+
+
+class Limits:
+    """`by_topic`: `max.message.bytes` of every topic that is written; for any other topic the smallest of
+    them holds.
+    """
+
+    def __init__(self, by_topic: Mapping[str, int]) -> None:
+        self.by_topic = by_topic
+        self.smallest = min(by_topic.values())
+        self._surely_fits = self.smallest - OVERHEAD_BYTES
+
+    def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
+        """Find a record that does not fit in a batch of its own."""
+        for record in records:
+            # Almost every record: no key, our own header alone, and far below the limit.
+            if (
+                record.key is None
+                and len(record.headers) == 1
+                and len(record.value or b"") < self._surely_fits
+            ):
+                continue
+            if at_most_bytes(record) > self.smallest:
+                size = exact_bytes(record)
+                limit = self.by_topic.get(record.topic, self.smallest)
+                if size > limit:
+                    return Oversize(record.topic, size, limit)
+        return None
+
+
+def at_most_bytes(record: ProducerRecord) -> int:
+    """Give an upper bound of the size, cheaply."""
+    headers = sum(20 + 4 * len(name) + len(value or b"") for name, value in record.headers)
+    return 200 + len(record.key or b"") + len(record.value or b"") + headers
+
+
+def exact_bytes(record: ProducerRecord) -> int:
+    """Give the exact size of an uncompressed batch that holds this record alone."""
+    body = 3 + _field(record.key) + _field(record.value) + _varint(len(record.headers))
+    body += sum(_field(name.encode()) + _field(value) for name, value in record.headers)
+    return BATCH_HEADER_BYTES + _varint(body) + body
+
+
+def _field(value: bytes | None) -> int:
+    return 1 if value is None else _varint(len(value)) + len(value)
+
+
+def _varint(number: int) -> int:
+    """Give the size of a zig-zag varint."""
+    return max(1, ((number << 1).bit_length() + 6) // 7)

@@ -1,0 +1,115 @@
+"""Reads a small topic of relay's own to its end, and goes on from there when asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from relay.errors import BrokerUnavailable, TopicUnusable
+from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
+from relay.kafka.clients import Settings
+from relay.records import ConsumerRecord
+
+#: How long reading to the end may take. What an open transaction hides is behind the end that the brokers
+#: tell.
+END_SECONDS = 120.0
+_POLL_MS = 200
+
+
+class WholeTopic:
+    """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order,
+    also if a call is cut off and the next one goes on.
+
+    `settings`: TLS and SASL, as `relay.kafka.clients` makes them.
+    """
+
+    def __init__(self, bootstrap_servers: str, settings: Settings, topic: str) -> None:
+        self._servers, self._topic = bootstrap_servers, topic
+        self._pair = TopicPartition(topic, 0)
+        self._consumer: Any = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap_servers,
+            client_id="relay",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=100,
+            **settings,
+        )
+        self._is_ready = False
+        self._next = 0
+
+    async def to_end(
+        self, take: Callable[[Sequence[ConsumerRecord]], object], beat: Callable[[], object] = lambda: None
+    ) -> None:
+        """Hand all records up to the end that the topic has now to `take`, some at a time, calling `beat` on
+        the way.
+
+        Raises BrokerUnavailable, TopicUnusable.
+        """
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await self._start()
+                # The client asks for ever about a topic that is gone.
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    end = (await self._consumer.end_offsets([self._pair]))[self._pair]
+                while await self._consumer.position(self._pair) < end:
+                    beat()
+                    take(await self._poll(_POLL_MS))
+        except TimeoutError as error:
+            raise BrokerUnavailable(
+                f"topic {self._topic} could not be read to its end in time; does it exist?"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise TopicUnusable(
+                f"topic {self._topic} holds a record that is not relay's: a header's name is not UTF-8"
+            ) from error
+        except KafkaError as error:
+            if error.retriable:
+                raise BrokerUnavailable(
+                    f"topic {self._topic} cannot be read now: {text_of(error)}"
+                ) from error
+            raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
+
+    async def new(self) -> list[ConsumerRecord]:
+        """What has come since; asks nobody and does not wait. A failure shows nothing new: `to_end` will
+        tell.
+        """
+        if not self._is_ready:
+            return []
+        try:
+            return await self._poll(0)
+        except (KafkaError, UnicodeDecodeError):
+            return []
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await stopped(self._consumer)
+
+    async def _start(self) -> None:
+        if self._is_ready:
+            return
+        try:
+            await started(REQUEST_SECONDS, self._consumer)
+        except (KafkaError, TimeoutError) as error:
+            raise unreachable(self._servers, error) from error
+        self._is_ready = True
+        self._consumer.assign([self._pair])
+        # Where retention or a reset has taken the oldest records away, the client moves to the oldest there
+        # is.
+        self._consumer.seek(self._pair, self._next)
+
+    async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        try:
+            polled = await self._consumer.getmany(timeout_ms=timeout_ms)
+        except BaseException:
+            # Cut off or failed, the client may have moved on past records that nobody got.
+            self._consumer.seek(self._pair, self._next)
+            raise
+        found = [record for records in polled.values() for record in relay_records(records)]
+        if found:
+            self._next = found[-1].offset + 1
+        return found

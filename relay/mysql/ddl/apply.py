@@ -1,0 +1,340 @@
+"""Applies the changes of a statement to a table's definition.
+
+Contract: `define_table` and `alter_table` are pure and never raise; a change that does not fit the definition
+gives None, because no definition is better than a wrong one. All changes of one ALTER TABLE refer to the
+columns as they were before it (MySQL swaps two columns in one statement), so keys and columns are linked by
+object here and named again at the end. Column and index names are compared without regard to case, as the
+server does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from relay.model import ABSENT, Column, ColumnType, Default, Index, TableId, TableSchema, UniqueKey
+from relay.mysql.ddl.columns import bits_text
+from relay.mysql.ddl.statements import (
+    AddColumn,
+    AddIndex,
+    AddPrimaryKey,
+    Bits,
+    Change,
+    ColumnDefinition,
+    DropColumn,
+    DropIndex,
+    DropPrimaryKey,
+    ModifyColumn,
+    RenameColumn,
+    RenameIndex,
+    SetDefault,
+    TableCharset,
+    TableComment,
+)
+from relay.mysql.types import BINARIES, CHARS, parse_type
+
+#: Bytes of the widest character, for charsets where it is not one (MySQL: SHOW CHARACTER SET).
+_CHARACTER_BYTES: Final = {
+    "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2, "cp932": 2, "euckr": 2,
+    "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
+}  # fmt: skip
+#: More than this no statement can do: a table has at most 4096 columns and 64 keys.
+_CHANGES: Final = 5000
+#: The four sizes of TEXT and BLOB by the bytes that they hold.
+_SIZES: Final = (("tiny", 2**8 - 1), ("", 2**16 - 1), ("medium", 2**24 - 1), ("long", 2**32 - 1))
+
+
+class _Inconsistent(Exception):
+    """A change does not fit the definition."""
+
+
+class _Slot:
+    """A column while its table is being altered. `old` is its name before the statement, "" for a new one."""
+
+    def __init__(self, old: str, column: Column) -> None:
+        self.old, self.column = old.lower(), column
+
+    @property
+    def name(self) -> str:
+        return self.column.name.lower()
+
+
+class _Key:
+    """A secondary index while its table is being altered."""
+
+    def __init__(self, name: str, slots: list[_Slot], is_unique: bool) -> None:
+        self.name, self.slots, self.is_unique = name, slots, is_unique
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(slot.column.name for slot in self.slots)
+
+
+def define_table(table: TableId, changes: tuple[Change, ...]) -> TableSchema | None:
+    """The definition that CREATE TABLE makes out of nothing; None if it contradicts itself."""
+    schema = alter_table(TableSchema(table, (), primary_key=()), changes)
+    return schema if schema is not None and schema.columns else None
+
+
+def alter_table(schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema | None:
+    """The definition after these changes; None if one of them does not fit it."""
+    try:
+        return _Alteration(schema).run(changes)
+    except _Inconsistent:
+        return None
+
+
+class _Alteration:
+    """One statement's work on one definition, in MySQL's own order: drop and rename, modify, add columns, add
+    keys.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self.charset, self.collation, self.comment = schema.charset, schema.collation, schema.comment
+        self.slots = [_Slot(column.name, column) for column in schema.columns]
+        self.primary = (
+            None if schema.primary_key is None else [self._before(name) for name in schema.primary_key]
+        )
+        keys = [(key, True) for key in schema.unique_keys] + [(index, False) for index in schema.indexes]
+        self.indexes = [
+            _Key(key.name, [self._before(name) for name in key.columns], is_unique) for key, is_unique in keys
+        ]
+
+    def run(self, changes: tuple[Change, ...]) -> TableSchema:
+        if len(changes) > _CHANGES:
+            raise _Inconsistent
+        for phase in (_TABLE, _OLD, _NEW, _KEYS):
+            for change in changes:
+                if isinstance(change, phase):
+                    self._apply(change)
+        return self._result()
+
+    def _apply(self, change: Change) -> None:  # noqa: C901, PLR0912 - one case a change
+        match change:
+            case TableCharset():
+                self._table_charset(change)
+            case TableComment(comment):
+                self.comment = comment
+            case DropColumn(name, tolerant):
+                self._drop_column(name, tolerant=tolerant)
+            case ModifyColumn():
+                self._modify(change)
+            case RenameColumn(old, new):
+                slot = self._before(old)
+                slot.column = msgspec.structs.replace(slot.column, name=new)
+            case SetDefault(name, default):
+                self._set_default(self._before(name), default)
+            case DropPrimaryKey():
+                self.primary = []
+            case DropIndex(name):
+                self._drop_index(name)
+            case RenameIndex(old, new):
+                for key in self.indexes:
+                    key.name = new if key.name.lower() == old.lower() else key.name
+            case AddColumn():
+                self._add_column(change)
+            case AddPrimaryKey(columns):
+                self.primary = None if columns is None else [self._after(name) for name in columns]
+            case AddIndex(name, columns, is_unique):
+                self._add_index(
+                    name,
+                    [] if columns is None else [self._after(column) for column in columns],
+                    is_unique=is_unique,
+                )
+            case _:
+                pass
+
+    def _before(self, name: str) -> _Slot:
+        """The column that had this name before the statement; else the one that has it now (TiDB goes step by
+        step).
+        """
+        wanted = name.lower()
+        for slot in self.slots:
+            if slot.old == wanted:
+                return slot
+        return self._after(name)
+
+    def _after(self, name: str) -> _Slot:
+        """The column that has this name now."""
+        wanted = name.lower()
+        for slot in self.slots:
+            if slot.name == wanted:
+                return slot
+        raise _Inconsistent
+
+    def _has(self, name: str) -> bool:
+        return any(slot.name == name.lower() for slot in self.slots)
+
+    def _table_charset(self, change: TableCharset) -> None:
+        charset = change.charset or _charset_of(change.collation)
+        if not change.convert:
+            # The columns keep the charset that they had from the table; it must be said now, where it was not
+            # said before.
+            for slot in self.slots:
+                slot.column = msgspec.structs.replace(
+                    slot.column, type=_pinned(slot.column.type, self.charset, self.collation)
+                )
+        self.charset, self.collation = charset, change.collation
+        if change.convert:
+            for slot in self.slots:
+                slot.column = msgspec.structs.replace(
+                    slot.column, type=settled(_without_charset(slot.column.type), charset)
+                )
+
+    def _drop_column(self, name: str, *, tolerant: bool) -> None:
+        if tolerant and not self._has(name):
+            return
+        slot = self._before(name)
+        self.slots.remove(slot)
+        if self.primary:
+            self.primary = [one for one in self.primary if one is not slot]
+        for key in self.indexes:
+            key.slots = [one for one in key.slots if one is not slot]
+        self.indexes = [key for key in self.indexes if key.slots]
+
+    def _modify(self, change: ModifyColumn) -> None:
+        if change.tolerant and not self._has(change.name):
+            return
+        slot = self._before(change.name)
+        slot.column = self._column(change.definition)
+        if change.after is not None:
+            self.slots.remove(slot)
+            self._insert(slot, change.after)
+        self._column_keys(slot, change.definition)
+
+    def _add_column(self, change: AddColumn) -> None:
+        column = self._column(change.definition)
+        if change.tolerant and self._has(column.name):
+            return
+        slot = _Slot("", column)
+        self._insert(slot, change.after)
+        self._column_keys(slot, change.definition)
+
+    def _insert(self, slot: _Slot, after: str | None) -> None:
+        if after is None:
+            self.slots.append(slot)
+        elif not after:
+            self.slots.insert(0, slot)
+        else:
+            self.slots.insert(self.slots.index(self._after(after)) + 1, slot)
+
+    def _column(self, definition: ColumnDefinition) -> Column:
+        """The column with its type settled by the table's charset, and with the default that its type makes
+        of a bit literal.
+        """
+        column_type = settled(definition.column.type, self.charset)
+        default = (
+            definition.column.default
+            if definition.bits is None
+            else _bits_default(definition.bits, column_type)
+        )
+        return msgspec.structs.replace(definition.column, type=column_type, default=default)
+
+    def _column_keys(self, slot: _Slot, definition: ColumnDefinition) -> None:
+        if definition.is_primary:
+            self.primary = [slot]
+        if definition.is_unique:
+            self._add_index("", [slot], is_unique=True)
+
+    def _set_default(self, slot: _Slot, default: Default | Bits | None) -> None:
+        value = _bits_default(default, slot.column.type) if isinstance(default, Bits) else default
+        slot.column = msgspec.structs.replace(slot.column, default=ABSENT if value is None else value)
+
+    def _drop_index(self, name: str) -> None:
+        self.indexes = [key for key in self.indexes if key.name.lower() != name.lower()]
+
+    def _add_index(self, name: str, slots: list[_Slot], *, is_unique: bool) -> None:
+        """Add an index. Without a name it gets its first column's, with a number if that is taken, as MySQL
+        does.
+        """
+        if not slots:
+            return
+        taken = {key.name.lower() for key in self.indexes}
+        chosen, number = name or slots[0].column.name, 2
+        while not name and chosen.lower() in taken:
+            chosen, number = f"{slots[0].column.name}_{number}", number + 1
+        self.indexes.append(_Key(chosen, slots, is_unique))
+
+    def _result(self) -> TableSchema:
+        if len({slot.name for slot in self.slots}) != len(self.slots):
+            raise _Inconsistent
+        for slot in self.primary or ():
+            slot.column = msgspec.structs.replace(slot.column, nullable=False)
+        return TableSchema(
+            id=self.schema.id,
+            columns=tuple(slot.column for slot in self.slots),
+            primary_key=None if self.primary is None else tuple(slot.column.name for slot in self.primary),
+            unique_keys=tuple(UniqueKey(key.name, key.columns()) for key in self.indexes if key.is_unique),
+            indexes=tuple(Index(key.name, key.columns()) for key in self.indexes if not key.is_unique),
+            complete=self.schema.complete,
+            charset=self.charset,
+            collation=self.collation,
+            comment=self.comment,
+        )
+
+
+_TABLE: Final = (TableCharset, TableComment)
+_OLD: Final = (DropColumn, ModifyColumn, RenameColumn, SetDefault, DropPrimaryKey, DropIndex, RenameIndex)
+_NEW: Final = (AddColumn,)
+_KEYS: Final = (AddPrimaryKey, AddIndex)
+
+
+def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
+    """The type that a column gets in a table of this charset.
+
+    A collation implies its charset. Charset `binary` makes binary types of character types; TEXT(n) and
+    BLOB(n) become the smallest type that holds n characters (MySQL Reference Manual §13.3.1, §13.3.4).
+    """
+    if not _has_charset(column_type) and column_type.base not in BINARIES:
+        return column_type
+    charset = column_type.charset or _charset_of(column_type.collation)
+    effective = charset or table_charset
+    if column_type.base in CHARS and effective == "binary":
+        length = "" if column_type.length is None else f"({column_type.length})"
+        column_type, charset = parse_type(f"{column_type.base}{length} character set binary"), None
+    if column_type.base in {"text", "blob"} and column_type.length is not None:
+        size = column_type.length * (_character_bytes(effective) if column_type.base == "text" else 1)
+        prefix = next((prefix for prefix, limit in _SIZES if size <= limit), "long")
+        return ColumnType(prefix + column_type.base, charset=charset, collation=column_type.collation)
+    return (
+        column_type
+        if column_type.charset == charset
+        else msgspec.structs.replace(column_type, charset=charset)
+    )
+
+
+def _character_bytes(charset: str | None) -> int:
+    return _CHARACTER_BYTES.get(charset, 1) if charset else 4  # utf8mb4 is the default of both servers
+
+
+def _charset_of(collation: str | None) -> str | None:
+    """`utf8mb4_bin` belongs to utf8mb4: every collation begins with its charset's name."""
+    return collation.split("_", 1)[0] if collation else None
+
+
+def _pinned(column_type: ColumnType, charset: str | None, collation: str | None) -> ColumnType:
+    if column_type.charset is not None or charset is None or not _has_charset(column_type):
+        return column_type
+    return msgspec.structs.replace(column_type, charset=charset, collation=collation)
+
+
+def _without_charset(column_type: ColumnType) -> ColumnType:
+    return (
+        msgspec.structs.replace(column_type, charset=None, collation=None)
+        if _has_charset(column_type)
+        else column_type
+    )
+
+
+def _has_charset(column_type: ColumnType) -> bool:
+    return column_type.base in CHARS or column_type.base in {"enum", "set"}
+
+
+def _bits_default(bits: Bits, column_type: ColumnType) -> Default:
+    """`b'…'` is text for a column of characters or bytes, and a number for all others."""
+    if _has_charset(column_type) or column_type.base in BINARIES:
+        return Default(bits_text(bits))
+    return Default(
+        str(bits.number) if bits.size <= 8 else "0x" + bits.number.to_bytes(bits.size, "big").hex()
+    )

@@ -1,0 +1,394 @@
+"""Reads column definitions, keys and defaults, the parts that CREATE TABLE and ALTER TABLE have in common.
+
+Contract: every function steps over what it has read and raises DdlNotUnderstood if that cannot be a
+definition. Attributes may come in any order; those that say nothing about names, types, nullability,
+defaults, keys or comments are stepped over. Source: MySQL Reference Manual 8.4 §15.1.20 (CREATE TABLE), TiDB
+"CREATE TABLE".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from relay.errors import DdlNotUnderstood
+from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
+from relay.mysql.ddl.statements import AddIndex, AddPrimaryKey, Bits, Change, ColumnDefinition, OtherChange
+from relay.mysql.ddl.tokens import Cursor, Token
+from relay.mysql.types import parse_type, with_implied_parameters
+
+#: The words that may follow the first word of a type and belong to its name (`double precision`, `national
+#: char varying`).
+_TYPE_WORDS: Final = frozenset({"PRECISION", "VARYING", "VARCHAR", "VARBINARY", "BYTE", "CHAR", "CHARACTER"})
+#: Where a column's attributes end before the item does, in ALTER TABLE.
+_STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})
+_NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
+
+
+class _Definition:
+    """What has been read of one column."""
+
+    def __init__(self, cursor: Cursor, name: str) -> None:
+        self.cursor, self.name = cursor, name
+        self.type_text = ""
+        self.nullable: bool | None = None
+        self.default: Default | Absent = ABSENT
+        self.bits: Bits | None = None
+        self.comment: str | None = None
+        self.generated: Generated | None = None
+        self.auto_increment = self.is_primary = self.is_unique = False
+        self.on_update: str | None = None
+
+    def read(self) -> ColumnDefinition:
+        self._read_type()
+        while not self.cursor.at_item_end() and self.cursor.look() not in _STOPS:
+            attribute = _ATTRIBUTES.get(self.cursor.look())
+            self.cursor.skip()
+            if attribute is not None:
+                attribute(self)
+        column = Column(
+            name=self.name,
+            type=self._type(),
+            nullable=(self.nullable is not False) and not self.is_primary,
+            default=self.default,
+            comment=self.comment,
+            generated=self.generated,
+            auto_increment=self.auto_increment,
+            on_update=self.on_update,
+        )
+        return ColumnDefinition(column, self.bits, self.is_primary, self.is_unique)
+
+    def _read_type(self) -> None:
+        cursor = self.cursor
+        if cursor.peek().kind != "word":
+            raise DdlNotUnderstood("a column has no type")
+        self.type_text = cursor.take().text
+        while cursor.look() in _TYPE_WORDS and cursor.look(1) != "SET":
+            self.type_text += " " + cursor.take().text
+        if cursor.look() == "(":
+            self.type_text += _type_arguments(cursor)
+        first = self.type_text.upper().partition(" ")[0].partition("(")[0]
+        if first == "SERIAL":
+            self.serial()
+        elif first in {"NATIONAL", "NCHAR", "NVARCHAR"}:
+            self.type_text += " character set utf8mb3"
+
+    def _type(self) -> ColumnType:
+        try:
+            return with_implied_parameters(parse_type(self.type_text))
+        except ValueError as error:
+            raise DdlNotUnderstood(f"the type of a column: {error}") from error
+
+    def serial(self) -> None:
+        self.nullable, self.auto_increment, self.is_unique = False, True, True
+
+    def null(self) -> None:
+        self.nullable = True
+
+    def not_null(self) -> None:
+        if self.cursor.accept("NULL"):
+            self.nullable = False
+
+    def read_default(self) -> None:
+        default = default_value(self.cursor)
+        self.bits = default if isinstance(default, Bits) else None
+        self.default = ABSENT if isinstance(default, Bits) else default
+
+    def on(self) -> None:
+        if self.cursor.take().text.upper() == "UPDATE" and self.cursor.look() in _NOW:
+            self.on_update = _now(self.cursor)
+        else:
+            _skip_action(self.cursor)
+
+    def references(self) -> None:
+        table_name_parts(self.cursor)
+        if self.cursor.look() == "(":
+            self.cursor.skip_parentheses()
+        if self.cursor.accept("MATCH"):
+            self.cursor.take()
+
+    def increment(self) -> None:
+        self.auto_increment = True
+
+    def unique(self) -> None:
+        self.cursor.accept("KEY")
+        self.is_unique = True
+
+    def primary(self) -> None:
+        self.cursor.accept("KEY")
+        self.is_primary = True
+
+    def read_comment(self) -> None:
+        self.comment = self.cursor.string()
+
+    def generated_as(self) -> None:
+        if self.cursor.look() == "(":
+            self.cursor.skip_parentheses()
+            self.generated = Generated.VIRTUAL
+
+    def stored(self) -> None:
+        if self.generated is not None:
+            self.generated = Generated.STORED
+
+    def skip_one(self) -> None:
+        self.cursor.skip()
+
+    def serial_default(self) -> None:
+        if self.cursor.accept("DEFAULT", "VALUE"):
+            self.serial()
+
+    def number_attribute(self, word: str) -> None:
+        self.type_text += f" {word}"
+
+    def charset(self) -> None:
+        if self.cursor.accept("SET"):
+            self.charset_name()
+
+    def charset_name(self) -> None:
+        self.type_text += f" character set {charset_name(self.cursor)}"
+
+    def collate(self) -> None:
+        self.type_text += f" collate {charset_name(self.cursor)}"
+
+
+_ATTRIBUTES: Final[dict[str, Callable[[_Definition], None]]] = {
+    "NULL": _Definition.null,
+    "NOT": _Definition.not_null,
+    "DEFAULT": _Definition.read_default,
+    "ON": _Definition.on,
+    "REFERENCES": _Definition.references,
+    "AUTO_INCREMENT": _Definition.increment,
+    "UNIQUE": _Definition.unique,
+    "PRIMARY": _Definition.primary,
+    "KEY": _Definition.primary,
+    "COMMENT": _Definition.read_comment,
+    "AS": _Definition.generated_as,
+    "STORED": _Definition.stored,
+    "PERSISTENT": _Definition.stored,
+    "STORAGE": _Definition.skip_one,
+    "COLUMN_FORMAT": _Definition.skip_one,
+    "CONSTRAINT": lambda definition: None if definition.cursor.look() == "CHECK" else definition.skip_one(),
+    "SERIAL": _Definition.serial_default,
+    "UNSIGNED": lambda definition: definition.number_attribute("unsigned"),
+    "ZEROFILL": lambda definition: definition.number_attribute("zerofill"),
+    "ASCII": lambda definition: definition.number_attribute("character set latin1"),
+    "UNICODE": lambda definition: definition.number_attribute("character set ucs2"),
+    "BYTE": lambda definition: definition.number_attribute("character set binary"),
+    "CHARACTER": _Definition.charset,
+    "CHAR": _Definition.charset,
+    "CHARSET": _Definition.charset_name,
+    "COLLATE": _Definition.collate,
+}
+
+
+def column_definition(cursor: Cursor) -> ColumnDefinition:
+    """Read `name type attributes…`, up to the end of the item or to FIRST or AFTER."""
+    return _Definition(cursor, cursor.name()).read()
+
+
+def _type_arguments(cursor: Cursor) -> str:
+    """`('a','it''s')` or `(10,2)`, in the form that `parse_type` reads."""
+    arguments = []
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        token = cursor.take()
+        if token.kind in {"string", "bits"}:
+            # The server strips trailing blanks of ENUM and SET members (MySQL Reference Manual §13.3.6).
+            member = token.text if token.kind == "string" else bits_text(read_bits(token))
+            arguments.append("'" + member.rstrip(" ").replace("'", "''") + "'")
+        elif token.kind in {"number", "word"}:
+            arguments.append(token.text)
+        elif token.text != ",":
+            raise DdlNotUnderstood("the arguments of a type do not end")
+    return "(" + ",".join(arguments) + ")"
+
+
+def charset_name(cursor: Cursor) -> str:
+    """Step over `[=] name`, quoted or not, and give the name in lower case."""
+    cursor.accept("=")
+    token = cursor.take()
+    if token.kind not in {"word", "name", "string"} or not token.text or set(token.text) & set("'(), \t\r\n"):
+        raise DdlNotUnderstood("a charset is missing")
+    return token.text.lower()
+
+
+def default_value(cursor: Cursor) -> Default | Bits:
+    """Read what follows DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, `(expression)` or a function."""
+    token = cursor.peek()
+    if token.kind == "string":
+        parts = []
+        while (
+            cursor.peek().kind == "string"
+        ):  # adjacent strings are one string (MySQL Reference Manual §11.1.1)
+            parts.append(cursor.take().text)
+        return Default("".join(parts))
+    if token.kind == "bits":
+        return read_bits(cursor.take())
+    if token.kind == "number" or token.text in {"+", "-", "."}:
+        return Default(_number(cursor))
+    if cursor.look() == "(":
+        return Default(cursor.skip_parentheses(), is_expression=True)
+    if cursor.look() in _CONSTANTS:
+        return Default(_CONSTANTS[cursor.take().text.upper()])
+    if cursor.look() in _NOW:
+        return Default(_now(cursor), is_expression=True)
+    return _function(cursor)
+
+
+_CONSTANTS: Final = {"NULL": None, "TRUE": "1", "FALSE": "0"}
+
+
+def _number(cursor: Cursor) -> str:
+    text = ""
+    while cursor.look() in {"+", "-"}:
+        text += cursor.take().text.replace("+", "")
+    if cursor.accept("."):
+        text += "0."
+    token = cursor.take()
+    if token.kind != "number":
+        raise DdlNotUnderstood("a number is missing")
+    return text + token.text
+
+
+def _function(cursor: Cursor) -> Default:
+    """A function or another expression in words (`uuid()`, `NEXT VALUE FOR seq`), or a typed literal (`DATE
+    '2020-01-01'`).
+    """
+    start = cursor.peek()
+    if cursor.look() in {"DATE", "TIME", "TIMESTAMP"} and cursor.peek(1).kind == "string":
+        cursor.take()
+        return Default(cursor.string())
+    cursor.accept("NEXT", "VALUE", "FOR")
+    table_name_parts(cursor)
+    if cursor.look() == "(":
+        cursor.skip_parentheses()
+    return Default(cursor.text_since(start), is_expression=True)
+
+
+def _now(cursor: Cursor) -> str:
+    """CURRENT_TIMESTAMP and its synonyms, all written as SHOW CREATE TABLE does."""
+    cursor.take()
+    digits = cursor.skip_parentheses() if cursor.look() == "(" else ""
+    return f"CURRENT_TIMESTAMP({digits})" if digits not in {"", "0"} else "CURRENT_TIMESTAMP"
+
+
+def _skip_action(cursor: Cursor) -> None:
+    """Step over CASCADE, RESTRICT, SET NULL, SET DEFAULT, NO ACTION."""
+    if cursor.accept_any("SET", "NO"):
+        cursor.take()
+    else:
+        cursor.accept_any("CASCADE", "RESTRICT")
+
+
+def read_bits(token: Token) -> Bits:
+    """The value of `b'…'`, `0b…`, `x'…'` or `0x…`."""
+    base = 2 if token.text[:2].lower() in {"b'", "0b"} else 16
+    digits = token.text[2:].rstrip("'")
+    bits_of_digit = 1 if base == 2 else 4
+    return Bits(int(digits or "0", base), (len(digits) * bits_of_digit + 7) // 8)
+
+
+def bits_text(bits: Bits) -> str:
+    """The text that the bytes of a bit or hexadecimal literal spell; `0x…` where they are no UTF-8."""
+    data = bits.number.to_bytes(bits.size, "big")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "0x" + data.hex()
+
+
+def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
+    """Read `table` or `database.table`; gives the table first."""
+    first = cursor.name()
+    return (cursor.name(), first) if cursor.accept(".") else (first, None)
+
+
+def key_or_constraint(cursor: Cursor) -> Change | None:
+    """Read a key, an index or a constraint, up to the end of the item; None (and nothing read) if a column
+    stands there.
+    """
+    word = cursor.look()
+    if word not in _KEYS or (word in {"VECTOR", "COLUMNAR"} and cursor.look(1) not in {"INDEX", "KEY"}):
+        return None
+    name = ""
+    if cursor.accept("CONSTRAINT") and cursor.look() not in _KEYS:
+        name = cursor.name()
+    change = _KEYS.get(cursor.look(), _unknown_constraint)(cursor, name)
+    cursor.skip_item()
+    return change
+
+
+def _primary_key(cursor: Cursor, _: str) -> Change:
+    cursor.expect("PRIMARY", "KEY")
+    index_name(cursor)
+    return AddPrimaryKey(key_columns(cursor))
+
+
+def _unique_key(cursor: Cursor, constraint: str) -> Change:
+    cursor.expect("UNIQUE")
+    cursor.accept_any("INDEX", "KEY")
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = index_name(cursor)
+    return AddIndex(name or constraint, key_columns(cursor), is_unique=True)
+
+
+def _plain_index(cursor: Cursor, _: str) -> Change:
+    if cursor.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+        cursor.accept_any("INDEX", "KEY")
+        return OtherChange(DdlKind.ADD_INDEX)  # no index of column values
+    cursor.take()
+    cursor.accept("IF", "NOT", "EXISTS")
+    return AddIndex(index_name(cursor), key_columns(cursor), is_unique=False)
+
+
+def _unknown_constraint(_: Cursor, __: str) -> Change:
+    return OtherChange(DdlKind.OTHER)
+
+
+_KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
+    "CONSTRAINT": _unknown_constraint,
+    "PRIMARY": _primary_key,
+    "UNIQUE": _unique_key,
+    "INDEX": _plain_index,
+    "KEY": _plain_index,
+    "FULLTEXT": _plain_index,
+    "SPATIAL": _plain_index,
+    "VECTOR": _plain_index,
+    "COLUMNAR": _plain_index,
+    "FOREIGN": lambda _, __: OtherChange(DdlKind.ADD_FOREIGN_KEY),
+    "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
+}
+
+
+def index_name(cursor: Cursor) -> str:
+    """Step over `[name] [USING type]`; "" if there is no name."""
+    name = "" if cursor.look() == "(" or _is_index_type(cursor) else cursor.name()
+    if _is_index_type(cursor):
+        cursor.take()
+        cursor.take()
+    return name
+
+
+def _is_index_type(cursor: Cursor) -> bool:
+    """USING BTREE; `type` alone may also be the name of an index."""
+    return cursor.look() == "USING" or (cursor.look() == "TYPE" and cursor.peek(1).kind == "word")
+
+
+def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
+    """Read `(a, b(10) DESC, …)`; None if a part is an expression, because then the key is not made of
+    columns.
+    """
+    columns: list[str] = []
+    is_columns = True
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        if cursor.look() == "(":
+            is_columns = False
+        else:
+            columns.append(cursor.name())
+        cursor.skip_item()
+        if cursor.look() != ")":
+            cursor.expect(",")
+    if is_columns and not columns:
+        raise DdlNotUnderstood("a key has no columns")
+    return tuple(columns) if is_columns else None

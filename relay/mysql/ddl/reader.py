@@ -1,0 +1,377 @@
+"""Reads MySQL's and TiDB's DDL statements: what a table definition needs of them, and nothing else.
+
+Contract: `read_ddl` gives a `Ddl` or raises DdlNotUnderstood, whatever the text. Options that it does not
+know are stepped over. The result says what is written; `define_table` and `alter_table` make definitions of
+it, `relay.catalog` keeps them. Text comes in two spellings. What users type and MySQL logs has backslash
+escapes (`'back\\\\slash'`). What TiDB restores from its syntax tree, and TiCDC therefore sends, doubles
+quotes but leaves backslashes as they are (`'back\\slash'`), and writes literals with an introducer
+(`_UTF8MB4'x'`). Sources: MySQL Reference Manual 8.4 §15.1, TiDB "SQL Statements"; statements of real TiCDC,
+Canal, Debezium and Maxwell streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from relay.errors import DdlNotUnderstood
+from relay.model import DdlKind
+from relay.mysql.ddl.alter import alter_items, drop_index, merged, table_name, table_option
+from relay.mysql.ddl.columns import column_definition, index_name, key_columns, key_or_constraint
+from relay.mysql.ddl.statements import (
+    AddColumn,
+    AddIndex,
+    AddPrimaryKey,
+    AlterDatabase,
+    AlterTable,
+    Change,
+    CreateDatabase,
+    CreateTable,
+    CreateTableAs,
+    CreateTableLike,
+    Ddl,
+    DropColumn,
+    DropDatabase,
+    DropIndex,
+    DropPrimaryKey,
+    DropTables,
+    ModifyColumn,
+    OtherChange,
+    OtherStatement,
+    RecoverTable,
+    RenameColumn,
+    RenameIndex,
+    RenameTables,
+    RenameTo,
+    SetDefault,
+    Statement,
+    TableCharset,
+    TableComment,
+    TableName,
+    TruncateTable,
+)
+from relay.mysql.ddl.tokens import Cursor, tokenize
+from relay.mysql.ddl.views import view_columns
+
+
+def read_ddl(sql: str, *, backslash_escapes: bool = True) -> Ddl:
+    """Read one statement (or several with `;` between them).
+
+    `backslash_escapes=False` reads the text that TiDB restores. If the text cannot be read in that way, the
+    other way is tried. Raises DdlNotUnderstood for a statement that is no DDL of tables, databases, views or
+    sequences, and for anything malformed.
+    """
+    try:
+        return _read(sql, backslash_escapes=backslash_escapes)
+    except DdlNotUnderstood:
+        if "\\" not in sql:
+            raise
+    return _read(sql, backslash_escapes=not backslash_escapes)
+
+
+def _read(sql: str, *, backslash_escapes: bool) -> Ddl:
+    cursor = Cursor(sql, tokenize(sql, backslash_escapes=backslash_escapes))
+    statements: list[Statement] = []
+    while cursor.peek().kind != "end":
+        if cursor.accept(";"):
+            continue
+        reader = _STATEMENTS.get(cursor.look())
+        if reader is None:
+            raise DdlNotUnderstood(f"a statement that begins with {cursor.look()[:32] or cursor.peek().kind}")
+        cursor.take()
+        statements.append(reader(cursor))
+        if not cursor.at_end():
+            raise DdlNotUnderstood("something is left behind the statement")
+    if not statements:
+        raise DdlNotUnderstood("no statement")
+    return Ddl(tuple(kind for statement in statements for kind in _kinds(statement)), tuple(statements))
+
+
+def _kinds(statement: Statement) -> tuple[DdlKind, ...]:
+    if isinstance(statement, AlterTable):
+        return tuple(map(_change_kind, statement.changes))
+    if isinstance(statement, OtherStatement):
+        return (statement.kind,)
+    return (_STATEMENT_KINDS[type(statement)],)
+
+
+def _change_kind(change: Change) -> DdlKind:
+    return change.kind if isinstance(change, OtherChange) else _CHANGE_KINDS[type(change)]
+
+
+_CHANGE_KINDS: Final[dict[type, DdlKind]] = {
+    AddColumn: DdlKind.ADD_COLUMN,
+    DropColumn: DdlKind.DROP_COLUMN,
+    ModifyColumn: DdlKind.MODIFY_COLUMN,
+    RenameColumn: DdlKind.RENAME_COLUMN,
+    SetDefault: DdlKind.SET_DEFAULT,
+    AddPrimaryKey: DdlKind.ADD_PRIMARY_KEY,
+    DropPrimaryKey: DdlKind.DROP_PRIMARY_KEY,
+    AddIndex: DdlKind.ADD_INDEX,
+    DropIndex: DdlKind.DROP_INDEX,
+    RenameIndex: DdlKind.RENAME_INDEX,
+    TableCharset: DdlKind.TABLE_CHARSET,
+    TableComment: DdlKind.TABLE_COMMENT,
+    RenameTo: DdlKind.RENAME_TABLE,
+}
+_STATEMENT_KINDS: Final[dict[type, DdlKind]] = {
+    CreateTable: DdlKind.CREATE_TABLE,
+    CreateTableLike: DdlKind.CREATE_TABLE,
+    CreateTableAs: DdlKind.CREATE_TABLE,
+    DropTables: DdlKind.DROP_TABLE,
+    RenameTables: DdlKind.RENAME_TABLE,
+    TruncateTable: DdlKind.TRUNCATE_TABLE,
+    RecoverTable: DdlKind.RECOVER_TABLE,
+    CreateDatabase: DdlKind.CREATE_DATABASE,
+    DropDatabase: DdlKind.DROP_DATABASE,
+    AlterDatabase: DdlKind.ALTER_DATABASE,
+}
+
+
+def _skip_rest(cursor: Cursor) -> None:
+    while not cursor.at_end():
+        cursor.take()
+
+
+def _names(cursor: Cursor) -> tuple[TableName, ...]:
+    """`a, b.c, …` and what follows the last one."""
+    names = [table_name(cursor)]
+    while cursor.accept(","):
+        names.append(table_name(cursor))
+    _skip_rest(cursor)
+    return tuple(names)
+
+
+def _create(cursor: Cursor) -> Statement:
+    cursor.accept("OR", "REPLACE")
+    if cursor.accept_any("TEMPORARY", "GLOBAL"):
+        # Rows of temporary tables are in no log, and their names may hide those of real tables.
+        cursor.accept("TEMPORARY")
+        cursor.expect("TABLE")
+        _skip_rest(cursor)
+        return OtherStatement(DdlKind.OTHER)
+    if cursor.accept("TABLE"):
+        return _create_table(cursor)
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        cursor.accept("IF", "NOT", "EXISTS")
+        database = cursor.name()
+        _skip_rest(cursor)
+        return CreateDatabase(database)
+    if cursor.accept("SEQUENCE"):
+        return _other_object(cursor, DdlKind.SEQUENCE)
+    cursor.accept_any("ONLINE", "OFFLINE")
+    if cursor.look() == "INDEX" or cursor.look(1) == "INDEX":
+        return _create_index(cursor)
+    return _create_view_or_trigger(cursor)
+
+
+def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
+    cursor.accept("IF", "NOT", "EXISTS")
+    cursor.accept("IF", "EXISTS")
+    name = table_name(cursor)
+    _skip_rest(cursor)
+    return OtherStatement(kind, (name,))
+
+
+def _create_view_or_trigger(cursor: Cursor) -> Statement:
+    """`[ALGORITHM = …] [DEFINER = user@host] [SQL SECURITY …] VIEW name …`; a trigger's table is not altered."""
+    while cursor.look() in {"ALGORITHM", "DEFINER", "SQL"}:
+        if cursor.take().text.upper() == "SQL":
+            cursor.take()
+            cursor.take()
+            continue
+        cursor.expect("=")
+        cursor.take()
+        if cursor.accept("@"):
+            cursor.take()
+        if cursor.look() == "(":
+            cursor.skip_parentheses()
+    if cursor.look() == "VIEW":
+        begin = cursor.take().start
+        made = _other_object(cursor, DdlKind.CREATE_VIEW)
+        return OtherStatement(made.kind, made.tables, view_columns(cursor.text_from(begin)))
+    cursor.expect("TRIGGER")
+    while cursor.peek().kind != "end":  # the body may hold statements of its own, with `;` behind each
+        cursor.take()
+    return OtherStatement(DdlKind.OTHER)
+
+
+def _create_index(cursor: Cursor) -> Statement:
+    word = cursor.take().text.upper()
+    cursor.accept("INDEX")
+    cursor.accept("IF", "NOT", "EXISTS")
+    name = index_name(cursor)
+    cursor.expect("ON")
+    table = table_name(cursor)
+    columns = key_columns(cursor)
+    _skip_rest(cursor)
+    is_of_values = word in {"UNIQUE", "INDEX"}
+    return AlterTable(
+        table,
+        (AddIndex(name, columns, word == "UNIQUE") if is_of_values else OtherChange(DdlKind.ADD_INDEX),),
+    )
+
+
+def _create_table(cursor: Cursor) -> Statement:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    table = table_name(cursor)
+    if cursor.accept("LIKE") or cursor.accept("(", "LIKE"):
+        like = table_name(cursor)
+        _skip_rest(cursor)
+        return CreateTableLike(table, like, if_not_exists)
+    changes: list[Change] = []
+    is_query = cursor.look() == "(" and cursor.look(1) in _QUERY
+    if cursor.look() == "(" and not is_query:
+        changes += _elements(cursor)
+    is_query = is_query or _table_options(cursor, changes)
+    _skip_rest(cursor)
+    if is_query:
+        return CreateTableAs(table, if_not_exists)
+    if not any(isinstance(change, AddColumn) for change in changes):
+        raise DdlNotUnderstood("a table without columns")
+    return CreateTable(table, tuple(changes), if_not_exists)
+
+
+_QUERY: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+
+
+def _elements(cursor: Cursor) -> list[Change]:
+    """`(column, …, key, …)`."""
+    changes: list[Change] = []
+    cursor.expect("(")
+    while True:
+        if cursor.accept("PERIOD", "FOR"):
+            cursor.skip_item()
+        else:
+            changes.append(key_or_constraint(cursor) or AddColumn(column_definition(cursor)))
+        if cursor.accept(")"):
+            return changes
+        cursor.expect(",")
+
+
+def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
+    """Read the options behind the columns into `changes`; True if a query follows, from which the table gets
+    more columns.
+    """
+    options: list[Change] = []
+    in_partitions = is_query = False
+    while not cursor.at_end() and not is_query:
+        is_query = cursor.look() in {"AS", "SELECT", "TABLE", "VALUES"}
+        in_partitions = in_partitions or cursor.look() == "PARTITION"
+        if in_partitions or cursor.look() not in {
+            "DEFAULT",
+            "CHARACTER",
+            "CHAR",
+            "CHARSET",
+            "COLLATE",
+            "COMMENT",
+        }:
+            cursor.skip()
+            continue
+        change = table_option(cursor)
+        if isinstance(change, (TableCharset, TableComment)):
+            options.append(change)
+    changes += merged(options)
+    return is_query
+
+
+def _drop(cursor: Cursor) -> Statement:
+    if cursor.accept("TEMPORARY"):
+        _skip_rest(cursor)
+        return OtherStatement(DdlKind.OTHER)
+    if cursor.accept("PREPARE"):
+        raise DdlNotUnderstood("DROP PREPARE")
+    cursor.accept_any("ONLINE", "OFFLINE")
+    word = cursor.take().text.upper()
+    cursor.accept("IF", "EXISTS")
+    if word in {"TABLE", "TABLES"}:
+        return DropTables(_names(cursor))
+    if word in {"DATABASE", "SCHEMA"}:
+        return DropDatabase(cursor.name())
+    if word == "INDEX":
+        change = drop_index(cursor)
+        cursor.expect("ON")
+        table = table_name(cursor)
+        _skip_rest(cursor)
+        return AlterTable(table, (change,))
+    if word not in _DROPPED:
+        raise DdlNotUnderstood(f"DROP {word[:32]}")
+    names = _names(cursor)
+    return OtherStatement(_DROPPED[word], () if word == "TRIGGER" else names)
+
+
+_DROPPED: Final = {"VIEW": DdlKind.DROP_VIEW, "SEQUENCE": DdlKind.SEQUENCE, "TRIGGER": DdlKind.OTHER}
+
+
+def _alter(cursor: Cursor) -> Statement:
+    cursor.accept_any("ONLINE", "OFFLINE")
+    cursor.accept("IGNORE")
+    if cursor.accept("TABLE"):
+        cursor.accept("IF", "EXISTS")
+        return AlterTable(table_name(cursor), alter_items(cursor))
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        is_default = cursor.look() in {"CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ"}
+        database = None if is_default else cursor.name()
+        _skip_rest(cursor)
+        return AlterDatabase(database)
+    if cursor.accept("SEQUENCE"):
+        return _other_object(cursor, DdlKind.SEQUENCE)
+    if cursor.look() == "TRIGGER":
+        raise DdlNotUnderstood("ALTER TRIGGER")
+    return _create_view_or_trigger(cursor)
+
+
+def _rename(cursor: Cursor) -> Statement:
+    if not cursor.accept_any("TABLE", "TABLES"):
+        raise DdlNotUnderstood("RENAME of something else than a table")
+    cursor.accept("IF", "EXISTS")
+    pairs = []
+    while True:
+        old = table_name(cursor)
+        cursor.expect("TO")
+        pairs.append((old, table_name(cursor)))
+        if not cursor.accept(","):
+            return RenameTables(tuple(pairs))
+
+
+def _truncate(cursor: Cursor) -> Statement:
+    cursor.accept("TABLE")
+    table = table_name(cursor)
+    _skip_rest(cursor)
+    return TruncateTable(table)
+
+
+def _recover(cursor: Cursor) -> Statement:
+    """`RECOVER TABLE t`, `RECOVER TABLE BY JOB n`, `FLASHBACK TABLE t TO u`."""
+    cursor.expect("TABLE")
+    if cursor.accept("BY", "JOB"):
+        _skip_rest(cursor)
+        return RecoverTable(None)
+    table = table_name(cursor)
+    if cursor.look(1) == "TIMESTAMP" or cursor.accept(","):
+        raise DdlNotUnderstood("FLASHBACK TABLE to a point of time")
+    new = table_name(cursor) if cursor.accept("TO") else None
+    _skip_rest(cursor)
+    return RecoverTable(table, new)
+
+
+def _maintain(cursor: Cursor) -> Statement:
+    """`OPTIMIZE TABLE t` and its like."""
+    cursor.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if not cursor.accept_any("TABLE", "TABLES"):
+        raise DdlNotUnderstood("maintenance of something else than a table")
+    return OtherStatement(DdlKind.OTHER, _names(cursor))
+
+
+_STATEMENTS: Final[dict[str, Callable[[Cursor], Statement]]] = {
+    "CREATE": _create,
+    "DROP": _drop,
+    "ALTER": _alter,
+    "RENAME": _rename,
+    "TRUNCATE": _truncate,
+    "RECOVER": _recover,
+    "FLASHBACK": _recover,
+    "OPTIMIZE": _maintain,
+    "ANALYZE": _maintain,
+    "REPAIR": _maintain,
+}

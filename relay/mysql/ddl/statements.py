@@ -1,0 +1,251 @@
+"""What DDL statements say, as values: the result of `relay.mysql.ddl.read_ddl`.
+
+Names are as they were written; nothing here knows which tables exist. A table's definition is described by
+the same changes whether CREATE TABLE makes it or ALTER TABLE alters it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from relay.model import Column, DdlKind, Default, TableId
+
+
+class TableName(msgspec.Struct, frozen=True, gc=False):
+    """A table as the statement names it; `database` is None where it relies on the default database."""
+
+    table: str
+    database: str | None = None
+
+    def within(self, database: str) -> TableId:
+        """The table's full name, given the default database."""
+        return TableId(database if self.database is None else self.database, self.table)
+
+
+class Bits(msgspec.Struct, frozen=True, gc=False):
+    """A default written as `b'…'` or `x'…'`: a number or text, according to the column's type."""
+
+    number: int
+    size: int
+
+
+class ColumnDefinition(msgspec.Struct, frozen=True, gc=False):
+    """A column as it is written; its type is not yet settled with the table's charset (see
+    `relay.mysql.ddl.alter_table`).
+    """
+
+    column: Column
+    bits: Bits | None = None
+    is_primary: bool = False
+    is_unique: bool = False
+
+
+class AddColumn(msgspec.Struct, frozen=True, gc=False):
+    """ADD COLUMN. `after`: None puts it last, "" first, a name behind that column. `tolerant`: IF NOT EXISTS."""
+
+    definition: ColumnDefinition
+    after: str | None = None
+    tolerant: bool = False
+
+
+class DropColumn(msgspec.Struct, frozen=True, gc=False):
+    """DROP COLUMN. `tolerant`: IF EXISTS."""
+
+    name: str
+    tolerant: bool = False
+
+
+class ModifyColumn(msgspec.Struct, frozen=True, gc=False):
+    """MODIFY COLUMN and CHANGE COLUMN of the column `name`. `after` as in AddColumn, but None keeps the
+    place.
+    """
+
+    name: str
+    definition: ColumnDefinition
+    after: str | None = None
+    tolerant: bool = False
+
+
+class RenameColumn(msgspec.Struct, frozen=True, gc=False):
+    """RENAME COLUMN old TO new."""
+
+    old: str
+    new: str
+
+
+class SetDefault(msgspec.Struct, frozen=True, gc=False):
+    """ALTER COLUMN … SET DEFAULT; None for DROP DEFAULT."""
+
+    name: str
+    default: Default | Bits | None
+
+
+class AddPrimaryKey(msgspec.Struct, frozen=True, gc=False):
+    """PRIMARY KEY (…); `columns` is None if a part of it is not a column."""
+
+    columns: tuple[str, ...] | None
+
+
+class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
+    """DROP PRIMARY KEY."""
+
+
+class AddIndex(msgspec.Struct, frozen=True, gc=False):
+    """[UNIQUE] INDEX name (…); `name` is "" if the server chooses one, `columns` None if a part of it is an
+    expression.
+    """
+
+    name: str
+    columns: tuple[str, ...] | None
+    is_unique: bool
+
+
+class DropIndex(msgspec.Struct, frozen=True, gc=False):
+    """DROP INDEX, or DROP CONSTRAINT, which may name a unique key too."""
+
+    name: str
+    is_constraint: bool = False
+
+
+class RenameIndex(msgspec.Struct, frozen=True, gc=False):
+    """RENAME INDEX old TO new."""
+
+    old: str
+    new: str
+
+
+class TableCharset(msgspec.Struct, frozen=True, gc=False):
+    """The table's default charset and collation. `convert`: CONVERT TO, which gives it to all columns."""
+
+    charset: str | None
+    collation: str | None
+    convert: bool = False
+
+
+class TableComment(msgspec.Struct, frozen=True, gc=False):
+    """The table's comment."""
+
+    comment: str
+
+
+class RenameTo(msgspec.Struct, frozen=True, gc=False):
+    """ALTER TABLE … RENAME TO."""
+
+    new: TableName
+
+
+class OtherChange(msgspec.Struct, frozen=True, gc=False):
+    """A change that leaves the columns and keys as they are. `table`: a second table it names (EXCHANGE
+    PARTITION).
+    """
+
+    kind: DdlKind
+    table: TableName | None = None
+
+
+Change = (
+    AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey | AddIndex | DropIndex
+    | RenameIndex | TableCharset | TableComment | RenameTo | OtherChange
+)  # fmt: skip
+
+
+class CreateTable(msgspec.Struct, frozen=True):
+    """CREATE TABLE with columns. `changes` make the definition out of an empty table."""
+
+    table: TableName
+    changes: tuple[Change, ...]
+    if_not_exists: bool = False
+
+
+class CreateTableLike(msgspec.Struct, frozen=True):
+    """CREATE TABLE … LIKE."""
+
+    table: TableName
+    like: TableName
+    if_not_exists: bool = False
+
+
+class CreateTableAs(msgspec.Struct, frozen=True):
+    """CREATE TABLE … AS SELECT: the columns come from a query and stay unknown."""
+
+    table: TableName
+    if_not_exists: bool = False
+
+
+class DropTables(msgspec.Struct, frozen=True):
+    """DROP TABLE."""
+
+    tables: tuple[TableName, ...]
+
+
+class RenameTables(msgspec.Struct, frozen=True):
+    """RENAME TABLE: pairs of the old and the new name, applied from left to right."""
+
+    pairs: tuple[tuple[TableName, TableName], ...]
+
+
+class TruncateTable(msgspec.Struct, frozen=True):
+    """TRUNCATE TABLE."""
+
+    table: TableName
+
+
+class AlterTable(msgspec.Struct, frozen=True):
+    """ALTER TABLE, CREATE INDEX and DROP INDEX."""
+
+    table: TableName
+    changes: tuple[Change, ...]
+
+
+class RecoverTable(msgspec.Struct, frozen=True):
+    """TiDB's RECOVER TABLE and FLASHBACK TABLE. `table` is None for BY JOB, `new` the name of FLASHBACK TABLE
+    … TO.
+    """
+
+    table: TableName | None
+    new: TableName | None = None
+
+
+class CreateDatabase(msgspec.Struct, frozen=True):
+    """CREATE DATABASE."""
+
+    database: str
+
+
+class DropDatabase(msgspec.Struct, frozen=True):
+    """DROP DATABASE."""
+
+    database: str
+
+
+class AlterDatabase(msgspec.Struct, frozen=True):
+    """ALTER DATABASE; `database` is None for the default database."""
+
+    database: str | None
+
+
+class OtherStatement(msgspec.Struct, frozen=True):
+    """A statement that changes no table's definition: sequences, triggers, maintenance, temporary tables; and
+    views, which have definitions of their own.
+
+    `columns`: the names of those of a view that is created; None if they cannot be read off the statement.
+    """
+
+    kind: DdlKind
+    tables: tuple[TableName, ...] = ()
+    columns: tuple[str, ...] | None = None
+
+
+Statement = (
+    CreateTable | CreateTableLike | CreateTableAs | DropTables | RenameTables | TruncateTable | AlterTable | RecoverTable
+    | CreateDatabase | DropDatabase | AlterDatabase | OtherStatement
+)  # fmt: skip
+
+
+class Ddl(msgspec.Struct, frozen=True):
+    """A statement's meaning: `kinds` is what it does, in its order; `statements` has several items only for a
+    text with `;`.
+    """
+
+    kinds: tuple[DdlKind, ...]
+    statements: tuple[Statement, ...]

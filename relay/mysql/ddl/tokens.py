@@ -1,0 +1,210 @@
+"""Tokens of a MySQL statement, and a cursor over them.
+
+Contract: `tokenize` splits any text into tokens or raises DdlNotUnderstood (a quote or comment that never
+ends); nothing else. It takes time linear in the text. Comments and charset introducers vanish; executable
+comments (`/*! … */`, `/*!50100 … */`, `/*T! … */`, `/*T![feature] … */`) are read as if their marks were not
+there, as the server does. `Cursor` reads tokens from left to right without recursion, so that no depth of
+parentheses can exhaust the stack. Source of the lexical rules: MySQL Reference Manual 8.4 §11.1 (literals),
+§11.2 (names), §11.7 (comments); TiDB "Comment Syntax".
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from relay.errors import DdlNotUnderstood
+
+_WORD: Final = r"0-9A-Za-z_$\u0080-\U0010FFFF"
+_TOKEN: Final = re.compile(
+    rf"""
+      (?P<blank> [\s\x00]++ | --(?=[\x00-\x20]|\Z)[^\n]*+ | \#[^\n]*+ )
+    | (?P<open> /\* (?: M?!(?:\d{{5,6}})? | T!(?:\[[^\]*]*+\])? ) )
+    | (?P<comment> /\*.*?\*/ )
+    | (?P<close> \*/ )
+    | (?P<introducer> (?: _[A-Za-z][A-Za-z0-9]*+\s*+ | [nN] ) (?=['"]|[xXbB]'|0[xXbB][0-9A-Fa-f]) )
+    | (?P<bits> [xX]'[0-9A-Fa-f]*+' | [bB]'[01]*+' | 0x[0-9A-Fa-f]++(?![{_WORD}]) | 0b[01]++(?![{_WORD}]) )
+    | (?P<number> [0-9]++(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]++)?(?![{_WORD}]) )
+    | (?P<word> [{_WORD}]++ )
+    | (?P<name> `(?:[^`]++|``)*+` )
+    | (?P<quote> ['"] )
+    | (?P<endless> /\*|` )
+    | (?P<mark> . )
+    """,
+    re.VERBOSE | re.ASCII | re.DOTALL,
+)
+#: Strings by the way they are quoted: first with backslash escapes, then with doubled quotes only.
+_STRINGS: Final = {
+    ("'", True): re.compile(r"'((?:[^'\\]++|\\.|'')*+)'", re.DOTALL),
+    ('"', True): re.compile(r'"((?:[^"\\]++|\\.|"")*+)"', re.DOTALL),
+    ("'", False): re.compile(r"'((?:[^']++|'')*+)'"),
+    ('"', False): re.compile(r'"((?:[^"]++|"")*+)"'),
+}
+_ESCAPED: Final = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+#: `\%` and `\_` keep their backslash outside of patterns (MySQL Reference Manual §11.1.1).
+_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+class Token(NamedTuple):
+    """One token. `kind` is word, name, string, number, bits, mark or end; `text` its value, `start` and `end`
+    where it stood.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def tokenize(sql: str, *, backslash_escapes: bool) -> list[Token]:
+    """Split a statement. Raises DdlNotUnderstood where a string, a name or a comment does not end."""
+    tokens: list[Token] = []
+    at = depth = 0
+    while match := _TOKEN.match(sql, at):
+        kind, start, at = match.lastgroup or "", at, match.end()
+        if kind == "endless":
+            raise DdlNotUnderstood("a comment or a quoted name does not end")
+        if kind == "open":
+            depth += 1
+        elif kind == "close" and depth:
+            depth -= 1
+        elif kind == "quote":
+            text, at = _string(sql, start, backslash_escapes=backslash_escapes)
+            # "…" is a name with sql_mode ANSI_QUOTES; `Cursor.name` takes it where only a name can stand.
+            tokens.append(Token("string", text, start, at))
+        elif kind == "close":
+            tokens += (Token("mark", "*", start, start + 1), Token("mark", "/", start + 1, at))
+        elif kind == "name":
+            tokens.append(Token("name", match.group()[1:-1].replace("``", "`"), start, at))
+        elif kind not in {"blank", "comment", "introducer"}:
+            tokens.append(Token(kind, match.group(), start, at))
+    if depth:
+        raise DdlNotUnderstood("an executable comment does not end")
+    return tokens
+
+
+def _string(sql: str, start: int, *, backslash_escapes: bool) -> tuple[str, int]:
+    quote = sql[start]
+    match = _STRINGS[quote, backslash_escapes].match(sql, start)
+    if match is None:
+        raise DdlNotUnderstood("a string does not end")
+    text = match.group(1)
+    if not backslash_escapes:
+        return text.replace(quote * 2, quote), match.end()
+    return _ESCAPED.sub(lambda found: _unescape(found, quote), text), match.end()
+
+
+def _unescape(found: re.Match[str], quote: str) -> str:
+    escaped: str | None = found.group(1)
+    if escaped is not None:
+        return _ESCAPES.get(escaped, escaped)
+    return quote if found.group() == quote * 2 else found.group()
+
+
+class Cursor:
+    """Reads tokens from left to right. Every `expect` raises DdlNotUnderstood when something else stands
+    there.
+    """
+
+    def __init__(self, sql: str, tokens: list[Token]) -> None:
+        self._sql, self._tokens, self._at = sql, tokens, 0
+        self._end = Token("end", "", len(sql), len(sql))
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next token, or the one `ahead` tokens later."""
+        at = self._at + ahead
+        return self._tokens[at] if at < len(self._tokens) else self._end
+
+    def text_from(self, start: int) -> str:
+        """What is written from there to the next token, with a blank in place of comments and whatever else
+        is no token.
+        """
+        tokens = [token for token in self._tokens[: self._at] if token.start >= start]
+        gaps = ["" if before.end == after.start else " " for before, after in pairwise(tokens)]
+        return "".join(
+            [self._sql[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True)]
+        )
+
+    def look(self, ahead: int = 0) -> str:
+        """The next plain word in upper case or the next mark; "" for a quoted name, a literal and the end."""
+        token = self.peek(ahead)
+        return token.text.upper() if token.kind in {"word", "mark"} else ""
+
+    def take(self) -> Token:
+        """Step over the next token."""
+        token = self.peek()
+        self._at += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Step over these words and marks if all of them come next."""
+        for ahead, word in enumerate(words):
+            if self.look(ahead) != word:
+                return False
+        self._at += len(words)
+        return True
+
+    def accept_any(self, *words: str) -> bool:
+        """Step over one of these words if it comes next."""
+        return self.look() in words and self.accept(self.look())
+
+    def expect(self, *words: str) -> None:
+        """Step over these words and marks."""
+        if not self.accept(*words):
+            raise DdlNotUnderstood(f"{' '.join(words)} is missing")
+
+    def name(self) -> str:
+        """Step over a name: quoted or not, also one of digits only, as they are allowed behind a point."""
+        token = self.take()
+        quoted = token.kind == "name" or (token.kind == "string" and self._sql[token.start] == '"')
+        if (
+            not (quoted or token.kind == "word" or (token.kind == "number" and token.text.isdigit()))
+            or not token.text
+        ):
+            raise DdlNotUnderstood("a name is missing")
+        return token.text
+
+    def string(self) -> str:
+        """Step over a string."""
+        token = self.take()
+        if token.kind != "string":
+            raise DdlNotUnderstood("a string is missing")
+        return token.text
+
+    def at_end(self) -> bool:
+        """Whether nothing of this statement is left."""
+        return self.peek().kind == "end" or self.look() == ";"
+
+    def at_item_end(self) -> bool:
+        """Whether the item of a list ends here."""
+        return self.look() in {",", ")"} or self.at_end()
+
+    def skip_parentheses(self) -> str:
+        """Step over `( … )` and give the text between, as it was written."""
+        self.expect("(")
+        start, depth = self.peek().start, 1
+        while depth:
+            token = self.take()
+            if token.kind == "end":
+                raise DdlNotUnderstood("a parenthesis is not closed")
+            if token.kind == "mark":
+                depth += {"(": 1, ")": -1}.get(token.text, 0)
+        return self._sql[start : token.start].strip()
+
+    def skip(self) -> None:
+        """Step over one token, or over a whole pair of parentheses."""
+        if self.look() == "(":
+            self.skip_parentheses()
+        else:
+            self.take()
+
+    def skip_item(self) -> None:
+        """Step over what is left of the item of a list."""
+        while not self.at_item_end():
+            self.skip()
+
+    def text_since(self, token: Token) -> str:
+        """The text from this token to where the cursor stands, as it was written."""
+        last = self._tokens[min(self._at, len(self._tokens)) - 1]
+        return self._sql[token.start : last.end]

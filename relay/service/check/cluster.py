@@ -1,0 +1,259 @@
+"""What one cluster answers to questions that change nothing: which of its brokers can be reached, its topics,
+what is allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from aiokafka.admin.config_resource import ConfigResourceType
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
+
+from relay.config.addresses import Address, parse_server, split_servers
+from relay.kafka.admin import SETTINGS, Found
+from relay.kafka.permissions import UNTOLD, GroupsRequest, TopicsRequest
+from relay.service.check.connectivity import Access, Unreachable, close, reach
+
+#: How long a broker may be busy: a new cluster makes the topics for coordinators first.
+BUSY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.2
+_GROUP, _TRANSACTION = 0, 1
+_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT = 14, 15, 16, 51
+_BUSY = {_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT}
+_GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
+# No such producer: what a client hears that may use the transactional id, and has given a producer id that
+# nobody has.
+_UNKNOWN_PRODUCER = 49
+
+
+class NoAnswer(Exception):
+    """A broker that was reached does not answer a question; the text tells why."""
+
+
+class Topic(NamedTuple):
+    """What the cluster says of a topic: `code` is Kafka's error, `partitions` maps numbers to leaders, -1 for
+    none.
+    """
+
+    name: str
+    code: int
+    partitions: Mapping[int, int]
+    operations: int
+    settings: Mapping[str, str] | None
+
+    @property
+    def error(self) -> str:
+        """The error's name."""
+        return str(for_code(self.code).__name__)
+
+    @property
+    def found(self) -> Found | None:
+        """The topic as the checks at the start see it; None if there is an error."""
+        return None if self.code else Found(len(self.partitions), self.settings, not self.leaderless)
+
+    @property
+    def leaderless(self) -> list[int]:
+        """Partitions that can be neither read nor written."""
+        return sorted(number for number, leader in self.partitions.items() if leader < 0)
+
+
+class ClusterProbe:
+    """One cluster. `connect` first, `close` at the end; between them, what is asked goes to the first broker
+    that was reached.
+
+    `bootstrap` and `advertised` tell of each broker what keeps it from being used, None for nothing.
+    `brokers` are the addresses that the brokers give of themselves. `operations` is what may be done with the
+    cluster as a whole.
+    """
+
+    def __init__(self, servers: str, access: Access) -> None:
+        self.servers, self.access = servers, access
+        self.bootstrap: dict[Address, Unreachable | None] = {}
+        self.advertised: list[tuple[int, Address, Unreachable | None]] = []
+        self.brokers: frozenset[Address] = frozenset()
+        self.first: Address | None = None
+        self.operations = UNTOLD
+        self._connections: dict[Address | None, Any] = {}
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether there is a broker to ask."""
+        return self.first is not None
+
+    @property
+    def how(self) -> str:
+        """How the brokers were reached."""
+        security = self.access.security
+        if not security.uses_sasl:
+            return f"answers with {security.protocol}"
+        mechanism = self.access.settings["sasl_mechanism"]
+        who = f" as {security.username}" if security.username and mechanism != "OAUTHBEARER" else ""
+        clear = (
+            "; the password went over the network in clear text"
+            if mechanism == "PLAIN" and not security.uses_tls
+            else ""
+        )
+        return f"answers with {security.protocol}, logged in with {mechanism}{who}{clear}"
+
+    async def connect(self) -> None:
+        """Try every address that is configured, then every other one that the brokers advertise."""
+        given = list(dict.fromkeys(map(parse_server, split_servers(self.servers))))
+        tried = await asyncio.gather(*(self._try(address) for address in given))
+        self.bootstrap = {address: problem for address, (problem, _) in zip(given, tried, strict=True)}
+        self.first = next((address for address in given if not self.bootstrap[address]), None)
+        brokers = {node: address for _, found in tried for node, address in found.items()}
+        self.brokers = frozenset(brokers.values())
+        others = [
+            (node, address) for node, address in sorted(brokers.items()) if address not in self.bootstrap
+        ]
+        further = await asyncio.gather(*(self._try(address) for _, address in others))
+        self.advertised = [(*other, problem) for other, (problem, _) in zip(others, further, strict=True)]
+
+    async def _try(self, address: Address) -> tuple[Unreachable | None, dict[int, Address]]:
+        try:
+            reached = await reach(address, self.access)
+        except Unreachable as problem:
+            return problem, {}
+        self._connections[address] = reached.connection
+        return None, reached.brokers
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(close(connection) for connection in self._connections.values()))
+
+    async def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Look at topics; none is created by that. Those that exist come with the settings that matter, None
+        if not allowed.
+
+        Raises NoAnswer.
+        """
+        wanted = sorted(set(names))
+        answer = await self._ask(TopicsRequest(wanted))
+        self.operations = getattr(answer, "cluster_operations", UNTOLD)
+        raw = {topic[1]: topic for topic in answer.topics}
+        settings = await self._settings([name for name, topic in raw.items() if topic[0] == 0])
+        found = {}
+        for name in wanted:
+            code, _, _, partitions, *operations = raw[name]
+            leaders = {number: leader for _, number, leader, *_ in partitions}
+            found[name] = Topic(
+                name, code, leaders, operations[0] if operations else UNTOLD, settings.get(name)
+            )
+        return found
+
+    async def _settings(self, names: list[str]) -> dict[str, Mapping[str, str]]:
+        if not names:
+            return {}
+        asked = [(ConfigResourceType.TOPIC, name, list(SETTINGS)) for name in names]
+        answer = await self._ask(DescribeConfigsRequest(asked))
+        return {
+            name: {entry[0]: entry[1] for entry in entries if entry[1] is not None}
+            for code, _, _, name, entries, *_ in answer.resources
+            if code == 0
+        }
+
+    async def group_operations(self, group: str) -> int | str:
+        """What may be done with a consumer group, 0 for nothing; or, as text, why that is not known."""
+        answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
+        if isinstance(answer, str):
+            return answer
+        if isinstance(answer, int):
+            return 0 if answer == _GROUP_NOT_ALLOWED else _unexpected(answer)
+        ((code, *_, operations),) = answer.groups
+        if code:
+            return 0 if code == _GROUP_NOT_ALLOWED else _unexpected(code)
+        return operations if isinstance(operations, int) else UNTOLD
+
+    async def group_members(self, group: str) -> int | str:
+        """How many members a consumer group has; or, as text, why that is not known."""
+        answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
+        if isinstance(answer, str):
+            return answer
+        if isinstance(answer, int):
+            code, members = answer, ()
+        else:
+            ((code, _, _, _, _, members, *_),) = answer.groups
+        if code:
+            return (
+                f"DESCRIBE on group {group} is not allowed"
+                if code == _GROUP_NOT_ALLOWED
+                else _unexpected(code)
+            )
+        return len(members)
+
+    async def may_use_transactional_id(self, name: str) -> bool | str:
+        """Whether a transactional id may be used; or, as text, why that is not known.
+
+        Asked by ending a transaction of a producer that does not exist: the broker looks at the permission
+        first, and then refuses. A producer that has the id at this moment notices nothing.
+        """
+        answer = await self._ask_coordinator(_TRANSACTION, name, EndTxnRequest(name, -1, -1, False))
+        if isinstance(answer, str):
+            return answer
+        code = answer if isinstance(answer, int) else answer.error_code
+        if code == _TRANSACTION_NOT_ALLOWED:
+            return False
+        return True if code == _UNKNOWN_PRODUCER else _unexpected(code)
+
+    async def may_write_idempotently(self) -> bool | str:
+        """Whether an idempotent producer would be taken. The broker gives the probe a producer id, which
+        nobody uses.
+        """
+        answer = await self._patiently(lambda: self._ask(InitProducerIdRequest(None, 60_000)))
+        if isinstance(answer, str):
+            return answer
+        if answer.error_code == _CLUSTER_NOT_ALLOWED:
+            return False
+        return _unexpected(answer.error_code) if answer.error_code else True
+
+    async def _ask_coordinator(self, kind: int, key: str, request: Any) -> Any:
+        """Ask the broker that coordinates a group or a transactional id: its answer, an error's number, or
+        why there is none.
+        """
+
+        async def ask() -> Any:
+            place = await self._ask(FindCoordinatorRequest(key, kind))
+            return place.error_code or await self._ask(request, Address(place.host, place.port))
+
+        return await self._patiently(ask)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask again while the broker is busy; gives its answer, or as text why there is none."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + BUSY_SECONDS
+        try:
+            while True:
+                answer = await ask()
+                if _code_of(answer) not in _BUSY or clock() > deadline:
+                    return answer
+                await asyncio.sleep(_PAUSE_SECONDS)
+        except NoAnswer as reason:
+            return str(reason)
+
+    async def _ask(self, request: Any, address: Address | None = None) -> Any:
+        """Send a request to a broker, the first one by default. Raises NoAnswer."""
+        asked = address or self.first
+        if asked not in self._connections and asked is not None and (await self._try(asked))[0]:
+            raise NoAnswer(f"the broker that knows it, {asked}, cannot be reached")
+        try:
+            return await self._connections[asked].send(request)
+        except NotImplementedError as error:  # aiokafka's, when there is no version that both know
+            raise NoAnswer(f"the broker at {asked} does not know this question: {error}") from error
+        except (OSError, KafkaError, TimeoutError) as error:
+            raise NoAnswer(f"the broker at {asked} has stopped answering ({type(error).__name__})") from error
+
+
+def _code_of(answer: Any) -> int:
+    if isinstance(answer, int):
+        return answer
+    groups = getattr(answer, "groups", None)
+    return int(groups[0][0] if groups else answer.error_code)
+
+
+def _unexpected(code: int) -> str:
+    return f"the broker answers {for_code(code).__name__}"

@@ -1,0 +1,282 @@
+"""Tries whether a route could run: `relay check --connect`. Nothing is written, created or committed.
+
+Each finding is one line. Brokers are asked one by one, also those that the cluster advertises: clients are
+sent on to these, and an address that is good inside a network alone is the most frequent mistake. What the
+brokers allow comes from their own answers (`relay.kafka.permissions`); what they do not tell is reported as
+untested.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from relay.config import Config, Mode
+from relay.kafka.admin import Found
+from relay.kafka.clients import ClusterSettings
+from relay.kafka.permissions import UNTOLD, Operation, allows
+from relay.service.check.cluster import ClusterProbe, NoAnswer, Topic
+from relay.service.check.connectivity import Access
+from relay.topics.plan import Role, Wanted, loops, problems, wanted_topics, warnings
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    NOTE = "note"
+    FAILED = "FAILED"
+    UNTESTED = "untested"
+
+
+class Finding(NamedTuple):
+    """One check: of what, how it ended, and what to say about it."""
+
+    state: State
+    subject: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.state:<8}  {self.subject}: {self.said}"
+
+
+# What each topic of the target's brokers must allow, and what that is for.
+_NEEDED = {
+    Role.TARGET: (Operation.WRITE,),
+    Role.DEAD_LETTERS: (Operation.WRITE,),
+    Role.HISTORY: (Operation.READ, Operation.WRITE),
+    Role.PROGRESS: (Operation.READ, Operation.WRITE),
+}
+_UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
+
+
+async def probe(config: Config, settings: ClusterSettings) -> list[Finding]:
+    """Try everything that a route needs of its brokers; gives every finding, in the order of the way of a
+    record.
+    """
+    with _quiet_client():
+        source = ClusterProbe(config.source.bootstrap_servers, Access.to_source(config, settings.source))
+        target = source
+        if config.target.bootstrap_servers:
+            target = ClusterProbe(config.target.bootstrap_servers, Access.to_target(config, settings.target))
+        clusters = [source] if target is source else [source, target]
+        try:
+            await asyncio.gather(*(cluster.connect() for cluster in clusters))
+            return await _findings(config, source, target)
+        finally:
+            await asyncio.gather(*(cluster.close() for cluster in clusters))
+
+
+async def _findings(config: Config, source: ClusterProbe, target: ClusterProbe) -> list[Finding]:
+    found = [*_address_findings("source and target" if target is source else "source", source)]
+    source_topics: dict[str, Found] = {}
+    if source.is_reached:
+        try:
+            topics = await source.topics(config.source.topics)
+            source_topics = {name: topic.found for name, topic in topics.items() if topic.found}
+            found += [_source_topic(topics[name]) for name in dict.fromkeys(config.source.topics)]
+            found.append(await _group(source, config.source.group_id))
+        except NoAnswer as reason:
+            found.append(Finding(State.FAILED, "source topics", f"{reason}; look into the broker's log"))
+    if target is not source:
+        found += _address_findings("target", target)
+    if target.is_reached:
+        try:
+            found += await _target_findings(config, target, source_topics)
+            if target is not source and source.brokers & target.brokers:
+                wanted = wanted_topics(config, source_topics)
+                found += [
+                    Finding(State.FAILED, f"{each.role} {each.name}", why)
+                    for each, why in loops(wanted, config)
+                ]
+        except NoAnswer as reason:
+            found.append(Finding(State.FAILED, "target topics", f"{reason}; look into the broker's log"))
+    return found
+
+
+async def _target_findings(
+    config: Config, target: ClusterProbe, sources: Mapping[str, Found]
+) -> list[Finding]:
+    wanted = wanted_topics(config, sources)
+    topics = await target.topics([each.name for each in wanted])
+    found = []
+    for each in wanted:
+        topic = topics[each.name]
+        found.append(_target_topic(each, topic, target, config))
+        if topic.found:
+            found += _oddities(each, topic.found, sources, config)
+    found.append(await _writer(target, config))
+    return found
+
+
+def _address_findings(side: str, cluster: ClusterProbe) -> Iterator[Finding]:
+    for address, problem in cluster.bootstrap.items():
+        subject = f"{side} {address}"
+        if problem is None:
+            yield Finding(State.OK, subject, cluster.how)
+        else:
+            yield Finding(State.FAILED, subject, str(problem))
+    for node, address, problem in cluster.advertised:
+        subject = f"{side} broker {node} at {address}"
+        if problem is None:
+            yield Finding(State.OK, subject, f"{cluster.how}, at the address that the broker advertises")
+        else:
+            advice = (
+                f"{cluster.first} answers and sends clients on to {address}, which the broker advertises: "
+                f"make that reachable from here, or correct advertised.listeners at the broker"
+            )
+            yield Finding(State.FAILED, subject, f"{problem.what}; {advice}")
+
+
+def _source_topic(topic: Topic) -> Finding:
+    subject = f"source topic {topic.name}"
+    if topic.found is None:
+        if topic.code == _UNKNOWN_TOPIC:
+            return Finding(State.FAILED, subject, "does not exist; create it, or correct topics in [source]")
+        return Finding(State.FAILED, subject, _unseen(topic, (Operation.READ,)))
+    return _judged(subject, topic, (Operation.READ,), [])
+
+
+def _target_topic(wanted: Wanted, topic: Topic, cluster: ClusterProbe, config: Config) -> Finding:
+    subject, needed = f"{wanted.role} {topic.name}", _NEEDED[wanted.role]
+    if topic.found is None:
+        if topic.code != _UNKNOWN_TOPIC:
+            more = "; and CREATE, if relay is to create it" if wanted.may_create else ""
+            return Finding(State.FAILED, subject, _unseen(topic, needed) + more)
+        return _absent(subject, wanted, topic, cluster)
+    return _judged(subject, topic, needed, list(problems(wanted, topic.found, config)))
+
+
+def _absent(subject: str, wanted: Wanted, topic: Topic, cluster: ClusterProbe) -> Finding:
+    if not wanted.may_create:
+        return Finding(
+            State.FAILED, subject, "does not exist; create it, or set create_topics = true in [target]"
+        )
+    may = [allows(operations, Operation.CREATE) for operations in (topic.operations, cluster.operations)]
+    if any(may):
+        return Finding(
+            State.OK,
+            subject,
+            f"does not exist, and relay creates it with {wanted.partitions} partitions at its start",
+        )
+    if None in may:
+        return Finding(
+            State.UNTESTED, subject, "does not exist; the broker does not tell whether relay may create it"
+        )
+    return Finding(
+        State.FAILED, subject, "does not exist, and relay may not create it; grant CREATE on it, or create it"
+    )
+
+
+def _unseen(topic: Topic, needed: tuple[Operation, ...]) -> str:
+    if topic.code == _NOT_ALLOWED_TOPIC:
+        return f"may not be seen, whether it exists or not; grant {_names(needed)} on it"
+    return f"cannot be used: {topic.error}; look into the broker's log"
+
+
+def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: list[str]) -> Finding:
+    """Judge a topic that exists: what is wrong with it otherwise, its leaders, and what may be done with it."""
+    if topic.leaderless:
+        wrong.append(
+            f"partitions {', '.join(map(str, topic.leaderless))} have no leader: start the brokers that hold them"
+        )
+    refused = tuple(operation for operation in needed if allows(topic.operations, operation) is False)
+    if refused:
+        wrong.append(f"{_names(refused)} is not allowed: grant it on the topic")
+    if wrong:
+        return Finding(State.FAILED, subject, "; ".join(wrong))
+    count = len(topic.partitions)
+    held = f"{count} partition{'s' if count != 1 else ''}"
+    if topic.operations == UNTOLD:
+        untold = (
+            f"{held}; the broker, older than Kafka 2.3, does not tell whether {_names(needed)} is allowed"
+        )
+        return Finding(State.UNTESTED, subject, untold)
+    return Finding(State.OK, subject, f"{held}, {_names(needed)} allowed")
+
+
+def _names(operations: tuple[Operation, ...]) -> str:
+    return " and ".join(operation.name for operation in operations)
+
+
+def _oddities(
+    wanted: Wanted, found: Found, sources: Mapping[str, Found], config: Config
+) -> Iterator[Finding]:
+    """What one should know of a topic that can be used."""
+    # A source whose settings may not be read says nothing, and must not be compared with.
+    known = {name: each for name, each in sources.items() if each.settings is not None}
+    for text in warnings(wanted, found, known, config):
+        state = State.UNTESTED if found.settings is None else State.NOTE
+        yield Finding(state, f"{wanted.role} {wanted.name}", text)
+
+
+async def _group(cluster: ClusterProbe, group: str) -> Finding:
+    subject = f"source group {group}"
+    answer = await cluster.group_operations(group)
+    if isinstance(answer, str):
+        return Finding(State.UNTESTED, subject, answer)
+    may_read = allows(answer, Operation.READ) if answer else False
+    if may_read is None:
+        return Finding(
+            State.UNTESTED, subject, "the broker, older than Kafka 2.3, does not tell whether READ is allowed"
+        )
+    if not may_read:
+        return Finding(State.FAILED, subject, "READ is not allowed; grant it on the group")
+    return Finding(State.OK, subject, "READ allowed")
+
+
+async def _writer(cluster: ClusterProbe, config: Config) -> Finding:
+    """Whether a producer of the kind that the route needs would be taken."""
+    if config.delivery.mode is Mode.EXACTLY_ONCE:
+        subject, grant = (
+            f"target transactional id {config.transactional_id}",
+            "grant WRITE on the transactional id",
+        )
+        answer = await cluster.may_use_transactional_id(config.transactional_id)
+        allowed, refused = "WRITE allowed", "WRITE is not allowed"
+    else:
+        subject, grant = (
+            "target producer",
+            "grant WRITE on the target topics (IDEMPOTENT_WRITE on the cluster before Kafka 2.8)",
+        )
+        answer = await cluster.may_write_idempotently()
+        allowed, refused = "idempotent writing allowed", "idempotent writing is not allowed"
+    if isinstance(answer, str):
+        return Finding(State.UNTESTED, subject, answer)
+    return (
+        Finding(State.OK, subject, allowed)
+        if answer
+        else Finding(State.FAILED, subject, f"{refused}; {grant}")
+    )
+
+
+async def diagnosis(servers: str, access: Access) -> str:
+    """Why no broker of a cluster can be used, address by address; empty if one can. aiokafka says `Unable to
+    bootstrap` alone.
+    """
+    cluster = ClusterProbe(servers, access)
+    with _quiet_client():
+        try:
+            await cluster.connect()
+        finally:
+            await cluster.close()
+    wrong = [f"{address}: {problem}" for address, problem in cluster.bootstrap.items() if problem]
+    return "" if cluster.is_reached else ". ".join(wrong)
+
+
+@contextlib.contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Keep aiokafka's own complaints out of the output: the findings say the same, and more."""
+    logger = logging.getLogger("aiokafka")
+    nobody = logging.NullHandler()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(nobody)
+    try:
+        yield
+    finally:
+        logger.removeHandler(nobody)
+        logger.propagate = propagate

@@ -1,0 +1,1 @@
+"""What commands do with topics, beside a relay at work."""

@@ -1,0 +1,59 @@
+"""A translator outside the loop, for a single command: with the definitions that the schema history has kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from relay.config import Config
+from relay.dead_letters import Place
+from relay.kafka.admin import Cluster
+from relay.kafka.clients import source_settings, target_settings
+from relay.records import ConsumerRecord
+from relay.service.loop.history import read_history, teach
+from relay.translator import Translator
+
+
+class Learned(NamedTuple):
+    """A translator, how many records of the history it has learned from, and how many of these it could not
+    read.
+    """
+
+    translator: Translator
+    records: int
+    failed: int
+
+
+async def learned_translator(config: Config, upto: Place | None = None) -> Learned:
+    """The route's translator with the definitions of the schema history. Raises ServiceError.
+
+    `upto`: leaves out what the same partition says at this place or behind it. What other partitions say the
+    catalogue tells apart: it knows definitions as of a position.
+    """
+    records = await _history(config)
+    if upto is not None:
+        records = [
+            record for record in records if Place.of(record)[:2] != upto[:2] or record.offset < upto.offset
+        ]
+    translator = config.translator()
+    if config.target_partitions:
+        # Watermarks of a few records alone would be promises about partitions that were not read.
+        sources = await Cluster(config.source.bootstrap_servers, source_settings(config)).look(
+            config.source.topics
+        )
+        translator.expect_partitions(
+            (name, number) for name, topic in sources.found.items() for number in range(topic.partitions)
+        )
+    return Learned(translator, len(records), teach(translator, records))
+
+
+async def _history(config: Config) -> list[ConsumerRecord]:
+    """The history's source records; none while its topic does not exist, because relay makes that at its
+    first start.
+    """
+    topic = config.history_topic
+    if (
+        not topic
+        or topic not in (await Cluster(config.target_servers, target_settings(config)).look([topic])).found
+    ):
+        return []
+    return await read_history(config)

@@ -1,0 +1,153 @@
+"""Replay of dead letters: translated again with the present configuration, written to the target, and marked
+as replayed.
+
+Everything is written in chunks: first the records of the target, then, when all of these are acknowledged,
+the markers. A replay that is cut short repeats at most one chunk, and repeats can be recognised:
+`relay.source` is the original's position. Letters of one source partition keep its order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from relay.config import Config
+from relay.dead_letters import DeadLetter, by_original, marker
+from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
+from relay.kafka.admin import Cluster
+from relay.kafka.clients import target_settings
+from relay.kafka.ports import Oversize, Undelivered, start_sink
+from relay.kafka.reading import Progress
+from relay.kafka.sink import KafkaSink
+from relay.records import ProducerRecord
+from relay.service.loop.history import history_record
+from relay.service.loop.rounds import record_too_large
+from relay.storage import Storage
+from relay.topics.plan import limit_of
+from relay.translator import Translator
+
+#: Letters between two waits for acknowledgements.
+CHUNK = 500
+
+#: What may be wrong with a letter alone; everything else ends the replay.
+FAILURES = (CodecError, ClaimCheckMissing, RecordTooLarge)
+
+
+class Failure(NamedTuple):
+    """A letter that could not be relayed again either."""
+
+    letter: DeadLetter
+    error: CodecError | ClaimCheckMissing | RecordTooLarge
+
+
+@dataclass
+class Outcome:
+    """What a replay has done: letters translated (and, unless it was a dry run, written and marked), records
+    of the target.
+    """
+
+    letters: int = 0
+    records: int = 0
+    failed: list[Failure] = field(default_factory=list)
+
+
+async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]:
+    """`max.message.bytes` of topics at the target's brokers. Raises TopicUnusable with all that is wrong,
+    BrokerUnavailable.
+    """
+    names = set(topics)
+    seen = await Cluster(config.target_servers, target_settings(config)).look(names)
+    problems = [
+        f"topic {name} at {config.target_servers} " + (f"cannot be used: {why}" if why else "does not exist")
+        for name, why in ((name, seen.unusable.get(name)) for name in sorted(names - seen.found.keys()))
+    ]
+    if problems:
+        raise TopicUnusable("; ".join(problems))
+    return {name: limit_of(found) for name, found in seen.found.items()}
+
+
+async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Oversize | None:
+    """A record that its target topic does not take, if there is one. Raises TopicUnusable, BrokerUnavailable."""
+    if not produced:
+        return None
+    sink = KafkaSink(config, await target_limits(config, (record.topic for record in produced)))
+    try:
+        return sink.too_large(produced)
+    finally:
+        await sink.stop()
+
+
+class Replay:
+    """One run over some letters. `writes`: whether anything is written and stored, or the letters are only
+    translated.
+    """
+
+    def __init__(
+        self, config: Config, translator: Translator, limits: Mapping[str, int], *, writes: bool
+    ) -> None:
+        self._translator, self._storage, self._writes = translator, Storage(), writes
+        self._history_topic = config.history_topic
+        # Never the transactional sink: it would fence the relay that is at work.
+        self._sink = KafkaSink(config, limits)
+        self.outcome = Outcome()
+
+    async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
+        """Replay letters with key and value; `progress` is told how many originals are done, of how many.
+
+        Raises DeliveryFailed, BrokerUnavailable, StorageUnavailable; what `outcome` counts until then is
+        written and marked.
+        """
+        originals = by_original(letters)
+        try:
+            if self._writes:
+                await start_sink(self._sink)
+            for start in range(0, len(originals), CHUNK):
+                await self._chunk(originals[start : start + CHUNK])
+                progress(min(start + CHUNK, len(originals)), len(originals))
+        except Undelivered as error:
+            raise DeliveryFailed(f"writing failed: {error}; run the replay again for what is left") from error
+        finally:
+            await self._sink.stop()
+        return self.outcome
+
+    async def _chunk(self, originals: Sequence[list[DeadLetter]]) -> None:
+        produced: list[ProducerRecord] = []
+        learnt: list[ProducerRecord] = []
+        done: list[DeadLetter] = []
+        failed: list[Failure] = []
+        for letters in originals:
+            catalog = self._translator.catalog
+            try:
+                produced += await asyncio.to_thread(self._translated, letters[0])
+            except FAILURES as error:
+                failed += [Failure(letter, error) for letter in letters]
+            else:
+                done += letters
+                if self._history_topic and self._translator.catalog is not catalog:
+                    # The relay at work hears of it there, and knows it from now on.
+                    learnt.append(history_record(letters[0].original, self._history_topic))
+        if self._writes:
+            await self._sink.write([*learnt, *produced])
+            now_ms = int(time.time() * 1000)
+            await self._sink.write(
+                [marker(letter.place, now_ms) for letter in done if letter.replayed_ms is None]
+            )
+        self.outcome.letters += len(done)
+        self.outcome.records += len(produced)
+        self.outcome.failed += failed
+
+    def _translated(self, letter: DeadLetter) -> list[ProducerRecord]:
+        """Translate and store what belongs into a storage. All or nothing, like `Translator.translate`."""
+        before = self._translator.state
+        produced = self._storage.translate(self._translator, letter.original)
+        oversize = self._sink.too_large(produced)
+        if oversize:
+            self._translator.restore(before)
+            raise record_too_large(letter.original, oversize)
+        if self._writes:
+            for blob in (blob for record in produced for blob in record.blobs):
+                self._storage.store(blob)
+        return produced

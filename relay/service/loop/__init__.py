@@ -1,0 +1,1 @@
+"""The relay loop: from a poll to committed offsets."""

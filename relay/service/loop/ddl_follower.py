@@ -1,0 +1,172 @@
+"""Reads partition 0 of the source topics ahead of the loop, for `wait` in [schema]: rows of other partitions
+then know its DDL.
+
+Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal). A row may need DDL
+that was sent before it, and none that was sent later; what was sent when, the records' Kafka timestamps tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from relay.config import Config
+from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of
+from relay.kafka.clients import Settings, source_settings
+from relay.kafka.ports import Partition, PollFailed
+from relay.records import ConsumerRecord
+from relay.service.loop.resolver import Translates
+
+_POLL_MS = 50
+
+
+class DdlFollower:
+    """Teaches the translator what partition 0 says about tables. `beat` is called while rows wait.
+
+    `settings`: TLS and SASL, if they were made before.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        translator: Translates,
+        beat: Callable[[], object] = lambda: None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._source, self._translator, self._beat = config.source, translator, beat
+        self._settings = source_settings(config) if settings is None else settings
+        self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
+        # Kafka timestamp of the newest record that was read, by topic.
+        self._reached: dict[str, int] = {}
+        # The offset from which on everything was read, and the one to read next. The client's own position
+        # may have moved past records that were lost with an exception.
+        self._begun: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, int] = {}
+        self._consumer: Any = None
+        self._is_ready = False
+
+    @property
+    def ahead(self) -> AbstractSet[tuple[str, int, int]]:
+        """Places of records that taught the translator here, and so are nothing new to it when the loop comes
+        to them.
+        """
+        return self._ahead.keys()
+
+    async def begin(self, positions: Mapping[Partition, int]) -> None:
+        """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
+        for topic in self._source.topics:
+            pair, position = TopicPartition(topic, 0), positions[Partition(topic, 0)]
+            # What was read ahead before partitions were handed out anew is still known: a long reading must
+            # come to its end.
+            if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
+                self._begun[pair] = self._next[pair] = position
+                self._reached.pop(topic, None)
+        if not self._is_ready:
+            await self._start()
+        self._seek()
+
+    def rewound(self, positions: Mapping[Partition, int]) -> None:
+        """The translator was set back: have it learn again, and read again those partitions 0 that the loop
+        reads again.
+        """
+        for record in self._ahead.values():
+            self._teach(record)
+        for partition, offset in positions.items():
+            if TopicPartition(*partition) in self._next:
+                # The loop may have learnt of DDL before it was read here; then it is not among what is ahead.
+                self._begun[TopicPartition(*partition)] = self._next[TopicPartition(*partition)] = offset
+                self._reached.pop(partition.topic, None)
+        if not positions:
+            # Whoever opens them next says where; until then nothing counts as read.
+            self._begun.clear()
+        if self._is_ready:
+            self._seek()
+
+    async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+        """Read partition 0 past the time of these records, or to its present end. Raises PollFailed."""
+        newest: dict[str, int] = {}
+        for partition, records in polled.items():
+            if partition.partition != 0 and records:
+                time_ms = max([record.timestamp_ms for record in records])
+                newest[partition.topic] = max(time_ms, newest.get(partition.topic, time_ms))
+        for topic, time_ms in newest.items():
+            if self._reached.get(topic, -1) <= time_ms:
+                await self._read_past(topic, time_ms)
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            await stopped(self._consumer)
+
+    async def _start(self) -> None:
+        # A client whose start has failed cannot be started again.
+        await self.stop()
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._source.bootstrap_servers,
+            client_id="relay",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=self._source.fetch_max_wait_ms,
+            **self._settings,
+        )
+        try:
+            await started(REQUEST_SECONDS, self._consumer)
+        except (KafkaError, TimeoutError) as error:
+            raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+        self._consumer.assign(list(self._next))
+        self._is_ready = True
+
+    def _seek(self) -> None:
+        for pair, offset in self._next.items():
+            self._consumer.seek(pair, offset)
+
+    async def _read_past(self, topic: str, time_ms: int) -> None:
+        """Read until a record is younger, or until the end; for as long as that takes, if it goes on."""
+        pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS) as patience:
+                end = (await self._consumer.end_offsets([pair]))[pair]
+                at = await self._consumer.position(pair)
+                while at < end and self._reached.get(topic, -1) <= time_ms:
+                    await self._read()
+                    # Not the last record's offset: what ends a transaction takes an offset, too.
+                    position = await self._consumer.position(pair)
+                    if position > at:
+                        at = position
+                        patience.reschedule(clock() + REQUEST_SECONDS)
+                        self._beat()
+        except (KafkaError, TimeoutError) as error:
+            raise PollFailed(f"partition 0 of {topic} cannot be read ahead: {text_of(error)}") from error
+
+    async def _read(self) -> None:
+        try:
+            polled = await self._consumer.getmany(timeout_ms=_POLL_MS)
+        except Exception as error:
+            # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of
+            # the parser.
+            self._seek()
+            raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+        for pair, records in polled.items():
+            for record in relay_records(records):
+                self._learn(record)
+                self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
+                self._next[pair] = record.offset + 1
+
+    def _learn(self, record: ConsumerRecord) -> None:
+        before = self._translator.catalog
+        self._teach(record)
+        if self._translator.catalog is not before:
+            self._ahead[record.topic, record.partition, record.offset] = record
+
+    def _teach(self, record: ConsumerRecord) -> None:
+        # What cannot be read, whatever the reason, is the loop's to tell in its turn, with what came before
+        # it delivered.
+        with contextlib.suppress(Exception):
+            self._translator.learn(record)

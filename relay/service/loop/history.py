@@ -1,0 +1,196 @@
+"""The schema history: the source records that changed the catalogue, kept in a compacted topic.
+
+A record of that topic has the source position `topic/partition/offset` as its key, so a repeated one changes
+nothing, and as its value one line of a record file (docs/architecture.md): the source record, whole. To know
+the tables again, relay decodes them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from relay.config import Config
+from relay.errors import CodecError, TopicUnusable
+from relay.kafka.clients import ClusterSettings, cluster_settings, target_settings
+from relay.kafka.ports import Partition, Position, Source
+from relay.kafka.whole_topic import WholeTopic
+from relay.logs import Log
+from relay.needs import Need
+from relay.record_lines import format_record, parse_record
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.ddl_follower import DdlFollower
+from relay.service.loop.resolver import Translates
+from relay.service.observe.board import Board
+
+
+def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
+    """What the history keeps of a source record that changed the catalogue."""
+    key = f"{record.topic}/{record.partition}/{record.offset}".encode()
+    # No time of its own: the value has the record's, and a broker may refuse that of a clock that runs ahead.
+    return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset))
+
+
+def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    """The history's own records that count: the newest of each key, in order; a key whose newest value is
+    null was taken out.
+    """
+    found: dict[bytes | None, ConsumerRecord] = {}
+    for each in records:
+        if each.value is None:
+            found.pop(each.key, None)
+        else:
+            found[each.key] = each
+    return list(found.values())
+
+
+def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
+    """The source records that the history's own records hold, in order, each once; what was taken out is left
+    out.
+
+    Raises TopicUnusable if one of them holds anything else.
+    """
+    return [_source_record(each) for each in kept_records(records)]
+
+
+def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
+    try:
+        return parse_record(kept.value or b"")
+    except ValueError as error:
+        raise TopicUnusable(
+            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; name a topic of its own as "
+            f"history_topic in [schema], or, if this one is relay's alone, empty it with `relay schema-history reset`"
+        ) from error
+
+
+def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
+    """Have the translator learn; gives how many records it could not read, as after a change of the route."""
+    failed = 0
+    for record in records:
+        try:
+            translator.learn(record)
+        except (CodecError, Need):
+            failed += 1
+    return failed
+
+
+class Schemas:
+    """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if
+    rows wait for it.
+
+    `settings`: TLS and SASL, if they were made before.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        translator: Translates,
+        log: Log,
+        board: Board,
+        settings: ClusterSettings | None = None,
+    ) -> None:
+        settings = settings or cluster_settings(config)
+        self._translator, self._log, self._board = translator, log, board
+        self._source_topics = config.source.topics
+        self._topic = (
+            WholeTopic(config.target_servers, settings.target, config.history_topic)
+            if config.history_topic
+            else None
+        )
+        self._follower = (
+            DdlFollower(config, translator, board.beat, settings.source) if config.schema.wait else None
+        )
+        # Read, but not learnt yet: the reading was cut off.
+        self._unlearnt: list[ConsumerRecord] = []
+        # What the history has taught, by source position.
+        self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
+        self._is_loaded = False
+        # Topics of the history that are not read here, and that the log has been told of.
+        self._foreign: set[str] = set()
+
+    @property
+    def ahead(self) -> AbstractSet[tuple[str, int, int]]:
+        """Places of records that taught the translator before their turn in the loop."""
+        return self._follower.ahead if self._follower else frozenset()
+
+    async def load(self) -> None:
+        """Learn everything that the history holds by now. Raises BrokerUnavailable, TopicUnusable."""
+        if self._topic is None:
+            return
+        await self._topic.to_end(self._unlearnt.extend, self._board.beat)
+        learnt = source_records(self._unlearnt)
+        self._unlearnt.clear()
+        failed = self._learn(learnt)
+        self._board.check("schema-history", ok=True)
+        if learnt or not self._is_loaded:
+            self._is_loaded = True
+            self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
+
+    async def begin(self, source: Source, positions: Mapping[Partition, Position]) -> None:
+        """Read partition 0 ahead of what was just opened. Raises PollFailed, ServiceError."""
+        if self._follower is None:
+            return
+        firsts = [Partition(topic, 0) for topic in self._source_topics]
+        others = await source.look([first for first in firsts if first not in positions], {})
+        if others:
+            # What another instance has committed by now, it had written to the history before.
+            await self.load()
+        await self._follower.begin(
+            {first: (positions.get(first) or others[first]).offset for first in firsts}
+        )
+
+    async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+        """Learn what other instances have added to the history, and what the polled records wait for. Raises
+        PollFailed.
+        """
+        if self._topic is not None and (new := [*self._unlearnt, *await self._topic.new()]):
+            self._unlearnt.clear()
+            self._learn(source_records(new))
+        if self._follower is not None:
+            await self._follower.wait_for(polled)
+
+    def rewound(self, positions: Mapping[Partition, int]) -> None:
+        """Have the translator learn again what it knew out of turn: it was set back, and the loop reads again
+        from here.
+        """
+        teach(self._translator, self._kept.values())
+        if self._follower is not None:
+            self._follower.rewound(positions)
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._topic is not None:
+            await self._topic.stop()
+        if self._follower is not None:
+            await self._follower.stop()
+
+    def _learn(self, records: Sequence[ConsumerRecord]) -> int:
+        self._kept.update({(record.topic, record.partition, record.offset): record for record in records})
+        self._tell_foreign(records)
+        return teach(self._translator, records)
+
+    def _tell_foreign(self, records: Sequence[ConsumerRecord]) -> None:
+        """Tell of records from topics that are not read here, each topic once: another route may use the same
+        history.
+        """
+        foreign = [record.topic for record in records if record.topic not in self._source_topics]
+        if new := set(foreign) - self._foreign:
+            self._foreign |= new
+            self._log.warning(
+                "schemas.foreign", topics=sorted(new), records=sum(topic in new for topic in foreign)
+            )
+
+
+async def read_history(config: Config) -> list[ConsumerRecord]:
+    """All source records of the configured history, in order; none if there is no history. Raises
+    ServiceError.
+    """
+    if not config.history_topic:
+        return []
+    topic = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
+    try:
+        found: list[ConsumerRecord] = []
+        await topic.to_end(found.extend)
+        return source_records(found)
+    finally:
+        await topic.stop()

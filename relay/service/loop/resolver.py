@@ -1,0 +1,131 @@
+"""Claim-check objects for the loop: fetched and stored in threads, with some patience, while heartbeats go
+on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from relay.catalog import Catalog
+from relay.codecs.losses import Lossy
+from relay.errors import ClaimCheckMissing, StorageUnavailable
+from relay.logs import Log
+from relay.model import Event
+from relay.needs import Need
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.storage import Storage
+from relay.translator import State
+
+#: Waits between two tries. An object store may show an object later than the message that refers to it.
+RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+IsOver = Callable[[], bool]
+
+
+class Translates(Protocol):
+    """What the service needs of a translator."""
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        """Give the target's records for one source record. All or nothing, and repeatable. Raises Need."""
+        ...
+
+    def provide(self, need: Need, data: bytes, /) -> None:
+        """Give what the next call needs."""
+        ...
+
+    def learn(self, record: ConsumerRecord, /) -> None:
+        """Take from a record what it says about tables, and nothing else."""
+        ...
+
+    def inspect(self, record: ConsumerRecord, /) -> list[Event]:
+        """Decode one record."""
+        ...
+
+    @property
+    def catalog(self) -> Catalog:
+        """The table definitions: another object after a record that changed them."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """All that a record may leave behind for later ones."""
+        ...
+
+    def restore(self, state: State, /) -> None:
+        """Go back to where `state` was taken."""
+        ...
+
+    @property
+    def needs_all_partitions(self) -> bool:
+        """Whether its watermarks are right only if it sees every partition of the source."""
+        ...
+
+    def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
+        """Learn which partitions the source has."""
+        ...
+
+    @property
+    def events(self) -> Counter[str]:
+        """Translated events by kind."""
+        ...
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        ...
+
+
+class Objects:
+    """`writes`: whether produced records may have blobs at all; only then they are looked at. `is_over` ends
+    the patience.
+    """
+
+    def __init__(self, log: Log, storage: Storage | None = None, *, writes: bool = True) -> None:
+        self._log, self._storage, self.writes = log, storage or Storage(), writes
+
+    async def answer(
+        self, error: Exception, translator: Translates, record: ConsumerRecord, is_over: IsOver
+    ) -> list[ProducerRecord] | None:
+        """Fetch what translating the record needed, if that is what `error` says, and translate again; None
+        if it was over before.
+
+        Raises ClaimCheckMissing, StorageUnavailable, and whatever else translating raises.
+        """
+        while isinstance(error, Need):
+            data = await self._insist(self._storage.fetch, error, is_over)
+            if data is None:
+                return None
+            translator.provide(error, data)
+            try:
+                return translator.translate(record)
+            except Need as another:
+                error = another
+        raise error
+
+    async def store(self, produced: Sequence[ProducerRecord], is_over: IsOver) -> bool:
+        """Store all blobs of these records; False if it was over before. Raises StorageUnavailable."""
+        for blob in [blob for record in produced for blob in record.blobs]:
+            await self._insist(self._storage.store, blob, is_over)
+            if is_over():
+                return False
+        return True
+
+    async def _insist(self, work: Callable[[Given], Found], given: Given, is_over: IsOver) -> Found | None:
+        for wait in (*RETRY_SECONDS, None):
+            try:
+                found = await asyncio.to_thread(work, given)
+            except (ClaimCheckMissing, StorageUnavailable) as error:
+                if wait is None:
+                    raise
+                self._log.warning("storage.failed", code=error.code, reason=str(error))
+                await asyncio.sleep(wait)
+            else:
+                return None if is_over() else found
+            if is_over():
+                break
+        return None

@@ -1,0 +1,40 @@
+"""A request to stop, which cuts waits short."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Stop:
+    """Set once, from outside."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.set, self.is_set, self.wait = self._event.set, self._event.is_set, self._event.wait
+
+    async def unless_asked(self, work: Coroutine[object, object, T]) -> T | None:
+        """Give the result, or None as soon as a stop is asked for; then, or if the caller is cancelled, the
+        work is cancelled, too.
+
+        That is the only time a start or a poll is cancelled: whatever state this leaves the source in, it is
+        closed next.
+        """
+        task, stop = asyncio.ensure_future(work), asyncio.ensure_future(self.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            stop.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for so long, or until a stop is asked for."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.wait(), seconds)

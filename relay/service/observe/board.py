@@ -1,0 +1,432 @@
+"""What the service knows about itself: the loop writes it down once a round, health, metrics and the status
+page read it.
+
+Writing is cheap and asks nobody; sums, rates and running totals are made when somebody asks. All in one
+thread, so nothing is locked. Nothing here is a row's value: there are topics, positions, counts, codes, and
+the messages of relay's own errors.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.large_messages import shown_uri
+from relay.config import Config
+from relay.config.tables import Delivery
+from relay.kafka.ports import Partition
+
+STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
+#: The parts of a round whose time is taken. The core has no clock, so decoding and encoding are one stage.
+STAGES: Final = ("translate", "produce", "commit")
+#: Where an error can come up.
+ERROR_STAGES: Final = ("poll", *STAGES)
+
+#: Upper bounds of the histograms: seconds of a stage, records of a poll.
+STAGE_SECONDS: Final = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+)
+BATCH_RECORDS: Final = (1, 10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+
+#: Distance of the samples that rates and the history are made of, and how many are kept: an hour.
+SAMPLE_SECONDS: Final = 10.0
+SAMPLES: Final = 361
+LAST_ERRORS: Final = 20
+LONGEST_TEXT: Final = 500
+
+#: A turn of the loop may wait for acknowledgements and then for a new producer, each as long as a delivery
+#: may take.
+_DELIVERIES_OF_A_TURN: Final = 2
+_SHORTEST_LIMIT_SECONDS: Final = 60.0
+
+
+def heartbeat_limit(delivery: Delivery) -> float:
+    """The age, in seconds, from which on a heartbeat means that the loop hangs: longer than any turn may
+    take.
+    """
+    return max(_SHORTEST_LIMIT_SECONDS, _DELIVERIES_OF_A_TURN * delivery.delivery_timeout_seconds)
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """One side of the route: protocol, options as they may be shown, brokers."""
+
+    protocol: str
+    options: Mapping[str, str]
+    brokers: str
+
+
+class About(msgspec.Struct, frozen=True):
+    """What does not change while relay runs. `topics`: source topic → target topic; `mode` as in [delivery]."""
+
+    version: str
+    source: Endpoint
+    target: Endpoint
+    topics: Mapping[str, str]
+    group: str
+    mode: str
+    dead_letter_topic: str = ""
+    heartbeat_limit_seconds: float = heartbeat_limit(Delivery())
+
+    @classmethod
+    def of(cls, config: Config) -> About:
+        """What a configuration says. Storage addresses are shown without their parameters, which may hold
+        secrets.
+        """
+        route = config.route
+        return cls(
+            version=version("relay-cdc"),
+            source=Endpoint(route.from_, _shown(route.from_options), config.source.bootstrap_servers),
+            target=Endpoint(route.to, _shown(route.to_options), config.target_servers),
+            topics=config.target_topics,
+            group=config.source.group_id,
+            mode=str(config.delivery.mode),
+            dead_letter_topic=config.errors.dead_letter_topic,
+            heartbeat_limit_seconds=heartbeat_limit(config.delivery),
+        )
+
+
+def _shown(options: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: shown_uri(value) if name.endswith("-uri") else value for name, value in sorted(options.items())
+    }
+
+
+class HasCounts(Protocol):
+    """A translator, as far as its counters go."""
+
+    @property
+    def events(self) -> Counter[str]:
+        """Translated events by kind."""
+        ...
+
+    @property
+    def lossy(self) -> Counter[Lossy]:
+        """What could not be carried, by kind."""
+        ...
+
+
+class Histogram:
+    """Counts values by their size."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a value; a bound belongs to the bucket below it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an assigned partition is read. None: not known yet. Offsets are those to read (or commit) next."""
+
+    position: int | None = None
+    end: int | None = None
+    timestamp_ms: int | None = None
+    committed: int | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets between the position and the end."""
+        return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went through a topic since the start."""
+
+    records: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Failure:
+    """An error, and how often it came again with the same words. Times are seconds since 1970."""
+
+    stage: str
+    code: str
+    place: str
+    message: str
+    first: float
+    last: float
+    count: int = 1
+
+
+class Check(NamedTuple):
+    """A line of /readyz; `since` is when it became so, seconds since 1970."""
+
+    ok: bool
+    detail: str
+    since: float
+
+
+class Sample(NamedTuple):
+    """The totals at one moment. `at` is the steady clock's, `time` seconds since 1970; `lag` is None if not
+    all is known.
+    """
+
+    at: float
+    time: float
+    consumed: int
+    consumed_bytes: int
+    produced: int
+    produced_bytes: int
+    lag: int | None
+    stages: Mapping[str, tuple[int, float]]
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over all topics."""
+
+    consumed: Traffic = field(default_factory=Traffic)
+    produced: Traffic = field(default_factory=Traffic)
+
+
+class Board:
+    """What the loop has to say. Times are seconds since 1970 from `now`; ages and rates go by `steady`, which
+    nobody sets back.
+    """
+
+    def __init__(
+        self,
+        about: About,
+        now: Callable[[], float] = time.time,
+        *,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.about, self.now, self.steady = about, now, steady
+        self.translator: HasCounts | None = None
+        self.state, self.started = STARTING, now()
+        self.state_since = self.started
+        self.partitions: dict[Partition, Progress] = {}
+        #: When the partitions were last handed out, by the steady clock.
+        self.assigned_at = steady()
+        self.last_commit: float | None = None
+        self.consumption = {topic: Traffic() for topic in about.topics}
+        targets = (*about.topics.values(), about.dead_letter_topic)
+        self.production = {topic: Traffic() for topic in targets if topic}
+        self.totals = Totals()
+        self.batches = Histogram(BATCH_RECORDS)
+        self.stages = {stage: Histogram(STAGE_SECONDS) for stage in STAGES}
+        self.errors: Counter[tuple[str, str]] = Counter()
+        self.last_errors: deque[Failure] = deque(maxlen=LAST_ERRORS)
+        self.dead_letters: Counter[str] = Counter()
+        self.skips: Counter[str] = Counter()
+        self.schemas = 0
+        self.checks: dict[str, Check] = {}
+        self._newest_ms: int | None = None
+        self._beat: float | None = None
+        self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
+
+    # What the loop calls.
+
+    def entered(self, state: str) -> None:
+        """Note a new state: "starting", "running", "draining" or "stopped"."""
+        if state != self.state:
+            self.state, self.state_since = state, self.now()
+        # From here on the heartbeat counts, so a loop that never turns is found out, too.
+        self._beat = self.steady()
+
+    def beat(self) -> None:
+        """Note that the loop turns."""
+        self._beat = at = self.steady()
+        if at - self._samples[-1].at >= SAMPLE_SECONDS:
+            self._samples.append(self.sample())
+
+    def assigned(self, partitions: Iterable[Partition]) -> None:
+        """Replace the set of partitions that are ours; what is known of those that stay is kept."""
+        self._newest_ms = self.newest_ms
+        self.partitions = {
+            partition: self.partitions.get(partition) or Progress() for partition in partitions
+        }
+        self.assigned_at = self.steady()
+
+    def progress(
+        self,
+        partition: Partition,
+        *,
+        position: int,
+        end: int | None,
+        timestamp_ms: int | None,
+        committed: int | None = None,
+    ) -> None:
+        """Note the next offset, the partition's end, the Kafka timestamp of the newest record that was read,
+        and an offset that was found committed.
+
+        None leaves what was known. A partition that is not assigned is passed over: it is somebody else's by
+        now.
+        """
+        progress = self.partitions.get(partition)
+        if progress is None:
+            return
+        progress.position = position
+        if committed is not None:
+            progress.committed = committed
+        if end is not None:
+            progress.end = end
+        if timestamp_ms is not None and timestamp_ms >= 0:
+            progress.timestamp_ms = timestamp_ms
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """Note a commit that has succeeded, and its time."""
+        for partition, offset in offsets.items():
+            if partition in self.partitions:
+                self.partitions[partition].committed = offset
+        if offsets:
+            self.last_commit = self.now()
+
+    def consumed(self, topic: str, records: int, size: int) -> None:
+        """Count what was read of a topic; `size` is in bytes, of keys and values."""
+        _count(self.consumption, topic, self.totals.consumed, records, size)
+
+    def produced(self, topic: str, records: int, size: int) -> None:
+        """Count what a topic has acknowledged; `size` is in bytes, of keys and values."""
+        _count(self.production, topic, self.totals.produced, records, size)
+
+    def batch(self, records: int) -> None:
+        """Count the records of one poll. Empty polls are no batches."""
+        if records:
+            self.batches.add(records)
+
+    def took(self, stage: str, seconds: float) -> None:
+        """Note how long a stage of a round lasted: one of `STAGES`."""
+        histogram = self.stages.get(stage)
+        if histogram is None:
+            histogram = self.stages[stage] = Histogram(STAGE_SECONDS)
+        histogram.add(seconds)
+
+    def failed(self, stage: str, code: str, place: str, message: str) -> None:
+        """Count an error and keep it among the last ones; the same words again are the same error.
+
+        `place` is a topic, partition and offset or a name, `message` relay's own; never a row's values.
+        """
+        self.errors[stage, code] += 1
+        place, message, now = _clean(place), _clean(message), self.now()
+        for failure in self.last_errors:
+            if (failure.stage, failure.code, failure.place, failure.message) == (stage, code, place, message):
+                failure.count, failure.last = failure.count + 1, now
+                self.last_errors.remove(failure)
+                self.last_errors.appendleft(failure)
+                return
+        self.last_errors.appendleft(Failure(stage, code, place, message, now, now))
+
+    def dead_letter(self, code: str) -> None:
+        """Count a record that went to the dead letters."""
+        self.dead_letters[code] += 1
+
+    def skipped(self, code: str) -> None:
+        """Count a record that was left out."""
+        self.skips[code] += 1
+
+    def schema_versions(self, count: int) -> None:
+        """Note how many table definitions the catalogue holds."""
+        self.schemas = count
+
+    def check(self, name: str, ok: bool, detail: str = "") -> None:
+        """Note a line of /readyz: "configuration", "topics", "source", "target", "commit", "schema-history"
+        or "member".
+        """
+        before = self.checks.get(name)
+        since = before.since if before and before.ok == ok else self.now()
+        self.checks[name] = Check(ok, _clean(detail), since)
+
+    def works(self, *names: str) -> None:
+        """Note that checks which were failing are ok again."""
+        for name in names:
+            if name in self.checks and not self.checks[name].ok:
+                self.check(name, ok=True)
+
+    # What the others read.
+
+    @property
+    def heartbeat_age(self) -> float | None:
+        """Seconds since the loop's last turn; None before the first."""
+        return None if self._beat is None else max(0.0, self.steady() - self._beat)
+
+    @property
+    def newest_ms(self) -> int | None:
+        """The latest Kafka timestamp of what was read: of the assigned partitions, or what was last known of
+        others.
+        """
+        known = [
+            progress.timestamp_ms
+            for progress in self.partitions.values()
+            if progress.timestamp_ms is not None
+        ]
+        return max(known, default=self._newest_ms)
+
+    @property
+    def lag(self) -> int | None:
+        """Records that wait in the assigned partitions, as far as known; None if it is known of no partition."""
+        known = [lag for progress in self.partitions.values() if (lag := progress.lag) is not None]
+        return sum(known) if known or not self.partitions else None
+
+    def sample(self) -> Sample:
+        """The totals now."""
+        consumed, produced = self.totals.consumed, self.totals.produced
+        stages = {stage: (histogram.count, histogram.sum) for stage, histogram in self.stages.items()}
+        # A sum that lacks partitions would look like a jump when they come.
+        lag = None if any(progress.lag is None for progress in self.partitions.values()) else self.lag
+        return Sample(
+            self.steady(),
+            self.now(),
+            consumed.records,
+            consumed.size,
+            produced.records,
+            produced.size,
+            lag,
+            stages,
+        )
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """The samples of the last hour, oldest first."""
+        return self._samples
+
+
+def _count(topics: dict[str, Traffic], topic: str, total: Traffic, records: int, size: int) -> None:
+    traffic = topics.get(topic)
+    if traffic is None:
+        traffic = topics[topic] = Traffic()
+    for each in (traffic, total):
+        each.records += records
+        each.size += size
+
+
+def _clean(text: str) -> str:
+    """A text that every encoder takes, not too long."""
+    text = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    return text.encode("utf-8", "replace").decode("utf-8")

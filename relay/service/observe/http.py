@@ -1,0 +1,234 @@
+"""The HTTP server of the service: /livez, /readyz, /metrics, /status, and a page for people at /.
+
+It only reads the board: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
+shows here, and ends no process. There is no access log and no authentication: nothing that is served is a
+secret or a row's value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import hashlib
+import logging
+import re
+import socket
+import traceback
+from collections.abc import Mapping
+from importlib.resources import files
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+import orjson
+from aiohttp import web
+
+from relay.errors import AddressUnavailable
+from relay.logs import Log
+from relay.service.observe import report
+from relay.service.observe.board import RUNNING, Board
+from relay.service.observe.metrics import exposition, registry_of
+
+#: What there is, with a word about each; also the answer to any other path.
+PATHS: Final[Mapping[str, str]] = {
+    "/": "status page",
+    "/livez": "whether the process works",
+    "/readyz": "whether the service is running, and what is wrong",
+    "/metrics": "metrics for Prometheus",
+    "/status": "everything as JSON",
+}
+#: Connections at a time; each costs a file descriptor that the relay itself may need.
+MOST_CONNECTIONS: Final = 64
+#: How long a connection may be without a whole request, the first one or the next.
+_REQUEST_SECONDS: Final = 10.0
+_SHUTDOWN_SECONDS: Final = 1.0
+_COMMON_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Server": "relay",
+}
+_INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+class HttpServer:
+    """Serves a board while its `async with` block runs. Port 0 takes any free port; `port` says which.
+
+    Entering raises AddressUnavailable.
+    """
+
+    def __init__(self, host: str, port: int, board: Board, *, log: Log | None = None) -> None:
+        self._host, self._port, self._board, self._log = host, port, board, log
+        self._registry = registry_of(board)
+        self._page = files("relay.service").joinpath("status_page.html").read_bytes()
+        self._page_headers = {
+            "Content-Security-Policy": content_security_policy(self._page),
+            "X-Frame-Options": "DENY",
+        }
+        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: dict[web.RequestHandler, asyncio.Transport] = {}
+
+    @property
+    def port(self) -> int:
+        """The port that is served."""
+        return self._port
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.AppRunner(self._application(), shutdown_timeout=_SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._connection, self._host, self._port, backlog=MOST_CONNECTIONS
+            )
+        except (OSError, ValueError) as error:
+            await self._runner.cleanup()
+            raise _unavailable(self._host, self._port, error) from error
+        self._port = self._server.sockets[0].getsockname()[1]
+        if self._log is not None:
+            self._log.info("http.serving", host=self._host, port=self._port)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for transport in self._connections.values():
+            # A client that does not read would keep it open.
+            transport.abort()
+
+    def _connection(self) -> web.RequestHandler:
+        assert self._runner is not None  # noqa: S101 - it is made by `setup`; this tells the type
+        assert self._runner.server is not None  # noqa: S101 - it is made by `setup`; this tells the type
+        return _Connection(self._runner.server, self._connections)
+
+    def _application(self) -> web.Application:
+        application = web.Application(middlewares=[self._answered])
+        handlers = {
+            "/": self._index,
+            "/livez": self._livez,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+            "/status": self._status,
+        }
+        # HEAD comes with GET.
+        application.add_routes([web.get(path, handler) for path, handler in handlers.items()])
+        return application
+
+    @web.middleware
+    async def _answered(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401  # aiohttp's own type is private
+        response: web.StreamResponse
+        try:
+            response = await handler(request)
+        except web.HTTPMethodNotAllowed as refused:
+            response = _json({"error": "only GET and HEAD", "paths": PATHS}, refused.status)
+            response.headers["Allow"] = "GET, HEAD"
+        except web.HTTPException as refused:
+            response = _json({"error": refused.reason, "paths": PATHS}, refused.status)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._log_defect(request.path, error)
+            response = _json({"error": "a defect of relay", "kind": type(error).__name__}, 500)
+        response.headers.update(_COMMON_HEADERS)
+        return response
+
+    def _log_defect(self, path: str, error: Exception) -> None:
+        if self._log is not None:
+            frames = [
+                f"{frame.filename}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_tb(error.__traceback__)
+            ]
+            self._log.error("http.failed", path=path, kind=type(error).__name__, frames=frames)
+
+    async def _index(self, _: web.Request) -> web.Response:
+        return web.Response(
+            body=self._page, content_type="text/html", charset="utf-8", headers=self._page_headers
+        )
+
+    async def _livez(self, _: web.Request) -> web.Response:
+        return _json(report.liveness(self._board), 200 if report.is_alive(self._board) else 503)
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        return _json(report.readiness(self._board), 200 if self._board.state == RUNNING else 503)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body, content_type = exposition(self._registry, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _status(self, _: web.Request) -> web.Response:
+        return _json(report.status(self._board), indent=False)
+
+
+class _Connection(web.RequestHandler):
+    """A client's connection; `others` are all that are open, the oldest first.
+
+    If there are too many, the oldest is closed: the newest may be the kubelet's probe, and slow clients must
+    not keep it out.
+    """
+
+    def __init__(self, server: web.Server, others: dict[web.RequestHandler, asyncio.Transport]) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            # It runs from the last answer, or from the start, to the end of the next request.
+            keepalive_timeout=_REQUEST_SECONDS,
+            lingering_time=_SHUTDOWN_SECONDS,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
+            logger=_silent(),
+        )
+        self._others = others
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._others[self] = cast("asyncio.Transport", transport)
+        if len(self._others) > MOST_CONNECTIONS:
+            self._others.pop(next(iter(self._others))).abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._others.pop(self, None)
+        super().connection_lost(exc)
+
+
+def content_security_policy(page: bytes) -> str:
+    """A policy that lets the page run its own script and style, ask the server that it came from, and nothing
+    else.
+    """
+    allowed = {"script": "", "style": ""}
+    for kind, text in _INLINE.findall(page):
+        allowed[kind.decode()] += f" 'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
+    return (
+        f"default-src 'none'; script-src{allowed['script']}; style-src{allowed['style']}; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def _json(body: Mapping[str, Any], status: int = 200, *, indent: bool = True) -> web.Response:
+    data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0))
+    return web.Response(body=data, status=status, content_type="application/json")
+
+
+def _unavailable(host: str, port: int, error: OSError | ValueError) -> AddressUnavailable:
+    # A ValueError: what cannot be a name at all.
+    if isinstance(error, socket.gaierror | ValueError):
+        why = "the host's name is not known; set host in [http] to an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+    elif error.errno == errno.EADDRINUSE:
+        why = "another program, perhaps another relay, uses the port; stop it or set another port in [http], 0 for none"
+    elif error.errno == errno.EADDRNOTAVAIL:
+        why = "this machine does not have the address; set host in [http] to one that it has, such as 127.0.0.1 or 0.0.0.0"
+    elif error.errno in {errno.EACCES, errno.EPERM}:
+        why = "relay may not use this port; ports below 1024 need rights: set a higher one in [http]"
+    else:
+        why = error.strerror or type(error).__name__
+    return AddressUnavailable(f"cannot serve HTTP at {host}:{port}: {why}")
+
+
+def _silent() -> logging.Logger:
+    """A logger for what clients do wrong on the wire: nobody here can do anything about it."""
+    logger = logging.Logger("relay.http")  # stays out of the tree of loggers on purpose
+    logger.addHandler(logging.NullHandler())
+    return logger

@@ -1,0 +1,261 @@
+"""What the board says, as the JSON of /livez, /readyz and /status: plain dictionaries of texts and numbers.
+
+Moments are ISO 8601 in UTC, durations seconds, and null stands for what is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final
+
+from relay.codecs.losses import NOTES
+from relay.kafka.ports import Partition
+from relay.service.observe.board import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic
+
+RATE_SECONDS: Final = 60.0
+Json = dict[str, Any]
+
+
+def is_alive(board: Board) -> bool:
+    """Whether the loop turns. Only a running one has to: a start may wait for a group, and a stop has its own
+    time limit.
+    """
+    age = board.heartbeat_age
+    return board.state != RUNNING or age is None or age <= board.about.heartbeat_limit_seconds
+
+
+def liveness(board: Board) -> Json:
+    """The body of /livez."""
+    return {
+        "alive": is_alive(board),
+        "state": board.state,
+        "heartbeat_age_seconds": _rounded(board.heartbeat_age),
+        "heartbeat_limit_seconds": board.about.heartbeat_limit_seconds,
+    }
+
+
+def readiness(board: Board) -> Json:
+    """The body of /readyz. Failing checks make relay degraded, and leave it ready: a restart would cure none
+    of them.
+    """
+    checks = _checks(board)
+    return {
+        "ready": board.state == RUNNING,
+        "state": board.state,
+        "degraded": _is_degraded(board, checks),
+        "checks": {check["name"]: _line(check, board.state) for check in checks},
+        "last_error": _failure(board.last_errors[0]) if board.last_errors else None,
+    }
+
+
+def status(board: Board) -> Json:
+    """The body of /status."""
+    about, now = board.about, board.now()
+    checks = _checks(board)
+    sample = board.sample()
+    newest = board.newest_ms
+    return {
+        "time": moment(now),
+        "version": about.version,
+        "route": {
+            "source": _endpoint(about.source),
+            "target": _endpoint(about.target),
+            "topics": dict(about.topics),
+            "group": about.group,
+            "mode": about.mode,
+            "dead_letter_topic": about.dead_letter_topic or None,
+        },
+        "state": board.state,
+        "state_since": moment(board.state_since),
+        "started": moment(board.started),
+        "alive": is_alive(board),
+        "ready": board.state == RUNNING,
+        "degraded": _is_degraded(board, checks),
+        "heartbeat_age_seconds": _rounded(board.heartbeat_age),
+        "checks": checks,
+        "lag": _lag(board, sample, now),
+        "last_event": None if newest is None else moment(newest / 1000),
+        "last_commit": None if board.last_commit is None else moment(board.last_commit),
+        "rates": _rates(board, sample),
+        "history": _history(board),
+        "partitions": [
+            _partition(partition, progress, now) for partition, progress in sorted(board.partitions.items())
+        ],
+        "topics": {"consumed": _traffic(board.consumption), "produced": _traffic(board.production)},
+        **_outcomes(board),
+        "schema_versions": board.schemas,
+    }
+
+
+def _outcomes(board: Board) -> Json:
+    translator = board.translator
+    lossy = translator.lossy if translator is not None else {}
+    return {
+        "events": dict(translator.events) if translator is not None else {},
+        "last_errors": [_failure(failure) for failure in board.last_errors],
+        "errors": [
+            {"stage": stage, "code": code, "count": count}
+            for (stage, code), count in board.errors.most_common()
+        ],
+        "dead_letters": dict(board.dead_letters.most_common()),
+        "skipped": dict(board.skips.most_common()),
+        "lossy": {str(what): count for what, count in lossy.items() if what not in NOTES},
+        "notes": {str(what): count for what, count in lossy.items() if what in NOTES},
+    }
+
+
+def _checks(board: Board) -> list[Json]:
+    """The loop's own checks, and one more: whether it turns."""
+    alive, age = is_alive(board), board.heartbeat_age
+    detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
+    found = [{"name": "loop", "ok": alive, "detail": detail, "since": None}]
+    for name, check in board.checks.items():
+        found.append({"name": name, "ok": check.ok, "detail": check.detail, "since": moment(check.since)})
+    return found
+
+
+def _is_degraded(board: Board, checks: list[Json]) -> bool:
+    return board.state != STARTING and any(not check["ok"] for check in checks)
+
+
+def _line(check: Json, state: str) -> str:
+    """What is not done yet at the start is no failure."""
+    word = "ok" if check["ok"] else "waiting" if state == STARTING else "failing"
+    return word + (f": {check['detail']}" if check["detail"] else "")
+
+
+def _endpoint(endpoint: Endpoint) -> Json:
+    return {"protocol": endpoint.protocol, "options": dict(endpoint.options), "brokers": endpoint.brokers}
+
+
+def _partition(partition: Partition, progress: Progress, now: float) -> Json:
+    stamp = progress.timestamp_ms
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "position": progress.position,
+        "end": progress.end,
+        "committed": progress.committed,
+        "lag_records": progress.lag,
+        "lag_seconds": _seconds_behind(progress, now),
+        "last_event": None if stamp is None else moment(stamp / 1000),
+    }
+
+
+def _seconds_behind(progress: Progress, now: float) -> float | None:
+    """How old the newest record that was read is, if others wait behind it; nothing waits: 0."""
+    lag, stamp = progress.lag, progress.timestamp_ms
+    if lag == 0:
+        return 0.0
+    return None if lag is None or stamp is None else _rounded(max(0.0, now - stamp / 1000))
+
+
+def _lag(board: Board, sample: Sample, now: float) -> Json:
+    """The lag as a whole, how it changes, and, where it shrinks, when it will be gone if that goes on."""
+    behind = [
+        seconds
+        for progress in board.partitions.values()
+        if (seconds := _seconds_behind(progress, now)) is not None
+    ]
+    # What other partitions lagged is no trend of these.
+    before = _reference(
+        (each for each in board.samples if each.at >= board.assigned_at and each.lag is not None), sample
+    )
+    per_second = None
+    if sample.lag is not None and before.lag is not None and sample.at - before.at >= 1:
+        per_second = (sample.lag - before.lag) / (sample.at - before.at)
+    gone_in = sample.lag / -per_second if sample.lag and per_second is not None and per_second < 0 else None
+    return {
+        "records": board.lag,
+        "unknown_partitions": sum(progress.lag is None for progress in board.partitions.values()),
+        "seconds": max(behind, default=None),
+        "change_per_second": _rounded(per_second),
+        "gone_in_seconds": _rounded(gone_in),
+    }
+
+
+def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
+    """The newest of the samples that is a minute older, or else the oldest; the sample itself if there are
+    none.
+    """
+    found = None
+    for each in samples:
+        if found is not None and sample.at - each.at < RATE_SECONDS:
+            break
+        found = each
+    return found or sample
+
+
+def _rates(board: Board, sample: Sample) -> Json:
+    """What was done in the last minute, a second; `busy`: the share of the time that each stage took."""
+    before = _reference(board.samples, sample)
+    seconds = sample.at - before.at
+    if seconds <= 0:
+        return {"window_seconds": 0.0, "busy": {}} | dict.fromkeys(_PER_SECOND, 0.0)
+    busy = {
+        stage: (total - before.stages.get(stage, (0, 0.0))[1]) / seconds
+        for stage, (_, total) in sample.stages.items()
+    }
+    return {
+        "window_seconds": _rounded(seconds),
+        **{
+            name: _rounded((getattr(sample, of) - getattr(before, of)) / seconds)
+            for name, of in _PER_SECOND.items()
+        },
+        "busy": {stage: _rounded(share) for stage, share in busy.items()},
+    }
+
+
+#: Names of the rates, and the totals that they are made of.
+_PER_SECOND: Final = {
+    "consumed_records_per_second": "consumed",
+    "consumed_bytes_per_second": "consumed_bytes",
+    "produced_records_per_second": "produced",
+    "produced_bytes_per_second": "produced_bytes",
+}
+
+
+def _history(board: Board) -> Json:
+    """The last hour in columns, oldest first: a column for each fact, an item for each sample."""
+    samples = list(board.samples)
+    pairs = list(pairwise(samples))
+
+    def per_second(of: str) -> list[float | None]:
+        return [_rounded((getattr(b, of) - getattr(a, of)) / max(b.at - a.at, 1e-3)) for a, b in pairs]
+
+    return {
+        "time": [round(sample.time, 1) for _, sample in pairs],
+        "lag_records": [sample.lag for _, sample in pairs],
+        "consumed_records_per_second": per_second("consumed"),
+        "produced_records_per_second": per_second("produced"),
+    }
+
+
+def _traffic(topics: dict[str, Traffic]) -> Json:
+    return {topic: {"records": traffic.records, "bytes": traffic.size} for topic, traffic in topics.items()}
+
+
+def _failure(failure: Failure) -> Json:
+    return {
+        "time": moment(failure.last),
+        "stage": failure.stage,
+        "code": failure.code,
+        "place": failure.place,
+        "message": failure.message,
+        "count": failure.count,
+        "first": moment(failure.first),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def moment(seconds: float) -> str | None:
+    """A time in ISO 8601; None if it is none that a calendar has, as a producer may write any number."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return None

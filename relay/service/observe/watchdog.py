@@ -1,0 +1,61 @@
+"""Ends a process whose loop is stuck: better started anew by its supervisor than alive and silent."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from relay.logs import Log
+from relay.service.observe.board import Board
+
+STALLED = 3
+#: What the last words of a stalled process may take.
+HURRY_SECONDS = 5.0
+_LOOKS = 10
+
+
+class Watchdog:
+    """A thread that looks at the board's heartbeat while its `with` block runs.
+
+    Every wait of the loop has a deadline of its own, and a broker's outage is waited for with a beating
+    heart. So a heartbeat older than `limit_seconds` is a defect, in relay or in a client. `exit_process` is
+    for tests.
+    """
+
+    def __init__(
+        self, board: Board, limit_seconds: float, log: Log, exit_process: Callable[[int], object] = os._exit
+    ) -> None:
+        self._board, self._limit, self._log, self._exit = board, limit_seconds, log, exit_process
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self._limit / _LOOKS):
+            age = self._board.heartbeat_age
+            if age is not None and age > self._limit:
+                # Whoever reads the log may be what the loop waits for.
+                hurry = threading.Timer(HURRY_SECONDS, self._exit, [STALLED])
+                hurry.daemon = True
+                hurry.start()
+                self._log.error("relay.stalled", code="service.stalled", seconds=round(age, 1))
+                # Where every thread is, for whoever looks at the log later; a stack holds no row's values.
+                if sys.__stderr__ is not None:
+                    faulthandler.dump_traceback(file=sys.__stderr__)
+                hurry.cancel()
+                self._exit(STALLED)
+                return

@@ -1,0 +1,308 @@
+"""Which topics a route writes, and whether those that exist can hold it: judgements alone, nothing is asked
+or done here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from relay.codecs import codec_named
+from relay.codecs.codec import Options, parse_options
+from relay.codecs.losses import Keys
+from relay.codecs.wire.large_messages import Handling, LargeMessageOptions
+from relay.config import Config, Mode, Policy, Start
+from relay.kafka.admin import Found, NewSpec, Refusal
+
+#: The broker's usual `max.message.bytes`, for those who may not read it.
+DEFAULT_LIMIT_BYTES = 1_048_588
+#: What a dead letter's headers may add to the record that it keeps.
+HEADER_ROOM_BYTES = 16_384
+_COMPACTED = {"cleanup.policy": "compact"}
+#: Every transaction writes to it, and only what is in closed segments is compacted: by default, of a week or
+#: a gigabyte.
+_OFTEN_COMPACTED = {
+    **_COMPACTED,
+    "segment.ms": "600000",
+    "segment.bytes": "16777216",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+
+class Role(enum.StrEnum):
+    """What a topic is to the route."""
+
+    TARGET = "target topic"
+    HISTORY = "schema history"
+    DEAD_LETTERS = "dead-letter topic"
+    PROGRESS = "progress topic"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic that the route writes, as it must be.
+
+    `partitions`: the least number for a target, the only one for a log of relay's own, and for dead letters
+    what a new topic gets. `why`: whose number that is. `sources`: the topics whose records it gets.
+    `may_create`: relay creates it if it is missing, with `replicas` and `settings`.
+    """
+
+    name: str
+    role: Role
+    partitions: int
+    why: str = ""
+    sources: tuple[str, ...] = ()
+    may_create: bool = True
+    replicas: int = -1
+    settings: Mapping[str, str] = {}
+
+    @property
+    def spec(self) -> NewSpec:
+        """How it is created."""
+        return NewSpec(self.name, self.partitions, self.replicas, self.settings)
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is one of the logs that relay keeps for itself and reads again at the start."""
+        return self.role in {Role.HISTORY, Role.PROGRESS}
+
+
+def limit_of(found: Found | None) -> int:
+    """`max.message.bytes` of a topic."""
+    return int(((found and found.settings) or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
+
+
+# ---------------------------------------------------------------- what the route writes
+
+
+def wanted_topics(config: Config, sources: Mapping[str, Found]) -> list[Wanted]:
+    """Every topic that the route writes. A source topic that is not in `sources` asks for nothing."""
+    return [*_targets(config, sources), *_own_topics(config, sources)]
+
+
+def _targets(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted]:
+    counts = {name: found.partitions for name, found in sources.items()}
+    for target in dict.fromkeys(config.target_topics.values()):
+        names = [name for name, its_target in config.target_topics.items() if its_target == target]
+        largest = max(names, key=lambda name: counts.get(name, 0))
+        yield Wanted(
+            name=target,
+            role=Role.TARGET,
+            partitions=config.target_partitions or counts.get(largest, 0),
+            why="`partitions` in [target] says" if config.target_partitions else f"{largest} has",
+            sources=tuple(names),
+            may_create=config.target.create_topics,
+            replicas=config.target.create_replication_factor,
+            settings=config.target.create_settings,
+        )
+
+
+def _own_topics(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted]:
+    replicas = config.target.create_replication_factor
+    if config.history_topic:
+        yield Wanted(
+            name=config.history_topic, role=Role.HISTORY, partitions=1, replicas=replicas, settings=_COMPACTED
+        )
+    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
+        name = config.delivery.progress_topic
+        yield Wanted(
+            name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_OFTEN_COMPACTED
+        )
+    errors = config.errors
+    if Policy.DEAD_LETTER in {errors.decode, errors.encode, errors.too_large, errors.claim_check}:
+        # A dead letter is the record as it came: what the source takes must fit, and its age is no reason to
+        # delete it.
+        room = (
+            max([limit_of(found) for found in sources.values()], default=DEFAULT_LIMIT_BYTES)
+            + HEADER_ROOM_BYTES
+        )
+        yield Wanted(
+            name=errors.dead_letter_topic,
+            role=Role.DEAD_LETTERS,
+            partitions=max((found.partitions for found in sources.values()), default=0),
+            sources=config.source.topics,
+            replicas=replicas,
+            settings={"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(room)},
+        )
+
+
+# ---------------------------------------------------------------- what cannot be
+
+
+def missing(wanted: Wanted, servers: str) -> str:
+    """What to say of a topic that is missing and that relay does not create."""
+    return (
+        f"topic {wanted.name} does not exist at {servers}: create it, or set create_topics = true in [target]"
+    )
+
+
+def loops(wanted: Sequence[Wanted], config: Config) -> Iterator[tuple[Wanted, str]]:
+    """Topics that are written and read, for source and target brokers that are one cluster, and what to say
+    of them.
+    """
+    for each in wanted:
+        if each.name in config.source.topics:
+            why = (
+                f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} are one cluster, "
+                f"and {each.name} is a source topic and the {each.role}; name another one"
+            )
+            yield each, why
+
+
+def not_created(wanted: Wanted, refusal: Refusal, servers: str) -> str:
+    """Why a topic could not be created, and what to do."""
+    command = ["kafka-topics.sh", "--bootstrap-server", servers, "--create", "--topic", wanted.name]
+    command += ["--partitions", str(wanted.partitions)]
+    command += ["--replication-factor", str(wanted.replicas)] if wanted.replicas != -1 else []
+    for name, value in wanted.settings.items():
+        command += ["--config", f"{name}={value}"]
+    by_hand = " ".join(command)
+    if refusal.is_forbidden:
+        advice = f"grant CREATE on it, or create it: {by_hand}"
+    elif refusal.is_about_replicas:
+        advice = f"set create_replication_factor in [target] to what the cluster has brokers for, or create it: {by_hand}"
+    elif refusal.is_about_settings and wanted.role is Role.TARGET:
+        advice = "correct create_settings in [target]"
+    else:
+        advice = f"create it: {by_hand}"
+    without = {
+        Role.HISTORY: '; history_topic = "" in [schema] does without',
+        Role.DEAD_LETTERS: "; other policies in [errors] do without",
+    }.get(wanted.role, "")
+    return f"{wanted.role} {wanted.name} does not exist at {servers} and cannot be created: {refusal.words}; {advice}{without}"
+
+
+def problems(wanted: Wanted, found: Found, config: Config) -> Iterator[str]:
+    """Why a topic cannot hold what the route writes to it."""
+    if wanted.is_log:
+        yield from _log_problems(wanted, found)
+        return
+    if wanted.role is Role.TARGET and found.partitions < wanted.partitions:
+        yield (
+            f"topic {wanted.name} has {found.partitions} partitions, and {wanted.why} {wanted.partitions}: "
+            f"add partitions to {wanted.name}, or set `partitions` in [target] to {found.partitions}"
+        )
+    if "compact" in _policies(found):
+        yield from _compaction_problems(wanted, config)
+
+
+def _log_problems(wanted: Wanted, found: Found) -> Iterator[str]:
+    """A log is read as a whole at every start: one partition gives it one order, and only what is replaced
+    may be deleted.
+    """
+    otherwise = "delete it, if nothing else uses it, and relay creates it anew; or name another topic"
+    if found.partitions != wanted.partitions:
+        yield f"{wanted.role} {wanted.name} has {found.partitions} partitions, and must have 1: {otherwise}"
+    if found.settings is not None and _policies(found) != {"compact"}:
+        policy = found.settings.get("cleanup.policy")
+        yield (
+            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes what relay must find again: "
+            f"set cleanup.policy=compact on it, or name another topic"
+        )
+
+
+def _compaction_problems(wanted: Wanted, config: Config) -> Iterator[str]:
+    name, protocol = wanted.name, config.route.to
+    if wanted.role is Role.DEAD_LETTERS:
+        yield f"dead-letter topic {name} is compacted, which loses dead letters: set cleanup.policy=delete on it"
+        return
+    keys = codec_named(protocol, "to").keys
+    if keys is Keys.NONE:
+        yield (
+            f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key there; "
+            f"set cleanup.policy=delete on {name}, or write to another topic"
+        )
+    elif keys is Keys.MESSAGE:
+        yield (
+            f"topic {name} is compacted, and keys of {protocol} tell no rows apart: of one transaction's messages about a table "
+            f"only the last would be kept; set cleanup.policy=delete on {name}, or write to another topic"
+        )
+
+
+def _policies(found: Found) -> set[str]:
+    policy = (found.settings or {}).get("cleanup.policy", "")
+    return {part.strip() for part in policy.split(",") if part.strip()}
+
+
+# ---------------------------------------------------------------- what one should know
+
+
+def warnings(wanted: Wanted, found: Found, sources: Mapping[str, Found], config: Config) -> Iterator[str]:
+    """What an operator should know of a topic that can hold the route."""
+    name = wanted.name
+    if found.settings is None:
+        yield (
+            f"the settings of topic {name} may not be read, so max.message.bytes is taken to be {DEFAULT_LIMIT_BYTES} and "
+            f"cleanup.policy to be right: grant DESCRIBE_CONFIGS on it"
+        )
+        return
+    if wanted.role is Role.DEAD_LETTERS:
+        largest = max([limit_of(sources[each]) for each in wanted.sources if each in sources], default=0)
+        if limit_of(found) < largest:
+            yield (
+                f"dead-letter topic {name} takes {limit_of(found)} bytes, and a source topic takes {largest}: "
+                f"a larger record cannot be kept there; raise its max.message.bytes"
+            )
+    if wanted.role is Role.TARGET:
+        if "compact" in _policies(found):
+            yield (
+                f"topic {name} is compacted: only the last message of each row is kept, of all rows of a table without a key, "
+                f"and of each database's DDL"
+            )
+        yield from _limit_warnings(name, limit_of(found), config)
+    if not wanted.is_log:
+        yield from _time_warnings(wanted, found, sources, config)
+
+
+def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
+    if limit < config.target.max_batch_bytes:
+        yield f"topic {name} takes {limit} bytes, less than max_batch_bytes ({config.target.max_batch_bytes}): batches are smaller"
+    given = config.route.to_options
+    options: Options = parse_options(codec_named(config.route.to, "to"), given, "to.option")
+    if not isinstance(options, LargeMessageOptions) or options.max_message_bytes <= limit:
+        return
+    # Its default is far above a topic's; it says nothing about what the user wants.
+    if "max-message-bytes" in given or options.large_message_handle_option is not Handling.NONE:
+        yield (
+            f"topic {name} takes {limit} bytes, less than max-message-bytes ({options.max_message_bytes}): rows between these are "
+            f"refused as too large; set max-message-bytes to {limit} at most, or raise max.message.bytes of the topic"
+        )
+
+
+def _time_warnings(
+    wanted: Wanted, found: Found, sources: Mapping[str, Found], config: Config
+) -> Iterator[str]:
+    """Records keep their timestamps, and retention goes by these: what is old in the source is old in the
+    target.
+    """
+    name, settings = wanted.name, found.settings or {}
+    if settings.get("message.timestamp.type") == "LogAppendTime":
+        yield f"topic {name} has message.timestamp.type=LogAppendTime: the timestamps of source records are not kept"
+        return
+    oldest = int(settings.get("message.timestamp.before.max.ms", _FOREVER))
+    if oldest < _FOREVER:
+        yield (
+            f"topic {name} refuses records older than {oldest} ms, and source records keep their timestamps: "
+            f"raise its message.timestamp.before.max.ms, or set message.timestamp.type=LogAppendTime"
+        )
+    kept = _retention_ms(found)
+    longest = max((_retention_ms(sources[each]) for each in wanted.sources if each in sources), default=0)
+    if kept < longest and config.source.start is not Start.LATEST:
+        yield (
+            f"topic {name} deletes records after {kept} ms, and its source keeps them longer: records keep their timestamps, "
+            f"so old ones are deleted soon after they are written; raise its retention.ms"
+        )
+
+
+#: Kafka's "no limit" for times, and longer than any.
+_FOREVER = 2**63 - 1
+
+
+def _retention_ms(found: Found) -> int:
+    """How long records stay. What may not be read counts as for ever."""
+    settings = found.settings or {}
+    if "delete" not in settings.get("cleanup.policy", "delete"):
+        return _FOREVER
+    kept = int(settings.get("retention.ms", -1))
+    return _FOREVER if kept < 0 else kept

@@ -1,0 +1,129 @@
+"""The topics before the relay starts: what is missing is created, what cannot hold the route is refused, what
+is odd is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from relay.config import Config
+from relay.errors import TopicUnusable
+from relay.kafka.admin import Cluster, Found, Seen
+from relay.kafka.clients import ClusterSettings, cluster_settings
+from relay.logs import Log
+from relay.topics.plan import Wanted, limit_of, loops, missing, not_created, problems, wanted_topics, warnings
+
+
+class Topics(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a route's topics, all of which exist and can hold it.
+
+    `limits`: `max.message.bytes` of every topic that relay writes, its own included. `source_partitions`,
+    `target_partitions`: the number of partitions of every topic that is read, and of every one that is
+    written; two clusters may have the same names. `created`: topics that relay has just created. `warnings`:
+    sentences for the operator.
+    """
+
+    limits: Mapping[str, int]
+    source_partitions: Mapping[str, int]
+    target_partitions: Mapping[str, int]
+    created: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def tell(self, log: Log) -> None:
+        """Log what was created, and the warnings."""
+        if self.created:
+            log.info("topics.created", topics=list(self.created))
+        for warning in self.warnings:
+            log.warning("topics.warning", message=warning)
+
+
+async def check_topics(
+    config: Config, settings: ClusterSettings | None = None, sources: Mapping[str, Found] | None = None
+) -> Topics:
+    """Check all topics of the route, and create those that are missing and may be created: last, if nothing
+    else is wrong.
+
+    `settings`: TLS and SASL, if they were made before. `sources`: what stands for the source topics where
+    records do not come from topics. Raises TopicUnusable with everything that is wrong, BrokerUnavailable,
+    and ConfigError for files of [….security].
+    """
+    settings = settings or cluster_settings(config)
+    source_cluster = Cluster(config.source.bootstrap_servers, settings.source)
+    target_cluster = Cluster(config.target_servers, settings.target)
+    source = await source_cluster.look(config.source.topics) if sources is None else Seen(sources, {})
+    wanted = wanted_topics(config, source.found)
+    target = await target_cluster.look(each.name for each in wanted)
+    wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_cluster.servers)]
+    if source.brokers & target.brokers:
+        # The addresses alone do not tell.
+        wrong += [problem for _, problem in loops(wanted, config)]
+    if wrong:
+        raise TopicUnusable("; ".join(wrong))
+    absent = [each for each in wanted if each.name not in target.found]
+    if absent:
+        refused = await target_cluster.create([each.spec for each in absent])
+        wrong = [
+            not_created(each, refused[each.name], target_cluster.servers)
+            for each in absent
+            if each.name in refused
+        ]
+        # Whoever created it: only a look tells what the broker has made of it.
+        target = await target_cluster.look(each.name for each in wanted)
+        wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
+        if wrong:
+            raise TopicUnusable("; ".join(wrong))
+    return Topics(
+        limits={name: limit_of(found) for name, found in target.found.items()},
+        source_partitions={name: found.partitions for name, found in source.found.items()},
+        target_partitions={name: found.partitions for name, found in target.found.items()},
+        created=tuple(each.name for each in absent),
+        warnings=tuple(
+            text for each in wanted for text in warnings(each, target.found[each.name], source.found, config)
+        ),
+    )
+
+
+def _source_problems(source: Seen, config: Config) -> Iterator[str]:
+    servers = config.source.bootstrap_servers
+    for name in dict.fromkeys(config.source.topics):
+        if name in source.unusable:
+            yield _unusable(name, servers, source)
+        elif name not in source.found:
+            yield f"topic {name} does not exist at {servers}: create it, relay creates no source topics"
+        else:
+            yield from _start_problems(name, source.found[name].partitions, config)
+
+
+def _start_problems(topic: str, partitions: int, config: Config) -> Iterator[str]:
+    """Keys of `start_offsets` that would be passed over, so that all would be read."""
+    named = [each.rpartition("/") for each in config.source.start_offsets]
+    absent = [number for name, _, number in named if name == topic and int(number) >= partitions]
+    if absent:
+        numbers = ", ".join(f"{topic}/{number}" for number in sorted(absent, key=int))
+        has = f"partitions 0 to {partitions - 1}" if partitions > 1 else "partition 0 alone"
+        yield f"start_offsets in [source] names {numbers}, and topic {topic} has the {has}: correct the numbers"
+
+
+def _problems(wanted: Sequence[Wanted], target: Seen, config: Config, servers: str) -> Iterator[str]:
+    """Everything that is wrong before anything is created."""
+    for each in wanted:
+        if each.name in target.unusable:
+            yield _unusable(each.name, servers, target)
+        elif each.name in target.found:
+            yield from _found_problems(each, target, config)
+        elif not each.may_create:
+            yield missing(each, servers)
+        else:
+            # What would be wrong with it is better said before it is there.
+            yield from problems(each, Found(each.partitions, each.settings), config)
+
+
+def _found_problems(wanted: Wanted, target: Seen, config: Config) -> Iterator[str]:
+    if wanted.name in target.found:
+        yield from problems(wanted, target.found[wanted.name], config)
+
+
+def _unusable(name: str, servers: str, seen: Seen) -> str:
+    return f"topic {name} at {servers} cannot be used: {seen.unusable[name]}"
