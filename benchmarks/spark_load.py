@@ -38,15 +38,15 @@ def messages(
 ) -> Iterator[ConsumerRecord]:
     """The records of a partition: the DDL of all, and its share of `count` rows; offsets count from 0."""
     found = workloads(ROUTE, data)
-    marks = codec_named(ROUTE.source, "from").row_marks
+    marks = codec_named(ROUTE.source, "from").row_signature
     assert marks is not None  # noqa: S101 - this protocol has some
     captured = [record for name in _WORKLOADS for record in found[name]]
     rows = [
         record
         for record in captured
-        if marks.are_in(record.key, record.value) and b"WATERMARK" not in (record.value or b"")
+        if marks.matches(record.key, record.value) and b"WATERMARK" not in (record.value or b"")
     ]
-    control = [record for record in captured if not marks.are_in(record.key, record.value)]
+    control = [record for record in captured if not marks.matches(record.key, record.value)]
     values = _values(rows, count, partition, partitions)
     newest = max(record.timestamp_ms for record in captured)
     for offset, record in enumerate(itertools.chain(control, values)):

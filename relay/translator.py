@@ -16,7 +16,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.codec import SIDES, parse_options
-from relay.codecs.losses import NOTES, Lossy
+from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.codecs.wire.large_messages import LargeMessageOptions
 from relay.errors import ConfigError, NotRepresentable, Problem
 from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark, Watermark
@@ -120,7 +120,7 @@ class Translator:
         self._gate = None if partitions is None else WatermarkGate()
         self._strict = encode_options.strict
         self._selection = selection
-        carried = source_codec.finds.watermark and target_codec.carries(encode_options).watermark
+        carried = source_codec.decodes.watermark and target_codec.encodes(encode_options).watermark
         self._passes_watermarks = carried and (selection is None or selection.watermarks)
         self._provided: dict[str, bytes] = {}
         # Of the last record; mostly the next one's, too.
@@ -270,8 +270,8 @@ class Translator:
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
-        if not NOTES.issuperset(lossy):
-            what = ", ".join(sorted(set(lossy) - NOTES))
+        if not INFORMATIONAL.issuperset(lossy):
+            what = ", ".join(sorted(set(lossy) - INFORMATIONAL))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.target.name, "", reason)
 

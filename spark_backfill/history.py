@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.codecs.codec import RowMarks
+from relay.codecs.codec import RowSignature
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.records import ConsumerRecord
@@ -32,7 +32,7 @@ def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[Cons
     what, for errors.
     """
     frame, reader = captured.frame, captured.reader
-    marks = config.translator().source.row_marks
+    marks = config.translator().source.row_signature
     # Most rows are known by their bytes, inside the JVM.
     if marks is not None and isinstance(reader, Columns):
         frame = frame.where(~_shows(marks))
@@ -42,12 +42,12 @@ def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[Cons
     return _records(found)
 
 
-def _shows(marks: RowMarks) -> Column:
-    """`RowMarks.are_in` in Spark's words."""
+def _shows(marks: RowSignature) -> Column:
+    """`RowSignature.matches` in Spark's words."""
     return _marked(F.coalesce(F.col(marks.part), F.lit(b"")), marks, lambda mark: F.lit(bytearray(mark)))
 
 
-def _shows_in_line(marks: RowMarks) -> Column:
+def _shows_in_line(marks: RowSignature) -> Column:
     """The same of a record file's line that is spelt as relay does, the value last; others are looked into.
 
     Inside the value's text every quote is escaped, so that plain ones around a comma begin another member.
@@ -58,7 +58,7 @@ def _shows_in_line(marks: RowMarks) -> Column:
     return is_last & _marked(value, marks, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
 
 
-def _marked(text: Column, marks: RowMarks, literal: Callable[[bytes], Column]) -> Column:
+def _marked(text: Column, marks: RowSignature, literal: Callable[[bytes], Column]) -> Column:
     every = F.lit(True)
     for group in marks.groups:
         one = F.lit(False)

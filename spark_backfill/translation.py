@@ -99,11 +99,11 @@ class OnlyDdl:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The records with DDL of a task, as `RECORDS`."""
         translator = self.config.translator()
-        marks = translator.source.row_marks
+        marks = translator.source.row_signature
         for batch in batches:
             records = read_records(self.reader, batch, self.name)
             found = [
-                r for r in records if not (marks and marks.are_in(r.key, r.value)) and _is_ddl(translator, r)
+                r for r in records if not (marks and marks.matches(r.key, r.value)) and _is_ddl(translator, r)
             ]
             if found:
                 yield record_batch(found)

@@ -88,12 +88,12 @@ def formats(
     if problems:
         raise ConfigError(problems)
     if from_side is not None and to_side is not None:
-        lost = losses(from_side[0].finds, to_side[0].carries(to_side[1])) + _large_row_losses(to_side[1])
+        lost = losses(from_side[0].decodes, to_side[0].encodes(to_side[1])) + _large_row_losses(to_side[1])
         _print_route(from_side[0].name, to_side[0].name, lost, as_json=as_json)
         return
     chosen = from_side or to_side
     codecs = list(PROTOCOLS.values()) if chosen is None else [chosen[0]]
-    carries = None if chosen is None else chosen[0].carries(chosen[1])
+    carries = None if chosen is None else chosen[0].encodes(chosen[1])
     if as_json:
         _print_json(codecs, carries)
     else:

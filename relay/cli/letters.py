@@ -99,7 +99,7 @@ def now_ms() -> int:
 
 
 class Progress:
-    """Says on stderr how far something is, every two seconds, so that what is quick says nothing."""
+    """TypeInfo on stderr how far something is, every two seconds, so that what is quick says nothing."""
 
     def __init__(self, what: str, *, quiet: bool) -> None:
         self._what, self._quiet = what, quiet

@@ -104,7 +104,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 
 
-class RowMarks(msgspec.Struct, frozen=True):
+class RowSignature(msgspec.Struct, frozen=True):
     """Bytes by which a message that says nothing about tables (rows, watermarks) is known before it is
     parsed.
 
@@ -117,7 +117,7 @@ class RowMarks(msgspec.Struct, frozen=True):
     never: tuple[bytes, ...] = ()
     part: Literal["key", "value"] = "value"
 
-    def are_in(self, key: bytes | None, value: bytes | None) -> bool:
+    def matches(self, key: bytes | None, value: bytes | None) -> bool:
         """Whether the message certainly says nothing about tables."""
         text = (key if self.part == "key" else value) or b""
         marked = all(any(mark in text for mark in group) for group in self.groups)
@@ -127,22 +127,22 @@ class RowMarks(msgspec.Struct, frozen=True):
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
-    `finds` is the most that its decoder can find in a message, `carries` what its encoder writes with given
+    `decodes` is the most that its decoder can find in a message, `encodes` what its encoder writes with given
     options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
-    what a row's Kafka key stands for. `row_marks`: how most messages without DDL are known cheaply; None if
+    what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None if
     they are not.
     """
 
     name: str
     title: str
     options: type[Options]
-    finds: Carries
-    carries: Callable[[Any], Carries]
+    decodes: Carries
+    encodes: Callable[[Any], Carries]
     decoder: Callable[[Any], Decoder]
     encoder: Callable[[Any], Encoder]
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
-    row_marks: RowMarks | None = None
+    row_signature: RowSignature | None = None
 
 
 Side = Literal["source", "target"]

@@ -61,13 +61,13 @@ class Lossy(enum.StrEnum):
 
 #: What is counted although nothing is lost by it: what relay had to assume, and text that passes without
 #: being understood.
-NOTES: Final = frozenset(
+INFORMATIONAL: Final = frozenset(
     {Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE}
 )
 
 
 #: What is lost of an event for which the target has no message.
-UNSPEAKABLE: Final[Mapping[type[Event], Lossy]] = {
+UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Lossy]] = {
     Watermark: Lossy.WATERMARK,
     TransactionMark: Lossy.TRANSACTION_MARK,
     Heartbeat: Lossy.HEARTBEAT,

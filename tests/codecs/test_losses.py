@@ -98,7 +98,7 @@ def test_ddl(protocol: str, given: dict[str, str], fact: str) -> None:
 def test_what_relay_formats_tells_is_what_is_counted(protocol: str, given: dict[str, str]) -> None:
     """`Carries` of a target and the counter agree on every fact of the source."""
     codec = PROTOCOLS[protocol]
-    carries = codec.carries(parse_options(codec, given, "options"))
+    carries = codec.encodes(parse_options(codec, given, "options"))
     for fact, field in {"name": "source_name"}.items() | {
         (name, name) for name in FACTS if hasattr(carries, name)
     }:

@@ -82,7 +82,7 @@ def _records(encoder: Any, events: list[Event], lossy: list[Lossy], first: int) 
 def test_round_trip(protocol: str, given_options: dict[str, str], case: Case) -> None:
     codec = PROTOCOLS[protocol]
     options = parse_options(codec, given_options, "options")
-    encoder, decoder, carries = codec.encoder(options), codec.decoder(options), codec.carries(options)
+    encoder, decoder, carries = codec.encoder(options), codec.decoder(options), codec.encodes(options)
     lossy: list[Lossy] = []
     records = _records(encoder, [case.created], lossy, 0)
     records += _records(encoder, list(case.changes), lossy, len(records))

@@ -53,7 +53,7 @@ def variants() -> list[Variant]:
         for given in ({}, *VARIANTS.get(codec.name, ())):
             options: Options = parse_options(codec, given, "options")
             text = ", ".join(f"`{name}={value}`" for name, value in given.items())
-            found.append(Variant(codec.name, text or "default", codec.carries(options)))
+            found.append(Variant(codec.name, text or "default", codec.encodes(options)))
     return found
 
 
@@ -90,7 +90,7 @@ def losses_part() -> str:
     """What a route loses of all that its source may say, for every protocol and every target."""
     rows = []
     for source, target in itertools.product(PROTOCOLS.values(), variants()):
-        lost = "; ".join(loss.words for loss in losses(source.finds, target.carries))
+        lost = "; ".join(loss.words for loss in losses(source.decodes, target.carries))
         rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
     return table(("from", "to", "what the target has no place for"), rows)
 

@@ -23,8 +23,8 @@ from relay.codecs.canal import message as _canal
 from relay.codecs.canal.message import Dialect, Message
 from relay.codecs.canal.reading import Codes, RowReaders
 from relay.codecs.canal.writing import RowWriters
-from relay.codecs.codec import Codec, Options, Payload, RowMarks
-from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Lossy, source_losses
+from relay.codecs.codec import Codec, Options, Payload, RowSignature
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
@@ -255,7 +255,7 @@ class Encoder:
             elif isinstance(event, SchemaChange):
                 messages.append(self._ddl(event, caused_by, lossy))
             else:
-                lossy.append(UNSPEAKABLE[type(event)])
+                lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
         return messages
 
     def _has_joined(self, last: _FlatMessage, message: _FlatMessage) -> bool:
@@ -328,11 +328,11 @@ CODEC: Final = Codec(
     name=NAME,
     title="upstream Alibaba Canal, flat JSON messages (flatMessage=true)",
     options=CanalOptions,
-    finds=carries(CanalOptions()),
-    carries=carries,
+    decodes=carries(CanalOptions()),
+    encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
-    row_marks=RowMarks(
+    row_signature=RowSignature(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),
         (b'"isDdl":true',),
     ),

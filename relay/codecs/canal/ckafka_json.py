@@ -30,8 +30,8 @@ from relay.codecs.canal.ckafka_rows import Images, RowReaders, RowWriters
 from relay.codecs.canal.ckafka_values import ValueStyle
 from relay.codecs.canal.message import Message
 from relay.codecs.canal.reading import WireTable
-from relay.codecs.codec import Codec, Options, Payload, RowMarks
-from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Lossy, source_losses
+from relay.codecs.codec import Codec, Options, Payload, RowSignature
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
@@ -255,7 +255,7 @@ class Encoder:
             elif isinstance(event, SchemaChange):
                 messages.append(self._ddl(event, lossy))
             else:
-                lossy.append(UNSPEAKABLE[type(event)])
+                lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
         return [Payload(None, self._to_json(message)) for message in messages]
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> RowMessage:
@@ -329,9 +329,9 @@ CODEC: Final = Codec(
     name=NAME,
     title="Tencent TDMQ for CKafka, MySQL subscription in official format 1",
     options=CkafkaOptions,
-    finds=carries(CkafkaOptions()),
-    carries=carries,
+    decodes=carries(CkafkaOptions()),
+    encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
-    row_marks=RowMarks(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
+    row_signature=RowSignature(((b'"TYPE":"I"', b'"TYPE":"U"', b'"TYPE":"D"'),)),
 )

@@ -1,6 +1,6 @@
 """Rows of the Canal family, read: text cells and the definition that understands them.
 
-Contract: a decoder keeps a row as the text cells that came (`TextImages`) together with the `RowReader` that
+Contract: a decoder keeps a row as the text cells that came (`TextRows`) together with the `RowReader` that
 understands them, compiled once per table version and shape of message; the canonical values are made when
 somebody asks. `RowReaders` is a decoder's cache and could be emptied at any time.
 """
@@ -15,7 +15,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.canal.message import Cells, Message, position, sql_types
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import KeptImages, Table, Tables
+from relay.codecs.wire.rows import LazyRows, Table, Tables
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -149,7 +149,7 @@ class RowReader:
         return tuple(row)
 
 
-class TextImages(KeptImages, frozen=True, eq=False, gc=False):
+class TextRows(LazyRows, frozen=True, eq=False, gc=False):
     """A change's images as the text that came: the message's own `data` (`cells`) and `old` (None if it does
     not say).
     """
@@ -280,7 +280,7 @@ class RowReaders:
             if has_gaps and not found.is_partial:
                 lossy.append(Lossy.COLUMNS_ABSENT)
             changes.append(
-                RowChange(op, found.schema, TextImages(found, op, cells, old, index), source, emitted_at_ns)
+                RowChange(op, found.schema, TextRows(found, op, cells, old, index), source, emitted_at_ns)
             )
         return changes
 

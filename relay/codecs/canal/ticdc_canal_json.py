@@ -24,8 +24,8 @@ from relay.codecs.canal.message import Dialect
 from relay.codecs.canal.reading import RowReaders
 from relay.codecs.canal.ticdc_message import ControlMessage, RowMessage, TidbMembers, ddl_word
 from relay.codecs.canal.writing import RowWriters, Text
-from relay.codecs.codec import Codec, Payload, RowMarks
-from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Lossy, source_losses
+from relay.codecs.codec import Codec, Payload, RowSignature
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.large_messages import (
     Compression,
     Handling,
@@ -308,7 +308,7 @@ class Encoder:
                 case Watermark() if self._options.enable_tidb_extension:
                     out.append(self._watermark(event))
                 case _:
-                    lossy.append(UNSPEAKABLE[type(event)])
+                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
         return out
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
@@ -431,11 +431,11 @@ CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Canal-JSON (protocol=canal-json), all releases",
     options=TicdcOptions,
-    finds=carries(TicdcOptions(enable_tidb_extension=True, content_compatible=True, output_row_key=True)),
-    carries=carries,
+    decodes=carries(TicdcOptions(enable_tidb_extension=True, content_compatible=True, output_row_key=True)),
+    encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
-    row_marks=RowMarks(
+    row_signature=RowSignature(
         (
             (b'"isDdl":false',),
             (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"', b'"type":"TIDB_WATERMARK"'),

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from relay.codecs.canal.message import Cells, Dialect, java_sql_type
-from relay.codecs.canal.reading import RowReader, TextImages
-from relay.codecs.wire.rows import Convert, Read, WireImages, Write, wire_writer
+from relay.codecs.canal.reading import RowReader, TextRows
+from relay.codecs.wire.rows import Convert, Read, TypedRows, Write, wire_writer
 from relay.codecs.wire.rows import RowReader as TypedReader
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Op, Row, RowChange, TableSchema
@@ -126,7 +126,7 @@ class TextPlan:
             if convert is not None:
                 self._differing.append((name, convert))
 
-    def text(self, images: TextImages) -> Text:
+    def text(self, images: TextRows) -> Text:
         """The change in the target's spelling. Raises Malformed for a text that its type does not allow."""
         if not self._differing:
             return Text(self.writer, images.cells, images.old, self._loses_parameters)
@@ -162,7 +162,7 @@ class WirePlan:
             reader, [value_writer(column.type, dialect.style) for column in columns], _SHORTCUTS
         )
 
-    def text(self, op: Op, images: WireImages) -> Text:
+    def text(self, op: Op, images: TypedRows) -> Text:
         """The change in the target's spelling. Raises Malformed for a value that its type does not allow."""
         old, new = images.old, images.new
         try:
@@ -194,13 +194,13 @@ class RowWriters:
     def text(self, change: RowChange) -> Text:
         """The change as text. Raises NotRepresentable if it has no image of its operation."""
         images = change.images
-        if type(images) is TextImages:
+        if type(images) is TextRows:
             plan = images.reader.plans.get(self)
             if plan is None:
                 plan = images.reader.plans[self] = self._plan(images.reader)
             if type(plan) is TextPlan:
                 return plan.text(images)
-        elif isinstance(images, WireImages):
+        elif isinstance(images, TypedRows):
             wire_plan: WirePlan | _Indirect | None = images.reader.plans.get(self)
             if wire_plan is None:
                 wire_plan = images.reader.plans[self] = self._wire_plan(images.reader)

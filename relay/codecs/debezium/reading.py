@@ -18,9 +18,9 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import key_names, key_of
 from relay.codecs.debezium.layouts import Layout, fitting, kind_of, parsed_object, read_of
-from relay.codecs.debezium.schema import SaidColumn, agrees, guessed_type, read_block, read_key_block
+from relay.codecs.debezium.schema import DeclaredColumn, agrees, guessed_type, read_block, read_key_block
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import PartNames, RowReader, Table, Tables, WireImages
+from relay.codecs.wire.rows import PartNames, RowReader, Table, Tables, TypedRows
 from relay.errors import Malformed
 from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, Rows, TableSchema
 
@@ -74,7 +74,7 @@ class RowReaders:
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
         self._tables = Tables(_Table)
-        self._blocks: dict[bytes, dict[str, SaidColumn]] = {}
+        self._blocks: dict[bytes, dict[str, DeclaredColumn]] = {}
 
     def read(
         self, message: RowMessage, at: Position, catalog: Catalog, lossy: list[Lossy]
@@ -96,7 +96,7 @@ class RowReaders:
                 layout.count(old, new, lossy)
                 if layout.zero_nulls:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
-                return layout.reader.schema, WireImages(layout.reader, old, new)
+                return layout.reader.schema, TypedRows(layout.reader, old, new)
         return self._generally(message, table, known, lossy)
 
     def _generally(
@@ -129,7 +129,7 @@ class RowReaders:
                 for found, part in zip(images, parts, strict=True)
             ]
             return reader.schema, Rows(rows[0], rows[1])
-        return reader.schema, WireImages(reader, images[0], images[1])
+        return reader.schema, TypedRows(reader, images[0], images[1])
 
     def _object(self, image: bytes, part: str) -> dict[str, Any]:
         try:
@@ -175,7 +175,7 @@ class RowReaders:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
         return Column(name, _LIKE.get(type(value), _LIKE[str]))
 
-    def _said(self, block: bytes) -> dict[str, SaidColumn]:
+    def _said(self, block: bytes) -> dict[str, DeclaredColumn]:
         """The columns of a schema block, which is parsed once."""
         found = self._blocks.get(block)
         if found is None:
@@ -221,7 +221,7 @@ def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usable(
-    known: TableSchema | None, said: dict[str, SaidColumn], values: dict[str, Any]
+    known: TableSchema | None, said: dict[str, DeclaredColumn], values: dict[str, Any]
 ) -> dict[str, Column]:
     """The columns of the catalogue's definition that the message does not contradict. Of a dropped table it
     is all or none.
@@ -241,7 +241,7 @@ def _usable(
     return found
 
 
-def _as_said(name: str, said: SaidColumn | None, value: object) -> Column | None:
+def _as_said(name: str, said: DeclaredColumn | None, value: object) -> Column | None:
     """The column as the block has it, None if that does not go with the value."""
     if said is None:
         return None
@@ -253,6 +253,6 @@ def _as_said(name: str, said: SaidColumn | None, value: object) -> Column | None
     )
 
 
-def _fits(column: Column, said: SaidColumn | None, value: object) -> bool:
+def _fits(column: Column, said: DeclaredColumn | None, value: object) -> bool:
     """Whether neither the block nor the value contradicts the catalogue's column."""
     return (said is None or agrees(column, said)) and fitting(kind_of(column.type), value) is not ABSENT

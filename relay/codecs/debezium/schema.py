@@ -230,7 +230,7 @@ def watermark_schema(prefix: str, source: Json) -> Json:
 # ---------------------------------------------------------------- blocks, read
 
 
-class SaidColumn(msgspec.Struct, frozen=True):
+class DeclaredColumn(msgspec.Struct, frozen=True):
     """What a block says of a column; members that it lacks are None."""
 
     field: str
@@ -252,10 +252,10 @@ class _Block(msgspec.Struct):
 
 _decode_block = msgspec.json.Decoder(_Block | None).decode
 _decode_part = msgspec.json.Decoder(_Part | None).decode
-_decode_column = msgspec.json.Decoder(SaidColumn).decode
+_decode_column = msgspec.json.Decoder(DeclaredColumn).decode
 
 
-def read_block(data: bytes) -> dict[str, SaidColumn]:
+def read_block(data: bytes) -> dict[str, DeclaredColumn]:
     """The columns that a value's block describes, by name, the first of each name; {} if it describes none
     that makes sense.
     """
@@ -268,7 +268,7 @@ def read_block(data: bytes) -> dict[str, SaidColumn]:
     return {column.field: column for column in reversed(columns)}
 
 
-def read_key_block(data: bytes) -> dict[str, SaidColumn]:
+def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
     """The columns that a key's block describes, by name; {} if it describes none that makes sense."""
     try:
         part = _decode_part(data)
@@ -278,7 +278,7 @@ def read_key_block(data: bytes) -> dict[str, SaidColumn]:
     return {column.field: column for column in columns}
 
 
-def agrees(column: Column, said: SaidColumn) -> bool:
+def agrees(column: Column, said: DeclaredColumn) -> bool:
     """Whether a block's column can be this column of the catalogue."""
     field = ticdc_field(column.type)
     if field.type != said.type or field.name != said.name:
@@ -299,7 +299,7 @@ _TYPED: Final = {
 }  # fmt: skip
 
 
-def guessed_type(said: SaidColumn) -> ColumnType:
+def guessed_type(said: DeclaredColumn) -> ColumnType:
     """The MySQL type that a block's column tells: by its semantic name, then by `tidb_type`, then by its
     plain type.
     """

@@ -22,17 +22,17 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from relay.catalog import Catalog, learn
-from relay.codecs.codec import Codec, Payload, RowMarks
+from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.envelope import Body, Message, Origin
 from relay.codecs.debezium.messages import Messages, RowPlan, Settings
 from relay.codecs.debezium.reading import RowMessage, RowReaders
 from relay.codecs.debezium.writing import ValueWriter
-from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import RowWriters, Says
+from relay.codecs.wire.rows import RowWriters, TypeInfo
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
@@ -259,7 +259,7 @@ class Encoder:
             writes_before=options.output_old_value,
         )
 
-    def _losses(self, plan: RowPlan, says: Says) -> tuple[Lossy, ...]:
+    def _losses(self, plan: RowPlan, says: TypeInfo) -> tuple[Lossy, ...]:
         untyped = (Lossy.UNTYPED,) if says.types and self._loses_types else ()
         return (*untyped, Lossy.TYPE_PARAMETERS) if says.parameters and plan.loses_parameters else untyped
 
@@ -275,7 +275,7 @@ class Encoder:
                 elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
                     out.append(self._messages.watermark(event))
                 else:
-                    lossy.append(UNSPEAKABLE[type(event)])
+                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
             except _UNPRINTABLE as error:
                 raise NotRepresentable(
                     NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
@@ -323,11 +323,11 @@ CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Debezium JSON (protocol=debezium), all releases",
     options=TicdcDebeziumOptions,
-    finds=carries(TicdcDebeziumOptions(enable_tidb_extension=True, debezium_include_start_ts=True)),
-    carries=carries,
+    decodes=carries(TicdcDebeziumOptions(enable_tidb_extension=True, debezium_include_start_ts=True)),
+    encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.ROW,
-    row_marks=RowMarks(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
+    row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"op":"m"'),)),
 )

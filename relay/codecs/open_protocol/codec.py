@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, learn
-from relay.codecs.codec import Codec, Payload, RowMarks
-from relay.codecs.losses import UNSPEAKABLE, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.codec import Codec, Payload, RowSignature
+from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
@@ -34,7 +34,7 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
-from relay.codecs.wire.rows import RowWriters, Says
+from relay.codecs.wire.rows import RowWriters, TypeInfo
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     commit_ts_of,
@@ -284,7 +284,7 @@ def _plan(schema: TableSchema) -> _Plan:
     return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
 
 
-def _losses(plan: _Plan, says: Says) -> tuple[Lossy, ...]:
+def _losses(plan: _Plan, says: TypeInfo) -> tuple[Lossy, ...]:
     losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: says.parameters}
     return tuple(what for what, is_lost in losses.items() if is_lost)
 
@@ -411,7 +411,7 @@ class Encoder:
             key = _to_json({"ts": event.source.commit_ts or 0, "t": _RESOLVED})
             return [Payload(framed_key([key]), NO_VALUE)]
         if not isinstance(event, SchemaChange):
-            lossy.append(UNSPEAKABLE[type(event)])
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
             return []
         commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
         self._count_lost(event.source, lossy)
@@ -434,11 +434,13 @@ CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Open Protocol (protocol=open-protocol), all releases",
     options=OpenOptions,
-    finds=carries(OpenOptions()),
-    carries=carries,
+    decodes=carries(OpenOptions()),
+    encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
-    row_marks=RowMarks(((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"),
+    row_signature=RowSignature(
+        ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
+    ),
 )

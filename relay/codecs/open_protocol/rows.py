@@ -26,7 +26,7 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.open_protocol.nameless import with_names
 from relay.codecs.wire.compiled import MOST_COLUMNS, UNNAMEABLE
 from relay.codecs.wire.lenient_json import read_base64, with_negative_zeros
-from relay.codecs.wire.rows import PartNames, RowReader, Table, Tables, WireImages
+from relay.codecs.wire.rows import PartNames, RowReader, Table, Tables, TypedRows
 from relay.errors import Malformed
 from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, Source, TableSchema
 from relay.records import ConsumerRecord
@@ -123,14 +123,14 @@ class _Shape:
         if new is None or value.d is not None:
             if new is not None or value.d is None or value.p is not None:
                 return None
-            return _DELETE, reader.schema, WireImages(reader, self._values(value.d), None)
+            return _DELETE, reader.schema, TypedRows(reader, self._values(value.d), None)
         cells, old = self._values(new), value.p
         if old is None:
-            return _INSERT, reader.schema, WireImages(reader, None, cells)
+            return _INSERT, reader.schema, TypedRows(reader, None, cells)
         before = self._values(old)
         if self._is_partial_old:
             before = tuple([now if was is ABSENT else was for was, now in zip(before, cells, strict=True)])
-        return _UPDATE, reader.schema, WireImages(reader, before, cells)
+        return _UPDATE, reader.schema, TypedRows(reader, before, cells)
 
     def _is_in_order(self, data: bytes) -> bool:
         """Whether the row's columns, those of its new image or of what was deleted, have the order of the
@@ -336,7 +336,7 @@ class _General:
             if not shape.reader.is_partial:
                 self._lossy.append(Lossy.COLUMNS_ABSENT)
             return Rows(_row(shape.reader, before, "p"), _row(shape.reader, after, "u"))
-        return WireImages(shape.reader, before, after)
+        return TypedRows(shape.reader, before, after)
 
     def _cells(self, shape: _Shape, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
         if cells is None:

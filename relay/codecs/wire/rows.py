@@ -1,7 +1,7 @@
 """Rows of typed wires (Open Protocol, Debezium …): a message's cells, and the definition that understands
 them.
 
-Contract: a decoder keeps a row as the tuple of its wire values in column order (`WireImages`) together with
+Contract: a decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with
 the `RowReader` that understands them, compiled once per table version; the canonical values are made when
 somebody asks. An encoder's `RowWriters` turns any row into `{column: target value}`: from wire values in one
 step a column where the decoder kept them, else from canonical values. Both are caches that could be emptied
@@ -175,7 +175,7 @@ class RowReader:
         return tuple(row)
 
 
-class KeptImages(msgspec.Struct, frozen=True, eq=False, gc=False):
+class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Images that a decoder keeps as they came. They equal all images with the same rows, and are pickled as
     `Rows`.
     """
@@ -205,7 +205,7 @@ class KeptImages(msgspec.Struct, frozen=True, eq=False, gc=False):
         return Rows, (self.before, self.after)
 
 
-class WireImages(KeptImages, frozen=True, eq=False, gc=False):
+class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came: `old` and `new` have a cell for each of the reader's
     places, none of them ABSENT; None where there is no such image.
     """
@@ -257,20 +257,20 @@ def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read
 Written = tuple[Plan, Any, Any, tuple[Lossy, ...]]
 
 
-class Says(NamedTuple):
+class TypeInfo(NamedTuple):
     """What the source's own messages tell of a row's types, beside what the DDL before them told."""
 
     types: bool
     parameters: bool
 
 
-def _says(images: Images) -> Says:
+def _type_info(images: Images) -> TypeInfo:
     """What the messages tell; CKafka's rows, which have no reader, tell nothing."""
     reader: Any = getattr(images, "reader", None)
     return (
-        Says(False, False)
+        TypeInfo(False, False)
         if reader is None
-        else Says(reader.says_types, getattr(reader, "says_parameters", False))
+        else TypeInfo(reader.says_types, getattr(reader, "says_parameters", False))
     )
 
 
@@ -290,7 +290,7 @@ class RowWriters(Generic[Plan]):
         protocol: str,
         write_of: Callable[[Column], Write | None],
         plan_of: Callable[[TableSchema], Plan],
-        losses_of: Callable[[Plan, Says], tuple[Lossy, ...]],
+        losses_of: Callable[[Plan, TypeInfo], tuple[Lossy, ...]],
         shortcuts: Mapping[tuple[Read, Write], Convert] | None = None,
         *,
         null_of: Callable[[Column], Null | None] = lambda _: None,
@@ -319,7 +319,7 @@ class RowWriters(Generic[Plan]):
         does not fit its type.
         """
         images = change.images
-        if isinstance(images, WireImages):
+        if isinstance(images, TypedRows):
             found: Any = images.reader.plans.get(self)
             if found is None:
                 found = images.reader.plans[self] = self._plan_for(images.reader)
@@ -339,7 +339,7 @@ class RowWriters(Generic[Plan]):
                     raise self._unfit(images) from error
         return self._write_canonical(change)
 
-    def _unfit(self, images: WireImages) -> NotRepresentable:
+    def _unfit(self, images: TypedRows) -> NotRepresentable:
         _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
         return NotRepresentable(self._protocol, "", "a value that the target's spelling cannot hold")
 
@@ -350,7 +350,7 @@ class RowWriters(Generic[Plan]):
         if not self._writes_before and after is not None:
             before = None
         plan = self.plan(change.schema)
-        losses = self._losses_of(plan, _says(change.images))
+        losses = self._losses_of(plan, _type_info(change.images))
         return plan, self._row(change.schema, before), self._row(change.schema, after), losses
 
     def plan(self, schema: TableSchema) -> Plan:
@@ -412,7 +412,7 @@ class RowWriters(Generic[Plan]):
         )
         plan, is_struct = self.plan(reader.schema), self._is_struct(reader.schema, reader.places)
         writer = wire_writer(reader, writes, self._shortcuts, nulls, as_struct=is_struct)
-        return plan, writer.values, self._losses_of(plan, Says(reader.says_types, False))
+        return plan, writer.values, self._losses_of(plan, TypeInfo(reader.says_types, False))
 
 
 #: Marks a reader whose rows must be written from their canonical values.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from relay.codecs.losses import NOTES
+from relay.codecs.losses import INFORMATIONAL
 from relay.kafka.ports import Partition
 from relay.service.observe.board import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic
 
@@ -101,8 +101,8 @@ def _outcomes(board: Board) -> Json:
         ],
         "dead_letters": dict(board.dead_letters.most_common()),
         "skipped": dict(board.skips.most_common()),
-        "lossy": {str(what): count for what, count in lossy.items() if what not in NOTES},
-        "notes": {str(what): count for what, count in lossy.items() if what in NOTES},
+        "lossy": {str(what): count for what, count in lossy.items() if what not in INFORMATIONAL},
+        "notes": {str(what): count for what, count in lossy.items() if what in INFORMATIONAL},
     }
 
 

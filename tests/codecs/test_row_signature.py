@@ -46,12 +46,12 @@ def is_ddl(translator: Translator, record: ConsumerRecord) -> bool:
 @pytest.mark.parametrize("file", FILES)
 def test_no_captured_ddl_has_row_marks_and_every_other_message_has(file: str) -> None:
     protocol, options = protocol_of(file), options_of(file)
-    marks, translator = PROTOCOLS[protocol].row_marks, Translator(protocol, protocol, options)
+    marks, translator = PROTOCOLS[protocol].row_signature, Translator(protocol, protocol, options)
     assert marks is not None
     records = captured(file)
     assert records
     for record in records:
-        marked = marks.are_in(record.key, record.value)
+        marked = marks.matches(record.key, record.value)
         # What is compressed shows nothing, and has to be looked into.
         assert marked is not is_ddl(translator, record) or (
             options and marks.part == "value" and not marked
@@ -61,7 +61,7 @@ def test_no_captured_ddl_has_row_marks_and_every_other_message_has(file: str) ->
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 def test_what_relay_writes_shows_its_marks(protocol: str) -> None:
     """Rows written by the encoder are known as rows, and DDL never is, whatever its text holds."""
-    marks = PROTOCOLS[protocol].row_marks
+    marks = PROTOCOLS[protocol].row_signature
     assert marks is not None
     texts = [
         "".join(mark.decode() for group in marks.groups for mark in group),
@@ -86,20 +86,20 @@ def test_what_relay_writes_shows_its_marks(protocol: str) -> None:
     for offset, message in enumerate(source):
         value = json.dumps({"database": "d", "table": "t", "es": 1, "ts": 2, **message}).encode()
         translated = translator.translate(ConsumerRecord("t", 0, offset, 3, None, value))
-        seen += [(message["isDdl"], marks.are_in(out.key, out.value)) for out in translated]
+        seen += [(message["isDdl"], marks.matches(out.key, out.value)) for out in translated]
     assert seen == [(True, False), (True, False), (False, True)]
 
 
 def test_a_batch_with_ddl_and_rows_has_no_row_marks() -> None:
-    marks = PROTOCOLS["ticdc-open-protocol"].row_marks
+    marks = PROTOCOLS["ticdc-open-protocol"].row_signature
     keys = [b'{"ts":9,"scm":"d","tbl":"t","t":%d}' % kind for kind in (1, 2, 1)]
     assert marks is not None
-    assert not marks.are_in(framed_key(keys), b"")
-    assert marks.are_in(framed_key(keys[:1]), b"")
+    assert not marks.matches(framed_key(keys), b"")
+    assert marks.matches(framed_key(keys[:1]), b"")
 
 
 @pytest.mark.parametrize("protocol", ["canal-json", "ticdc-canal-json"])
 def test_marks_in_a_member_that_nobody_knows_hide_no_ddl(protocol: str) -> None:
-    marks = PROTOCOLS[protocol].row_marks
+    marks = PROTOCOLS[protocol].row_signature
     assert marks is not None
-    assert not marks.are_in(None, b'{"isDdl":true,"type":"CREATE","x":{"isDdl":false,"type":"INSERT"}}')
+    assert not marks.matches(None, b'{"isDdl":true,"type":"CREATE","x":{"isDdl":false,"type":"INSERT"}}')
