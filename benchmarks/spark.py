@@ -1,10 +1,10 @@
 """The Spark job, measured: `python -m benchmarks.spark [--only speed,cores,memory,same] [--messages N]
 [--rounds N]`.
 
-    speed Kafka to Kafka, next to the same Spark job with an identity `mapInArrow` in place of the
-    translation; they take turns cores files to files with one core and with two memory the most memory of a
-    Python worker, with few messages and with twenty times as many same the relay and the job write the same
-    topic of one partition, which the job splits: every byte is compared
+    speed   Kafka to Kafka, in turns with the same Spark job that has an identity `mapInArrow` instead
+    cores   files to files with one core and with two
+    memory  the most memory of a Python worker, with few messages and with twenty times as many
+    same    relay and job write the same one-partition topic, which the job splits: every byte is compared
 
 Kafka and Spark share the machine. The exit status is 1 if the outputs of `same` differ.
 """

@@ -4,11 +4,13 @@ I/O, no Kafka client.
 A letter has key, value (null stays null), timestamp and headers of the original record, and behind these a
 block of headers:
 
-    relay.source topic/partition/offset of the original relay.error.code stable text, such as decode.malformed
-    relay.error.protocol the protocol that could not be read or written; empty where the error belongs to none
-    relay.error.path the place in the message, such as data[0].price; may be empty relay.error.detail the
-    reason, never a row's value relay.error.tables JSON, [["database", "table"], …]; only if they are known
-    relay.route the route that could not relay it, as `route_name` calls it; letters of older relays lack it
+    relay.source            topic/partition/offset of the original
+    relay.error.code        stable text, such as decode.malformed
+    relay.error.protocol    the protocol that could not be read or written; empty for other errors
+    relay.error.path        the place in the message, such as data[0].price; may be empty
+    relay.error.detail      the reason, never a row's value
+    relay.error.tables      JSON, [["database", "table"], …]; only if they are known
+    relay.route             the route that could not relay it (`route_name`); older letters lack it
 
 An original that has such headers already, because it was a dead letter before, keeps them: the last block is
 the letter's.
@@ -126,7 +128,8 @@ def _is_number(text: str) -> bool:
 def error_headers(
     record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = (), route: str = ""
 ) -> tuple[Header, ...]:
-    """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out."""
+    """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out.
+    """
     protocol, path, detail = (
         (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
     )

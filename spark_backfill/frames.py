@@ -1,9 +1,9 @@
 """Records as columns: what Spark holds, and how workers read and write it.
 
-    topic, partition, offset, timestamp_ms, key, value, headers a record to translate (`RECORDS`), named as
-    Kafka's fields topic, partition, timestamp_ms, key, value, headers a record to write (`PRODUCED`), and
-    behind these source_topic, source_partition, source_offset, number where it came from; they put the target
-    in order database, table what it is about, if somebody asks (`PRODUCED_WITH_TABLES`)
+    topic, partition, offset, timestamp_ms, key, value, headers   a record to translate (`RECORDS`)
+    topic, partition, timestamp_ms, key, value, headers           a record to write (`PRODUCED`), followed by
+    source_topic, source_partition, source_offset, number         where it came from: the target's order
+    database, table                                               its table, on request (`PRODUCED_WITH_TABLES`)
 
 Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
 """

@@ -1,10 +1,11 @@
 """The files of TiCDC's storage sink with `protocol=canal-json`: what paths say, in which order they come,
 what a schema file says.
 
-    metadata {"checkpoint-ts": …} {schema}/meta/schema_{version}_{checksum}.json DDL of a database
-    {schema}/{table}/meta/schema_{version}_{checksum}.json DDL and columns of a table
-    {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json rows, one a line
-    …/meta/CDC[_{dispatcher}].index name of the newest data file of its folder
+    metadata                                                {"checkpoint-ts": …}
+    {schema}/meta/schema_{version}_{checksum}.json          DDL of a database
+    {schema}/{table}/meta/schema_{version}_{checksum}.json  DDL and columns of a table
+    {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json     rows, one a line
+    …/meta/CDC[_{dispatcher}].index                         name of the newest data file of its folder
 
 Before the folders `meta` there was one `schema.json` in each folder of a version. A version is the commit ts
 of the DDL that made it, or a checkpoint at which the changefeed began or went on; rows of a version come

@@ -1,11 +1,13 @@
 """Faults on purpose: real Apache Kafka, real relay processes, real codecs, and a verifier that knows what
 must come out.
 
-    make chaos # throughput, a soak, and 20 seeds of every scenario in both delivery modes make chaos SEEDS=3
-    # under 15 minutes on two cores make chaos ONLY=relay-kill,network # these faults alone cd tests &&
-    ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7 # that run again cd tests &&
-    ../.venv/bin/python -m chaos soak cd tests && ../.venv/bin/python -m chaos throughput make chaos-spark
-    SEEDS=10 # the Spark job, killed and started again (`chaos.spark_kills`)
+    make chaos                          # throughput, a soak, and 20 seeds of every scenario in both delivery modes
+    make chaos SEEDS=3                  # under 15 minutes on two cores
+    make chaos ONLY=relay-kill,network  # these faults alone
+    cd tests && ../.venv/bin/python -m chaos --only election --mode exactly-once --seed 7     # that run again
+    cd tests && ../.venv/bin/python -m chaos soak
+    cd tests && ../.venv/bin/python -m chaos throughput
+    make chaos-spark SEEDS=10           # the Spark job, killed and started again (`chaos.spark_kills`)
 
 A run takes 20 000 messages of TiCDC Canal-JSON (DDL, inserts, updates, watermarks; 4 partitions) to Canal's
 JSON. A third is there at the start, the rest comes in parts, one for each time that the fault happens, so

@@ -1,8 +1,9 @@
 """CKafka's JSON of MySQL: what the connector of TDMQ for CKafka (Tencent Cloud) writes as "official format
 1".
 
-    row BINLOG_NAME BINLOG_POS DATABASE EVENT_SERVER_ID GLOBAL_ID GROUP_ID NEW_VALUES OLD_VALUES TABLE TIME
-    TYPE DDL data database es id isDdl mysqlType old pkNames sql sqlType table ts type
+    row     BINLOG_NAME BINLOG_POS DATABASE EVENT_SERVER_ID GLOBAL_ID GROUP_ID NEW_VALUES OLD_VALUES
+            TABLE TIME TYPE
+    DDL     data database es id isDdl mysqlType old pkNames sql sqlType table ts type
 
 One row or statement a message, one topic for both. DDL has Canal's form without `gtid`. The connector's
 "canal format" has DDL's form for rows, too, with `mysqlType`, `sqlType` and `pkNames` null; it is read but
