@@ -23,31 +23,15 @@ its header `relay.replayed` is the letter's own topic/partition/offset, its time
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
-from relay.errors import (
-    ClaimCheckMissing,
-    CodecError,
-    DecodeError,
-    EncodeError,
-    MessageTooLarge,
-    RecordTooLarge,
-    RelayError,
-)
-from relay.model import Event, RowChange, SchemaChange, TableId
-from relay.needs import Need
-from relay.records import ConsumerRecord, Header, ProducerRecord
-from relay.translator import SOURCE_HEADER
-
-if TYPE_CHECKING:
-    from relay.config import Config
-    from relay.config.choices import Policy
-    from relay.config.tables import Errors
+from relay.errors import CodecError, RelayError
+from relay.model import TableId
+from relay.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord
 
 CODE_HEADER = "relay.error.code"
 PROTOCOL_HEADER = "relay.error.protocol"
@@ -67,34 +51,9 @@ _MOST_TABLES_BYTES = 4_000
 _MOST_DIGITS = 19
 
 
-def error_class(error: BaseException) -> str | None:
-    """The key of [errors] that decides about this error; None for errors at which relay always stops."""
-    if isinstance(error, RecordTooLarge | MessageTooLarge):
-        return "too_large"
-    if isinstance(error, DecodeError):
-        return "decode"
-    if isinstance(error, EncodeError):
-        return "encode"
-    return "claim_check" if isinstance(error, ClaimCheckMissing) else None
-
-
-def policy_for(error: BaseException, errors: Errors) -> Policy:
-    """What happens to the record that raised this error. What waiting or somebody may cure stops relay
-    whatever is configured.
-    """
-    from relay.config.choices import Policy  # noqa: PLC0415  # `relay translate` does without the configuration's libraries
-
-    name = error_class(error)
-    return Policy.STOP if name is None else Policy(getattr(errors, name))
-
-
-def route_name(config: Config) -> str:
-    """What the letters of a configuration call their route: consumer group, protocols and target topic.
-
-    Routes that read the same records and share a dead-letter topic differ in one of these.
-    """
-    route = config.route
-    return _bytes(f"{config.source.group_id} {route.from_} to {route.to} {config.target.topic}").decode()
+def route_name(text: str) -> str:
+    """The text as it stands in a letter's route header."""
+    return _bytes(text).decode()
 
 
 class Place(NamedTuple):
@@ -128,8 +87,7 @@ def _is_number(text: str) -> bool:
 def error_headers(
     record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = (), route: str = ""
 ) -> tuple[Header, ...]:
-    """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out.
-    """
+    """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out."""
     protocol, path, detail = (
         (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
     )
@@ -194,36 +152,6 @@ def dead_letter(
     partition = dead_letter_partition(record.partition, partitions)
     headers = (*record.headers, *error_headers(record, error, tables, route))
     return ProducerRecord(topic, partition, record.timestamp_ms, record.key, record.value, headers)
-
-
-class Inspects(Protocol):
-    """What is needed of a translator to find out which tables a record is about."""
-
-    def inspect(self, record: ConsumerRecord, /) -> list[Event]:
-        """Decode one record."""
-        ...
-
-
-def tables_of(translator: Inspects, record: ConsumerRecord) -> tuple[TableId, ...]:
-    """The tables that a record is about, in its order; () if it cannot be read. The translator stays as it
-    is.
-    """
-    # A copy: decoding leaves traces in the catalogue and in the counters, all of them values or dictionaries.
-    reader = copy.copy(translator)
-    for name, value in vars(reader).items():
-        if type(value) is dict:
-            setattr(reader, name, dict(value))
-    try:
-        events = reader.inspect(record)
-    except (RelayError, Need):
-        return ()
-    return tuple(dict.fromkeys(table for event in events for table in _tables(event)))
-
-
-def _tables(event: Event) -> Iterable[TableId]:
-    if isinstance(event, RowChange):
-        return (event.table,)
-    return (event.targets or (event.table,)) if isinstance(event, SchemaChange) else ()
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

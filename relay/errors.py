@@ -165,6 +165,12 @@ class ClaimCheckMissing(ServiceError):
     code = "service.claim-check-missing"
 
 
+class NeedUnanswered(ServiceError):
+    """A translator needs something that nothing configured can give: a schema without a registry, say."""
+
+    code = "service.need-unanswered"
+
+
 class StorageUnavailable(ServiceError):
     """The claim-check storage does not answer, or refuses to read or write."""
 

@@ -182,13 +182,24 @@ class Position(msgspec.Struct, frozen=True, gc=False):
         return self.event_time_ns < other.event_time_ns
 
 
+class Snapshot(enum.Enum):
+    """How a row that was read from a table stands in its snapshot; the words are Debezium's."""
+
+    TRUE = "true"
+    FIRST = "first"
+    FIRST_IN_DATA_COLLECTION = "first_in_data_collection"
+    LAST_IN_DATA_COLLECTION = "last_in_data_collection"
+    LAST = "last"
+    INCREMENTAL = "incremental"
+
+
 class Source(msgspec.Struct, frozen=True, gc=False):
     """Where and when a change happened in the origin. None means that the source does not say.
 
     `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
-    `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log. `extras`: members of
-    the wire that no canonical field has, by their wire name.
+    `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
+    `extras`: members of the wire that no canonical field has, by their wire name.
     """
 
     connector: str
@@ -201,7 +212,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     binlog_position: int | None = None
     server_id: int | None = None
     thread_id: int | None = None
-    snapshot: bool = False
+    snapshot: Snapshot | None = None
     query: str | None = None
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
@@ -212,6 +223,19 @@ class Source(msgspec.Struct, frozen=True, gc=False):
         return (
             self.event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if self.commit_ts is None else self.commit_ts
         )
+
+
+class Transaction(msgspec.Struct, frozen=True, gc=False):
+    """The transaction of an event: its `id` in the source's own text.
+
+    `order`: the event's place in it, from 1; `table_order`: its place among those of its table, from 1;
+    `total`: how many events it has. None where the source does not say (yet).
+    """
+
+    id: str
+    order: int | None = None
+    table_order: int | None = None
+    total: int | None = None
 
 
 class Images(Protocol):
@@ -250,6 +274,7 @@ class RowChange(msgspec.Struct, frozen=True, gc=False):
     images: Images
     source: Source
     emitted_at_ns: int
+    transaction: Transaction | None = None
 
     @property
     def table(self) -> TableId:
@@ -351,14 +376,29 @@ class Watermark(msgspec.Struct, frozen=True):
     emitted_at_ns: int
 
 
+class Bootstrap(msgspec.Struct, frozen=True):
+    """The definition that a table has from here on, without a statement that made it.
+
+    TiCDC Simple's BOOTSTRAP, and Debezium's schema changes of a snapshot.
+    """
+
+    schema: TableSchema
+    source: Source
+    emitted_at_ns: int
+
+
 class TransactionMark(msgspec.Struct, frozen=True):
-    """BEGIN or END of a transaction; `count` is the number of its events where the source says so (END)."""
+    """BEGIN or END of a transaction. `count`: how many events it has; `table_counts`: how many each table has.
+
+    Both are in an END, where the source says so.
+    """
 
     is_begin: bool
     id: str
     source: Source
     emitted_at_ns: int
     count: int | None = None
+    table_counts: tuple[tuple[TableId, int], ...] = ()
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -368,4 +408,4 @@ class Heartbeat(msgspec.Struct, frozen=True):
     emitted_at_ns: int
 
 
-Event = RowChange | SchemaChange | Watermark | TransactionMark | Heartbeat
+Event = RowChange | SchemaChange | Watermark | Bootstrap | TransactionMark | Heartbeat

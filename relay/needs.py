@@ -1,45 +1,185 @@
-"""What a translator may lack: it names the thing, the driver fetches and provides it, and calls again.
+"""What a translator may lack: it names the thing, a driver fetches and provides it, and calls again.
 
     while True:
         try:
             return translator.translate(record)
         except Need as need:
-            translator.provide(need, storage.fetch(need))
+            translator.provide(need, resolver.fetch(need))
 
-So the core waits for nothing. `relay.storage.Storage.translate` is this loop. A `Need` is no error and no
-`RelayError`: nothing has changed when it is raised.
+So the core waits for nothing. `relay.resolver.Resolver.translate` is this loop. A `Need` is not an error and
+not a `RelayError`: nothing has changed when it is raised. Equal needs have equal answers; a translator keeps
+the answers (`Answers`), and its decoder and encoder look them up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
-class Need(Exception):
-    """Something outside the record without which it cannot be decoded; `name` is what decoders look it up by."""
+import msgspec
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+from relay.model import Position, TableId, TableSchema
+
+Answer = TypeVar("Answer")
+
+
+class Need(Exception, Generic[Answer]):
+    """Something outside the record without which it cannot be translated.
+
+    Two needs with the same arguments are equal. `answer_type` is what `Answers.provide` accepts.
+    `is_immutable`: the answer never changes, so it may be kept over restarts (`relay.resolver`).
+    """
+
+    answer_type: ClassVar[type]
+    is_immutable: ClassVar[bool] = False
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.args == cast("Need[Any]", other).args
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
 
     def __str__(self) -> str:
-        return f"{self.name} is needed: fetch it, give it to Translator.provide, and call again"
+        return (
+            f"{self.what()} is needed: call Resolver().translate(translator, record), which fetches it, "
+            "or fetch it, give it to Translator.provide, and call again"
+        )
+
+    def __repr__(self) -> str:
+        # The arguments may hold secrets.
+        return f"{type(self).__name__}({self.what()})"
+
+    def what(self) -> str:
+        """Name the thing in words; shows no secret."""
+        raise NotImplementedError
 
 
-class ClaimCheck(Need):
-    """An object in external storage that holds a message too large for Kafka.
+class ClaimCheck(Need[bytes]):
+    """An object in external storage that holds a message too large for Kafka; the answer is its bytes.
 
     `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in
     it, a checked UUID with `.json`. The URI inside the message is untrusted and never used.
     """
 
+    answer_type = bytes
+
     def __init__(self, storage: str, name: str) -> None:
-        super().__init__(name)
-        self.storage = storage
+        super().__init__(storage, name)
+        self.storage, self.name = storage, name
 
-    def __str__(self) -> str:
-        return (
-            f"the claim-check object {self.name} is needed: call Storage().translate(translator, record), which fetches it, "
-            "or fetch it, give it to Translator.provide, and call again"
-        )
+    def what(self) -> str:
+        """Name the object."""
+        return f"the claim-check object {self.name}"
 
-    def __reduce__(self) -> tuple[type[ClaimCheck], tuple[str, str]]:
-        return type(self), (self.storage, self.name)
+
+class RegisteredSchema(msgspec.Struct, frozen=True):
+    """A schema as a registry has it: its text, `kind` in the registry's words (AVRO, JSON, PROTOBUF), and the
+    texts of the schemas that it refers to, by name.
+    """
+
+    text: str
+    kind: str = "AVRO"
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class SchemaById(Need[RegisteredSchema]):
+    """The schema that a registry has under an id: a number, or the text of a GUID."""
+
+    answer_type = RegisteredSchema
+    is_immutable = True
+
+    def __init__(self, registry: str, id: int | str) -> None:
+        super().__init__(registry, id)
+        self.registry, self.id = registry, id
+
+    def what(self) -> str:
+        """Name the schema."""
+        return f"the schema with id {self.id}"
+
+
+class SchemaId(Need[int]):
+    """The id under which a registry has a schema in a subject, where it is registered if it is new."""
+
+    answer_type = int
+    is_immutable = True
+
+    def __init__(self, registry: str, subject: str, schema: RegisteredSchema) -> None:
+        super().__init__(registry, subject, schema)
+        self.registry, self.subject, self.schema = registry, subject, schema
+
+    def what(self) -> str:
+        """Name the subject."""
+        return f"the id of a schema in subject {self.subject}"
+
+
+class TableDefinition(Need[TableSchema]):
+    """The definition that a table has at a position of the stream."""
+
+    answer_type = TableSchema
+    is_immutable = True
+
+    def __init__(self, table: TableId, at: Position) -> None:
+        super().__init__(table, at)
+        self.table, self.at = table, at
+
+    def what(self) -> str:
+        """Name the table."""
+        return f"the definition of table {self.table}"
+
+
+#: What `Answers` keeps beyond those of the record at hand: this many answers, and this many bytes of objects.
+_MOST_ANSWERS: Final = 10_000
+_MOST_BYTES: Final = 16 << 20
+
+
+class Answers:
+    """Answers to needs, kept within a bound: those that were looked up least recently go first.
+
+    What has been provided for the record at hand stays until another record needs something, however large
+    it is: a record that needs several objects would never have all of them otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[Need[Any], Any] = {}
+        self._bytes = 0
+        self._wanted_by: object = None
+        self._pinned: set[Need[Any]] = set()
+
+    def find(self, need: Need[Answer]) -> Answer:
+        """Return the answer. Raises the need itself as long as there is none."""
+        if need not in self._answers:
+            raise need
+        # Last in the order: used most recently.
+        answer = self._answers[need] = self._answers.pop(need)
+        return cast("Answer", answer)
+
+    def want(self, need: Need[Any], wanted_by: object) -> None:
+        """Note which record needs this: what was provided for another one may go from now on."""
+        if wanted_by != self._wanted_by:
+            self._wanted_by = wanted_by
+            self._pinned.clear()
+        self._pinned.add(need)
+
+    def provide(self, need: Need[Answer], answer: Answer) -> None:
+        """Keep an answer. Raises TypeError if it is not of the need's type."""
+        if not isinstance(answer, need.answer_type):
+            raise TypeError(f"{need.what()} is {need.answer_type.__name__}, not {type(answer).__name__}")
+        self._forget(need)
+        self._answers[need] = answer
+        self._bytes += _size(answer)
+        self._pinned.add(need)
+        for other in [each for each in self._answers if each not in self._pinned]:
+            if len(self._answers) <= _MOST_ANSWERS and self._bytes <= _MOST_BYTES:
+                break
+            self._forget(other)
+
+    def _forget(self, need: Need[Any]) -> None:
+        if need in self._answers:
+            self._bytes -= _size(self._answers.pop(need))
+
+    def __iter__(self) -> Iterator[tuple[Need[Any], Any]]:
+        return iter(list(self._answers.items()))
+
+
+def _size(answer: object) -> int:
+    return len(answer) if isinstance(answer, bytes) else 0

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 #: Header name and value, as Kafka has them: names may repeat, a value may be null.
 Header = tuple[str, bytes | None]
 
+#: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the
+#: output it became.
+SOURCE_HEADER = "relay.source"
+
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record read from a topic. `timestamp_ms` is the Kafka record's timestamp in milliseconds since 1970.
-
-    `blobs`: what the record refers to and a driver has fetched (`relay.needs`), by name; None while there is
-    nothing.
-    """
+    """A record read from a topic. `timestamp_ms` is the Kafka record's timestamp in milliseconds since 1970."""
 
     topic: str
     partition: int
@@ -24,7 +24,6 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
-    blobs: Mapping[str, bytes] | None = None
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):

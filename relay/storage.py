@@ -10,22 +10,18 @@ be shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from relay.codecs.wire.large_messages import object_location
+from relay.codecs import object_location
 from relay.errors import ClaimCheckMissing, Problem, StorageUnavailable
-from relay.model import Event
-from relay.needs import ClaimCheck, Need
-from relay.records import Blob, ConsumerRecord, ProducerRecord
-from relay.translator import Translator
+from relay.needs import ClaimCheck
+from relay.records import Blob
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-
-T = TypeVar("T")
 
 #: TiDB's words for what fsspec calls otherwise.
 _SCHEMES: Final = {"local": "file", "azure": "az", "azblob": "az", "gs": "gcs"}
@@ -54,31 +50,8 @@ _EXTRAS: Final = {"s3": "s3", "gcs": "gcs", "az": "azure", "abfs": "azure", "abf
 class Storage:
     """Reads and writes objects; the file systems themselves are kept by fsspec."""
 
-    def translate(self, translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Translate a record, and fetch what it turns out to need. Raises like `Translator.translate` and
-        `fetch`, but no Need.
-        """
-        return self._answered(translator, translator.translate, record)
-
-    def inspect(self, translator: Translator, record: ConsumerRecord) -> list[Event]:
-        """Decode a record, and fetch what it turns out to need. Raises like `Translator.inspect` and `fetch`,
-        but no Need.
-        """
-        return self._answered(translator, translator.inspect, record)
-
-    def _answered(
-        self, translator: Translator, call: Callable[[ConsumerRecord], T], record: ConsumerRecord
-    ) -> T:
-        while True:
-            try:
-                return call(record)
-            except Need as need:
-                translator.provide(need, self.fetch(need))
-
-    def fetch(self, need: Need) -> bytes:
+    def fetch(self, need: ClaimCheck) -> bytes:
         """The object that is needed. Raises ClaimCheckMissing, StorageUnavailable."""
-        if not isinstance(need, ClaimCheck):
-            raise TypeError(f"a {type(need).__name__} is in no storage")
         location = object_location(need.storage, need.name)
         try:
             files, folder = _open(need.storage)
@@ -104,7 +77,7 @@ class Storage:
 
 
 def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the URIs of a translator's storages (`Translator.storages`), which are not
+    """What is wrong with the URIs of a translator's storages (`Route.storages`), which are not
     contacted.
 
     A target's folder must be absolute: messages repeat it, and their readers stand elsewhere.

@@ -9,24 +9,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs.codec import SIDES, parse_options
+from relay.codecs import LargeMessageOptions, codec_named
+from relay.codecs.codec import SIDES, Codec, Options, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
-from relay.codecs.wire.large_messages import LargeMessageOptions
-from relay.errors import ConfigError, NotRepresentable, Problem
-from relay.model import Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark, Watermark
-from relay.needs import Need
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.errors import ConfigError, DecodeError, NotRepresentable, Problem
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    Op,
+    RowChange,
+    SchemaChange,
+    TableId,
+    TransactionMark,
+    Watermark,
+)
+from relay.needs import Answers, Need
+from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
-#: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the
-#: output it became.
-SOURCE_HEADER = "relay.source"
+Answer = TypeVar("Answer")
 
 
 class Selection(NamedTuple):
@@ -40,7 +47,7 @@ class Selection(NamedTuple):
     before_commit_ts: int | None = None
     watermarks: bool = True
 
-    def of(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
+    def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
         """The events that are translated, and what is left out that should be counted: watermarks."""
         kept: list[Event] = []
         left_out: list[Lossy] = []
@@ -57,7 +64,65 @@ class Selection(NamedTuple):
         return kept, left_out
 
 
-class _Lane(msgspec.Struct, frozen=True):
+class Route(NamedTuple):
+    """Which protocol is read and which is written, with the options of both sides, parsed.
+
+    `topic` is the target topic, where `{topic}` stands for the source's; `partitions` the number of target
+    partitions, None to keep the partition of the source. `selection`: which events are translated, None for
+    all.
+    """
+
+    source: Codec
+    target: Codec
+    source_options: Options
+    target_options: Options
+    topic: str = "{topic}"
+    partitions: int | None = None
+    selection: Selection | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        source: tuple[str, Mapping[str, str]],
+        target: tuple[str, Mapping[str, str]],
+        topic: str,
+        partitions: int | None,
+        selection: Selection | None,
+    ) -> Route:
+        """Read the names and option texts of both sides. Raises ConfigError with every problem."""
+        problems: list[Problem] = []
+        parsed = []
+        for (name, given), path in ((source, "from"), (target, "to")):
+            try:
+                codec = codec_named(name, path)
+                parsed.append((codec, parse_options(codec, given, f"{path}.option", SIDES[path])))
+            except ConfigError as error:
+                problems += error.problems
+        if len(parsed) > 1:
+            writing = parsed[1][1].writing_problems()
+            problems += [problem._replace(path=f"to.option.{problem.path}") for problem in writing]
+        if problems:
+            raise ConfigError(problems)
+        (source_codec, reading), (target_codec, writing_options) = parsed
+        return cls(source_codec, target_codec, reading, writing_options, topic, partitions, selection)
+
+    @property
+    def storages(self) -> dict[str, str]:
+        """The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets."""
+        return {
+            side: options.claim_check_storage_uri
+            for side, options in (("from", self.source_options), ("to", self.target_options))
+            if isinstance(options, LargeMessageOptions) and options.claim_check_storage_uri
+        }
+
+    @property
+    def passes_watermarks(self) -> bool:
+        """Whether watermarks of the source become watermarks of the target."""
+        is_carried = self.source.decodes.watermark and self.target.encodes(self.target_options).watermark
+        return is_carried and (self.selection is None or self.selection.watermarks)
+
+
+class _PartitionRoute(msgspec.Struct, frozen=True):
     """A source partition, where its records go if they keep it, and how the values of their `SOURCE_HEADER`
     begin.
     """
@@ -66,7 +131,7 @@ class _Lane(msgspec.Struct, frozen=True):
     partition: int
     target_topic: str
     target_partitions: tuple[int, ...]
-    mark_prefix: bytes
+    header_prefix: bytes
 
 
 class State(NamedTuple):
@@ -80,9 +145,7 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name. `topic` is the target topic, where `{topic}` stands for the source's; `partitions` is the number of
-    target partitions, None to keep the partition of the source. `selection` says which events are translated;
-    what is left out still teaches the catalogue.
+    name; all others are as in `Route`. What a `selection` leaves out still teaches the catalogue.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -96,41 +159,18 @@ class Translator:
         partitions: int | None = None,
         selection: Selection | None = None,
     ) -> None:
-        problems: list[Problem] = []
-        parsed = []
-        for name, given, path in ((source, source_options, "from"), (target, target_options, "to")):
-            try:
-                codec = codec_named(name, path)
-                parsed.append((codec, parse_options(codec, given or {}, f"{path}.option", SIDES[path])))
-            except ConfigError as error:
-                problems += error.problems
-        if len(parsed) > 1:
-            problems += [
-                problem._replace(path=f"to.option.{problem.path}")
-                for problem in parsed[1][1].writing_problems()
-            ]
-        if problems:
-            raise ConfigError(problems)
-        (source_codec, decode_options), (target_codec, encode_options) = parsed
-        self.source, self.target = source_codec, target_codec
-        encoder = target_codec.encoder(encode_options)
-        self._decode = source_codec.decoder(decode_options).decode
+        reading, writing = (source, source_options or {}), (target, target_options or {})
+        route = Route.parse(reading, writing, topic, partitions, selection)
+        self.route = route
+        self._selection, self._strict = selection, route.target_options.strict
+        self._answers = Answers()
+        encoder = route.target.encoder(route.target_options, self._answers)
+        self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
-        self._router = Router(topic, partitions, ddl_everywhere=target_codec.ddl_everywhere)
+        self._router = Router(topic, partitions, ddl_everywhere=route.target.ddl_everywhere)
         self._gate = None if partitions is None else WatermarkGate()
-        self._strict = encode_options.strict
-        self._selection = selection
-        carried = source_codec.decodes.watermark and target_codec.encodes(encode_options).watermark
-        self._passes_watermarks = carried and (selection is None or selection.watermarks)
-        self._provided: dict[str, bytes] = {}
         # Of the last record; mostly the next one's, too.
-        self._lane: _Lane | None = None
-        #: The claim-check storages that are configured, by side (`from`, `to`); the URIs may hold secrets.
-        self.storages = {
-            side: options.claim_check_storage_uri
-            for side, options in (("from", decode_options), ("to", encode_options))
-            if isinstance(options, LargeMessageOptions) and options.claim_check_storage_uri
-        }
+        self._partition_route: _PartitionRoute | None = None
         self.catalog = Catalog()
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
@@ -146,38 +186,41 @@ class Translator:
         """
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
-        decode = self._decode_with_provided if self._provided else self._decode
-        events, catalog = decode(record, self.catalog, lossy)
-        if self._selection is not None:
-            events, left_out = self._selection.of(events)
-        if self._prepare is not None:
-            events = self._prepare(events)
-        gate, lane = self._gate, self._lane
-        if lane is None or record.partition != lane.partition or record.topic != lane.topic:
-            lane = self._lane = self._lane_of(record)
-        if gate is None:
-            # Rows stay in their partitions: what `Router.group` says then, without the price of asking it.
-            groups: Iterable[Group] = ((lane.target_topic, lane.target_partitions, events),)
-        else:
-            events, gate = gate.after(events, record)
-            groups = self._router.group(events, record)
-        out: list[ProducerRecord] = []
-        for topic, partitions, group in groups:
-            for payload in self._encode(group, record, lossy):
-                for partition in partitions:
-                    mark = SOURCE_HEADER, b"%b%d/%d" % (lane.mark_prefix, record.offset, len(out))
-                    headers = (*record.headers, mark) if record.headers else (mark,)
-                    out.append(
-                        ProducerRecord(
-                            topic,
-                            partition,
-                            record.timestamp_ms,
-                            payload.key,
-                            payload.value,
-                            headers,
-                            payload.blobs,
+        try:
+            events, catalog = self._decode(record, self.catalog, lossy)
+            if self._selection is not None:
+                events, left_out = self._selection.filter(events)
+            if self._prepare is not None:
+                events = self._prepare(events)
+            gate, path = self._gate, self._partition_route
+            if path is None or record.partition != path.partition or record.topic != path.topic:
+                path = self._partition_route = self._partition_route_of(record)
+            if gate is None:
+                # Rows stay in their partitions: what `Router.group` says then, without the price of asking.
+                groups: Iterable[Group] = ((path.target_topic, path.target_partitions, events),)
+            else:
+                events, gate = gate.after(events, record)
+                groups = self._router.group(events, record)
+            out: list[ProducerRecord] = []
+            for topic, partitions, group in groups:
+                for payload in self._encode(group, record, lossy):
+                    for partition in partitions:
+                        mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, len(out))
+                        headers = (*record.headers, mark) if record.headers else (mark,)
+                        out.append(
+                            ProducerRecord(
+                                topic,
+                                partition,
+                                record.timestamp_ms,
+                                payload.key,
+                                payload.value,
+                                headers,
+                                payload.blobs,
+                            )
                         )
-                    )
+        except Need as need:
+            self._want(need, record)
+            raise
         if self._strict:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
@@ -189,20 +232,34 @@ class Translator:
         `translate`.
         """
         lossy: list[Lossy] = []
-        decode = self._decode_with_provided if self._provided else self._decode
-        events, self.catalog = decode(record, self.catalog, lossy)
+        events, self.catalog = self._decoded(record, lossy)
         for what in lossy:
             self._lossy[what] += 1
         return events
 
-    def learn(self, record: ConsumerRecord) -> None:
-        """Take from a record what it says about tables, and nothing else; for records that a schema history
-        has kept.
+    def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables, and nothing else; return the tables that it is about.
 
-        Raises DecodeError, Need.
+        For records that a schema history has kept, and for those that cannot be translated. Raises
+        DecodeError, Need.
         """
-        decode = self._decode_with_provided if self._provided else self._decode
-        _, self.catalog = decode(record, self.catalog, [])
+        events, self.catalog = self._decoded(record, [])
+        return _tables_in(events)
+
+    def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
+        """Return the tables that a record is about, in its order; () if it cannot be read. Changes nothing."""
+        try:
+            events, _ = self._decoded(record, [])
+        except (DecodeError, Need):
+            return ()
+        return _tables_in(events)
+
+    def _decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
+        try:
+            return self._decode(record, self.catalog, lossy)
+        except Need as need:
+            self._want(need, record)
+            raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Name all source partitions (topic, number), so that no watermark passes before each of them has
@@ -218,7 +275,7 @@ class Translator:
         """Whether watermarks are right only if this translator sees every partition of the source: rows are
         spread anew.
         """
-        return self._gate is not None and self._passes_watermarks
+        return self._gate is not None and self.route.passes_watermarks
 
     @property
     def state(self) -> State:
@@ -231,24 +288,15 @@ class Translator:
         """Go back to where `state` was taken, to translate the records after it again."""
         self.catalog, self._gate = state
 
-    def provide(self, need: Need, data: bytes) -> None:
-        """Give what a call asked for by raising `need`; it is for the next call only, and for those that
-        raise further needs.
-        """
-        self._provided[need.name] = data
+    def provide(self, need: Need[Answer], answer: Answer) -> None:
+        """Give the answer that a call asked for by raising `need`; it is kept within a bound (`Answers`).
 
-    def _decode_with_provided(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[list[Event], Catalog]:
-        """Decode the record with what was provided beside the blobs that it came with."""
-        provided, self._provided = self._provided, {}
-        try:
-            return self._decode(
-                msgspec.structs.replace(record, blobs={**provided, **(record.blobs or {})}), catalog, lossy
-            )
-        except Need:
-            self._provided = provided
-            raise
+        Raises TypeError for an answer of another type.
+        """
+        self._answers.provide(need, answer)
+
+    def _want(self, need: Need[Any], record: ConsumerRecord) -> None:
+        self._answers.want(need, (record.topic, record.partition, record.offset))
 
     @property
     def events(self) -> Counter[str]:
@@ -262,18 +310,17 @@ class Translator:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
 
-    def _lane_of(self, record: ConsumerRecord) -> _Lane:
+    def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
-        return _Lane(
-            topic, partition, self._router.topic_of(record), (partition,), f"{topic}/{partition}/".encode()
-        )
+        prefix = f"{topic}/{partition}/".encode()
+        return _PartitionRoute(topic, partition, self._router.topic_of(record), (partition,), prefix)
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
         if not INFORMATIONAL.issuperset(lossy):
             what = ", ".join(sorted(set(lossy) - INFORMATIONAL))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
-            raise NotRepresentable(self.target.name, "", reason)
+            raise NotRepresentable(self.route.target.name, "", reason)
 
     def _count(self, events: list[Event], lossy: list[Lossy]) -> None:
         lost, counts = self._lossy, self._events
@@ -296,9 +343,23 @@ _KINDS: dict[Op | type[Event], str] = {
     Op.READ: "read",
     SchemaChange: "schema-change",
     Watermark: "watermark",
+    Bootstrap: "bootstrap",
     TransactionMark: "transaction-mark",
     Heartbeat: "heartbeat",
 }
+
+
+def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
+    """The tables that events are about, each once."""
+    found: dict[TableId, None] = {}
+    for event in events:
+        if isinstance(event, RowChange):
+            found[event.table] = None
+        elif isinstance(event, Bootstrap):
+            found[event.schema.id] = None
+        elif isinstance(event, SchemaChange):
+            found |= dict.fromkeys(event.targets or (event.table,))
+    return tuple(found)
 
 
 def kind_of(event: Event) -> str:
@@ -306,4 +367,4 @@ def kind_of(event: Event) -> str:
     return _KINDS[event.op if isinstance(event, RowChange) else type(event)]
 
 
-__all__ = ["PROTOCOLS", "SOURCE_HEADER", "Selection", "State", "Translator", "kind_of"]
+__all__ = ["Route", "Selection", "State", "Translator", "kind_of"]

@@ -20,9 +20,10 @@ from typing import Any, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from relay.codecs.wire.large_messages import shown_uri
-from relay.config import Config, Policy
+from relay.codecs import shown_uri
+from relay.config import Config
 from relay.errors import ConfigError, Problem, ServiceError
+from relay.policies import Policy
 from spark_backfill.files import hadoop_path
 
 _VERSION: Final = 1

@@ -32,7 +32,7 @@ def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[Cons
     what, for errors.
     """
     frame, reader = captured.frame, captured.reader
-    marks = config.translator().source.row_signature
+    marks = config.translator().route.source.row_signature
     # Most rows are known by their bytes, inside the JVM.
     if marks is not None and isinstance(reader, Columns):
         frame = frame.where(~_shows(marks))

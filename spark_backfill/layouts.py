@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from relay.codecs.codec import side_of
 from relay.config import Config
 from relay.config.choices import Layout
-from relay.dead_letters import tables_of
 from relay.model import TableId
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.translator import Translator
@@ -48,7 +47,7 @@ class TableFinder:
     """Finds the table of each record that a source record has become."""
 
     def __init__(self, config: Config) -> None:
-        route, target = config.route, config.translator().target
+        route, target = config.route, config.translator().route.target
         fields = {field.encode_name: field for field in msgspec.structs.fields(target.options)}
         options = {
             name: text for name, text in route.to_options.items() if side_of(fields[name].type) != "target"
@@ -60,7 +59,7 @@ class TableFinder:
         several, the target's own decoder tells which record is about which.
         """
         if len(tables) > 1:
-            return [_only(tables_of(self._reader, _read(out))) for out in produced]
+            return [_only(self._reader.tables_of(_read(out))) for out in produced]
         return [_only(tables)] * len(produced)
 
 

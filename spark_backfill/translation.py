@@ -12,22 +12,22 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from relay.catalog import Catalog
-from relay.config import Config, Policy
+from relay.config import Config
 from relay.config.choices import FileFormat, Layout
-from relay.dead_letters import dead_letter, policy_for, route_name, tables_of
 from relay.errors import ConfigError, DecodeError, Malformed, Problem, RelayError, TopicUnusable
 from relay.kafka.sizes import Limits
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
+from relay.policies import Policy
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.resolver import Resolver
 from relay.service.loop.rounds import record_too_large
-from relay.storage import Storage
 from relay.translator import Translator
 from spark_backfill.counts import Counts, Parts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, record_batch
@@ -99,7 +99,7 @@ class OnlyDdl:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The records with DDL of a task, as `RECORDS`."""
         translator = self.config.translator()
-        marks = translator.source.row_signature
+        marks = translator.route.source.row_signature
         for batch in batches:
             records = read_records(self.reader, batch, self.name)
             found = [
@@ -186,11 +186,12 @@ class _Task:
         self._tables: Counter[tuple[TableId, str]] = Counter()
         self._finder = job.finder()
         self._translator.tables = Counter() if self._finder else self._tables
-        self._storage = Storage()
+        self._resolver = Resolver()
         self._counts = Counts()
         self._out = Produced()
         self._limits = Limits(job.terms.limits) if job.terms.limits else None
-        self._stores = "to" in self._translator.storages
+        self._errors = job.config.error_policy(job.terms.letter_partitions)
+        self._stores = "to" in self._translator.route.storages
 
     def taken(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Translate the rows of a batch; gives what is worth sending."""
@@ -219,7 +220,7 @@ class _Task:
                 # What could not be translated was not counted, and is read again.
                 tables = self._tables_now()
                 if produced:
-                    out.belong(self._finder.of(produced, tables or tables_of(self._translator, record)))
+                    out.belong(self._finder.of(produced, tables or self._translator.tables_of(record)))
             if out.is_full:
                 yield from self.flushed()
 
@@ -249,16 +250,16 @@ class _Task:
             raise record_too_large(record, oversize)
         if self._stores:
             for blob in (blob for out in produced for blob in out.blobs):
-                self._storage.store(blob)
+                self._resolver.store(blob)
 
-    def _otherwise(self, record: ConsumerRecord, error: RelayError | Need) -> Sequence[ProducerRecord]:
+    def _otherwise(self, record: ConsumerRecord, error: RelayError | Need[Any]) -> Sequence[ProducerRecord]:
         """What becomes of a record that was not translated at once: it needs an object, or its error has a
         policy.
         """
         if not isinstance(error, Need):
             return self._instead(record, error)
         try:
-            produced = self._storage.translate(self._translator, record)
+            produced = self._resolver.translate(self._translator, record)
             self._check(produced, record)
         except RelayError as another:
             return self._instead(record, another)
@@ -268,18 +269,15 @@ class _Task:
         """A dead letter, or nothing; raises Stopped if the policy says so, or if the letter is too large as
         well.
         """
-        config, terms = self._job.config, self._job.terms
-        policy = policy_for(error, config.errors)
-        if policy is Policy.STOP:
+        refused = self._errors.apply(error, record, self._translator)
+        if refused.policy is Policy.STOP:
             raise Stopped(error, _place(record)) from error
-        letters: list[ProducerRecord] = []
-        if policy is Policy.DEAD_LETTER:
-            tables, topic = tables_of(self._translator, record), config.errors.dead_letter_topic
-            letters = [dead_letter(record, error, topic, tables, terms.letter_partitions, route_name(config))]
-            if self._limits is not None and (oversize := self._limits.too_large(letters)):
-                raise Stopped(record_too_large(record, oversize), _place(record)) from error
-        self._counts.refused("dead letters" if policy is Policy.DEAD_LETTER else "skipped", error.code)
-        return letters
+        if self._limits is not None and (oversize := self._limits.too_large(refused.letters)):
+            raise Stopped(record_too_large(record, oversize), _place(record)) from error
+        self._counts.refused(
+            "dead letters" if refused.policy is Policy.DEAD_LETTER else "skipped", error.code
+        )
+        return refused.letters
 
     def finish(self) -> None:
         """Hand over what was counted.

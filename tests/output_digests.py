@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Storage, Translator
+from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 
 FIVE = ("ticdc-canal-json", "canal-json", "ckafka-json", "ticdc-open-protocol", "ticdc-debezium")
 
@@ -178,10 +178,10 @@ def digests_of(job: Job) -> dict[str, str]:
     for set_name, (partitions, by_target) in OPTION_SETS.items():
         for target, options in by_target.items():
             translator = Translator(job.source, target, source_options, options, partitions=partitions)
-            digest, storage = hashlib.sha256(), Storage()
+            digest, resolver = hashlib.sha256(), Resolver()
             for record in records:
                 try:
-                    _feed(digest, storage.translate(translator, record))
+                    _feed(digest, resolver.translate(translator, record))
                 except CodecError as error:
                     digest.update(f"{error.code} {error.path}".encode())
                 except RelayError as error:

@@ -88,7 +88,7 @@ def test_defaults_follow_the_source(tmp_path: Path) -> None:
     assert config.target_servers == "kafka:9092"
     assert config.target_topics == {"orders": "orders.canal"}
     assert config.target_partitions is None
-    assert config.translator().source.name == "ticdc-canal-json"
+    assert config.translator().route.source.name == "ticdc-canal-json"
     assert (
         load(tmp_path, MINIMAL + "partitions = 3\nbootstrap_servers = 'other:1'").target_servers == "other:1"
     )

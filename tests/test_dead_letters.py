@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support import CANAL, OPEN, TICDC, captured, record
 
 from relay import ConsumerRecord, ProducerRecord, Translator
-from relay.config import Config, Policy
+from relay.config import Config
 from relay.config.tables import Errors
 from relay.dead_letters import (
     DeadLetter,
@@ -26,11 +26,8 @@ from relay.dead_letters import (
     dead_letter_partition,
     error_headers,
     marker,
-    policy_for,
     read_letter,
     read_marker,
-    route_name,
-    tables_of,
 )
 from relay.errors import (
     BrokerUnavailable,
@@ -46,6 +43,7 @@ from relay.errors import (
     UnsupportedMessage,
 )
 from relay.model import TableId
+from relay.policies import ErrorPolicy, Policy
 from relay.record_lines import format_record, parse_record
 
 MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
@@ -94,6 +92,10 @@ CLASSES: list[tuple[RelayError, str | None]] = [
 ]
 
 
+def policy_of(error: RelayError, errors: Errors) -> Policy:
+    return ErrorPolicy(errors.by_class, errors.dead_letter_topic).policy_of(error)
+
+
 @pytest.mark.parametrize(("error", "name"), CLASSES, ids=lambda value: type(value).__name__)
 def test_an_error_follows_the_policy_of_its_class_alone(error: RelayError, name: str | None) -> None:
     names = "decode", "encode", "too_large", "claim_check"
@@ -104,8 +106,8 @@ def test_an_error_follows_the_policy_of_its_class_alone(error: RelayError, name:
         others = Errors(
             **{each: Policy.STOP if each == name else policy for each in names}, dead_letter_topic="dead"
         )
-        assert policy_for(error, own) is (Policy.STOP if name is None else policy)
-        assert policy_for(error, others) is Policy.STOP
+        assert policy_of(error, own) is (Policy.STOP if name is None else policy)
+        assert policy_of(error, others) is Policy.STOP
 
 
 @pytest.mark.parametrize(
@@ -160,19 +162,18 @@ def test_routes_that_differ_have_different_names(table: str, key: str, value: st
         "source": {"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": "orders-relay"},
         "target": {"topic": "{topic}.canal-json"},
     }
-    assert route_name(Config(**tables)) == ROUTE  # type: ignore[arg-type]
-    assert route_name(Config(**tables | {table: tables[table] | {key: value}})) != ROUTE  # type: ignore[arg-type]
+    assert Config(**tables).route_name == ROUTE  # type: ignore[arg-type]
+    assert Config(**tables | {table: tables[table] | {key: value}}).route_name != ROUTE  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("group", ["g" * 30_000, "ä" * 5_000])
 def test_a_long_name_of_a_route_is_found_again(group: str) -> None:
-    name = route_name(
-        Config(
-            route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]
-            source={"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": group},  # type: ignore[arg-type]
-            target={"topic": "out"},  # type: ignore[arg-type]
-        )
+    config = Config(
+        route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]
+        source={"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": group},  # type: ignore[arg-type]
+        target={"topic": "out"},  # type: ignore[arg-type]
     )
+    name = config.route_name
     assert letter_of(original(), route=name).route == name
     assert len(name.encode()) < 2_100
 
@@ -394,7 +395,7 @@ def test_the_tables_of_a_record_are_found_and_the_translator_stays_as_it_is(prot
     tables = []
     for each in captured(path):
         state = translator.state
-        tables.append(tables_of(translator, each))
+        tables.append(translator.tables_of(each))
         assert translator.state is state or translator.state == state
     assert (translator.events, translator.lossy) == ({}, {})
     assert translator.state.catalog.histories == {}
@@ -405,4 +406,4 @@ def test_the_tables_of_a_record_are_found_and_the_translator_stays_as_it_is(prot
 @pytest.mark.parametrize("value", [b"", b"\xff", b"{", b"null", b"[]", b'{"database": 1}'])
 @pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN, "ticdc-debezium", "ckafka-json"])
 def test_garbage_is_about_no_table(protocol: str, value: bytes) -> None:
-    assert tables_of(Translator(protocol, CANAL), record(value)) == ()
+    assert Translator(protocol, CANAL).tables_of(record(value)) == ()

@@ -85,7 +85,7 @@ def test_an_option_of_one_side_is_refused_on_the_other(
     ],
 )
 def test_a_source_takes_what_its_producer_was_set_to(protocol: str, given: dict[str, str]) -> None:
-    assert Translator(protocol, CANAL, given).source.name == protocol
+    assert Translator(protocol, CANAL, given).route.source.name == protocol
 
 
 def test_the_row_key_needs_the_member_that_holds_it() -> None:
@@ -96,6 +96,6 @@ def test_the_row_key_needs_the_member_that_holds_it() -> None:
     assert (
         Translator(
             TICDC, TICDC, None, {"output-row-key": "true", "enable-tidb-extension": "true"}
-        ).target.name
+        ).route.target.name
         == TICDC
     )

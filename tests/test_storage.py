@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import msgspec
 import pytest
 from support import CANAL, TICDC, record, row_message
 
 from relay import Translator
 from relay.errors import ClaimCheckMissing, StorageUnavailable
-from relay.needs import ClaimCheck, Need
+from relay.needs import ClaimCheck
 from relay.records import Blob
+from relay.resolver import Resolver
 from relay.storage import Storage, storage_problems
 
 NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
@@ -89,11 +89,6 @@ def test_a_folder_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
         Storage().store(Blob(str(tmp_path / "file"), NAME, b"x"))
 
 
-def test_what_is_no_claim_check_is_in_no_storage() -> None:
-    with pytest.raises(TypeError, match="a Need is in no storage"):
-        Storage().fetch(Need("schema 7"))
-
-
 def test_an_unfinished_object_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -110,45 +105,24 @@ def test_needs_are_answered_until_there_is_none() -> None:
     )
     translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
     with pytest.raises(ClaimCheckMissing):
-        Storage().translate(translator, record(message))
+        Resolver().translate(translator, record(message))
     full = row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})
     Storage().store(Blob("memory://answers", NAME, record(full).value or b""))
-    (produced,) = Storage().translate(translator, record(message))
+    (produced,) = Resolver().translate(translator, record(message))
     assert b'"a":"x"' in (produced.value or b"")
-    (event,) = Storage().inspect(translator, record(message))
+    (event,) = Resolver().inspect(translator, record(message))
     assert event.source.commit_ts == 7
 
 
 def test_a_need_says_what_to_do_and_no_secret() -> None:
     need = ClaimCheck("s3://user:secret@bucket/x?access-key=secret", NAME)
     assert str(need) == (
-        f"the claim-check object {NAME} is needed: call Storage().translate(translator, record), which fetches it, "
+        f"the claim-check object {NAME} is needed: call Resolver().translate(translator, record), which fetches it, "
         "or fetch it, give it to Translator.provide, and call again"
-    )
-    assert (
-        str(Need("schema 7")) == "schema 7 is needed: fetch it, give it to Translator.provide, and call again"
     )
     assert "secret" not in repr(need)
     copied = pickle.loads(pickle.dumps(need))  # noqa: S301  # its own
     assert (copied.storage, copied.name, str(copied)) == (need.storage, NAME, str(need))
-
-
-def test_what_is_provided_stands_beside_the_callers_own_blobs() -> None:
-    claim = row_message(
-        {"id": "int"}, {"id": "1"}, _tidb={"commitTs": 7, "claimCheckLocation": f"s3://elsewhere/{NAME}"}
-    )
-    full = (
-        record(row_message({"id": "int", "a": "text"}, {"id": "1", "a": "x"}, _tidb={"commitTs": 7})).value
-        or b""
-    )
-    other = "00000000-0000-0000-0000-000000000000.json"
-    translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "memory://answers"})
-    given = msgspec.structs.replace(record(claim), blobs={NAME: full})
-    for call in (translator.translate, translator.inspect):
-        translator.provide(ClaimCheck("memory://answers", other), b"unused")
-        assert len(call(given)) == 1
-        translator.provide(ClaimCheck("memory://answers", NAME), full)
-        assert len(call(msgspec.structs.replace(record(claim), blobs={other: b"unused"}))) == 1
 
 
 # ---------------------------------------------------------------- URIs

@@ -31,14 +31,6 @@ class InputFormat(enum.StrEnum):
     VALUES = "values"
 
 
-class OnError(enum.StrEnum):
-    """What happens to a record that cannot be translated."""
-
-    STOP = "stop"
-    SKIP = "skip"
-    DEAD_LETTER = "dead-letter"
-
-
 class Input(NamedTuple):
     """An opened INPUT: its name in messages and, of a regular file, its size."""
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay.codecs.wire.large_messages import shown_uri
+from relay.codecs import shown_uri
 from relay.config import Config, load_config
 from relay.errors import ServiceError
 from relay.kafka.clients import cluster_settings

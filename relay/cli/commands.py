@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, InputFormat, OnError
+from relay.cli.arguments import STANDARD, InputFormat
 from relay.cli.dead_letters import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history import app as schema_history
+from relay.policies import Policy
 
 # imports inside the commands: see above
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
@@ -133,8 +134,8 @@ def _translate(
     ] = None,
     input_format: _InputFormat = InputFormat.AUTO,
     on_error: Annotated[
-        OnError, typer.Option(help="What to do with a record that cannot be translated.")
-    ] = OnError.STOP,
+        Policy, typer.Option(help="What to do with a record that cannot be translated.")
+    ] = Policy.STOP,
     dead_letters: Annotated[
         str | None,
         typer.Option(

@@ -18,17 +18,18 @@ from relay.cli.formats import BEFORE_LOST_WORDS, LOST_WORDS
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.letters import bytes_text, header_lines
 from relay.codecs.losses import Lossy
-from relay.config import Config, Policy, load_config
-from relay.dead_letters import Place, error_class, policy_for
+from relay.config import Config, load_config
+from relay.dead_letters import Place
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.kafka.reading import Brokers, Lookup, look_up, quiet_client
 from relay.model import Event
+from relay.policies import Policy, error_class
 from relay.record_lines import format_record
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.resolver import Resolver
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
 from relay.service.loop.rounds import record_too_large
-from relay.storage import Storage
 
 #: Kinds of loss that are a field of `Carries`: `relay formats` has the words.
 _FIELDS: Mapping[Lossy, str] = {
@@ -51,10 +52,17 @@ _FIELDS: Mapping[Lossy, str] = {
     Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
     Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
     Lossy.BINLOG_POSITION: "binlog_position",
+    Lossy.SERVER_ID: "server_id",
+    Lossy.THREAD_ID: "thread_id",
+    Lossy.QUERY: "query",
+    Lossy.TRANSACTION: "transaction",
+    Lossy.TRANSACTION_ORDER: "transaction_order",
+    Lossy.TRANSACTION_TOTAL: "transaction_total",
 }
 _WORDS: Mapping[Lossy, str] = {kind: LOST_WORDS[field] for kind, field in _FIELDS.items()} | {
     Lossy.BEFORE_IMAGE: BEFORE_LOST_WORDS,
     Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
+    Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
     Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
     Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
     Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
@@ -125,18 +133,18 @@ def _topic(config: Config, given: str | None) -> str:
 async def _explained(config: Config, place: Place) -> Explanation:
     record = _record_of(await look_up(Brokers.of_source(config), *place), place)
     learned = await learned_translator(config, place)
-    translator, storage = learned.translator, Storage()
+    translator, resolver = learned.translator, Resolver()
     before = translator.state
     produced: Sequence[ProducerRecord] = ()
     error: RelayError | None = None
     try:
-        produced = storage.translate(translator, record)
+        produced = resolver.translate(translator, record)
     except RelayError as raised:
         error = raised
     losses = [Loss(kind, count, _WORDS[kind]) for kind, count in translator.lossy.most_common()]
     translator.restore(before)
     try:
-        events = storage.inspect(translator, record)
+        events = resolver.inspect(translator, record)
     except RelayError as raised:
         error, events = error or raised, []
     unchecked = ""
@@ -198,7 +206,7 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
             if isinstance(error, CodecError)
             else ("", "", str(error))
         )
-        policy = policy_for(error, config.errors)
+        policy = config.error_policy(1).policy_of(error)
         found["error"] = {
             "code": error.code,
             "protocol": protocol,
@@ -316,7 +324,7 @@ def _error_lines(error: RelayError, config: Config) -> list[Line]:
     else:
         rows["reason"] = str(error)
     name = error_class(error)
-    policy = policy_for(error, config.errors)
+    policy = config.error_policy(1).policy_of(error)
     setting = "no policy is for this" if name is None else f'{name} = "{policy}" in [errors]'
     rows["policy"] = f"{setting}: {_POLICIES[policy].format(topic=config.errors.dead_letter_topic)}"
     return [

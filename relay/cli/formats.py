@@ -16,10 +16,9 @@ import orjson
 import typer
 
 from relay.cli.arguments import key_values
-from relay.codecs import PROTOCOLS, codec_named
+from relay.codecs import PROTOCOLS, Handling, LargeMessageOptions, codec_named
 from relay.codecs.codec import SIDES, Codec, Options, parse_options, side_of
 from relay.codecs.losses import Before, Carries
-from relay.codecs.wire.large_messages import Handling, LargeMessageOptions
 from relay.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -47,6 +46,12 @@ LOST_WORDS = {
     "snapshot": "that a row was read from a table and not from the log",
     "row_key": "the row key of TiKV",
     "physical_partition": "the table id of a partition (`ptn`)",
+    "server_id": "the id of the MySQL server",
+    "thread_id": "the id of the MySQL thread",
+    "query": "the statement that changed the row",
+    "transaction": "the transaction of a row",
+    "transaction_order": "a row's place in its transaction",
+    "transaction_total": "how many events a transaction has",
     "transaction_marks": "BEGIN and END of transactions",
 }
 BEFORE_LOST_WORDS = "the old row of an update"

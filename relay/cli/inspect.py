@@ -19,6 +19,7 @@ from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
 from relay.model import (
     ABSENT,
     Absent,
+    Bootstrap,
     Event,
     Row,
     RowChange,
@@ -29,7 +30,8 @@ from relay.model import (
 )
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
-from relay.storage import Storage, storage_problems
+from relay.resolver import Resolver
+from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
 
 
@@ -39,14 +41,14 @@ def inspect(
     """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives the worst
     exit status of any.
     """
-    translator, storage = _translator(source, options), Storage()
+    translator, resolver = _translator(source, options), Resolver()
     show = _print_json if as_json else _text_printer()
     status = 0
     with open_input(input_name) as opened:
         reader = RecordReader(opened.stream, opened.name, input_format)
         for record in reader:
             try:
-                for event in storage.inspect(translator, record):
+                for event in resolver.inspect(translator, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
             except (CodecError, ClaimCheckMissing) as error:
                 error.add_note(
@@ -69,7 +71,7 @@ def _translator(source: str, options: Sequence[str]) -> Translator:
         raise ConfigError(
             [*problems, *(problem for problem in error.problems if problem.path.partition(".")[0] == "from")]
         ) from error
-    problems += storage_problems(translator.storages)
+    problems += storage_problems(translator.route.storages)
     if problems:
         raise ConfigError(problems)
     return translator
@@ -141,6 +143,8 @@ def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
         }
     elif isinstance(event, TransactionMark):
         found |= {"begin": event.is_begin, "id": event.id, "count": event.count}
+    elif isinstance(event, Bootstrap):
+        found["definition"] = definition_object(event.schema)
     return found
 
 

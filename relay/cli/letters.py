@@ -23,7 +23,7 @@ from relay.cli.exits import say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
 from relay.config import Config, load_config
-from relay.dead_letters import DeadLetter, Filter, Letters, Place, by_original, route_name
+from relay.dead_letters import DeadLetter, Filter, Letters, Place, by_original
 from relay.errors import ConfigError, Problem
 from relay.kafka.reading import Brokers, quiet_client, read_topic
 from relay.record_lines import format_record
@@ -155,7 +155,7 @@ def list_letters(request: Request, *, as_json: bool, export: str | None) -> None
         for letter in chosen:
             typer.echo(orjson.dumps(letter_object(letter)))
     elif chosen:
-        others = {letter.route for letter in chosen} - {"", route_name(config)}
+        others = {letter.route for letter in chosen} - {"", config.route_name}
         _print_table(chosen, with_route=bool(others), with_replayed=request.replayed)
     if not request.quiet:
         say(_summary(config.errors.dead_letter_topic, chosen, found, letters.others))

@@ -9,7 +9,7 @@ from relay.cli.event_text import printable
 from relay.cli.exits import say
 from relay.cli.letters import Progress, Request, letter_config, now_ms, read_letters, with_values
 from relay.config import Config
-from relay.dead_letters import DeadLetter, Filter, by_original, route_name
+from relay.dead_letters import DeadLetter, Filter, by_original
 from relay.kafka.reading import quiet_client
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, target_limits
@@ -74,7 +74,7 @@ async def _chosen(config: Config, wanted: Filter, request: Request) -> list[Dead
             f"letters of other topics ({printable(topics)}), left alone: {len(letters) - len(mine)}",
             quiet=quiet,
         )
-    names = {"", route_name(config)} if wanted.route is None else {wanted.route}
+    names = {"", config.route_name} if wanted.route is None else {wanted.route}
     ours = [letter for letter in mine if letter.route in names]
     if len(ours) < len(mine):
         routes = "; ".join(sorted({letter.route for letter in mine} - names))

@@ -14,7 +14,6 @@ from relay.cli.arguments import (
     STANDARD,
     Input,
     InputFormat,
-    OnError,
     key_values,
     open_input,
     open_output,
@@ -22,9 +21,12 @@ from relay.cli.arguments import (
 )
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
+from relay.dead_letters import error_headers
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
+from relay.policies import Policy
 from relay.records import ConsumerRecord
-from relay.storage import Storage, storage_problems
+from relay.resolver import Resolver
+from relay.storage import storage_problems
 from relay.translator import Translator
 
 #: How many unreadable records are reported one by one; the rest is counted only.
@@ -46,7 +48,7 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     topic: str = "{topic}"
     partitions: int | None = None
     input_format: InputFormat = InputFormat.AUTO
-    on_error: OnError = OnError.STOP
+    on_error: Policy = Policy.STOP
     dead_letters: str | None = None
     quiet: bool = False
 
@@ -89,7 +91,7 @@ def _translator(request: TranslateRequest) -> Translator:
         )
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from error
-    problems += storage_problems(translator.storages)
+    problems += storage_problems(translator.route.storages)
     if problems:
         raise ConfigError(problems)
     return translator
@@ -100,11 +102,11 @@ def _problems(request: TranslateRequest) -> list[Problem]:
     if not _TOPIC_NAME.fullmatch(request.topic.replace("{topic}", "x")):
         hint = "letters, digits, . _ - and {topic}, which stands for the record's own topic"
         problems.append(Problem("--topic", f"{request.topic!r} makes no topic name", hint))
-    if request.on_error is OnError.DEAD_LETTER and request.dead_letters is None:
+    if request.on_error is Policy.DEAD_LETTER and request.dead_letters is None:
         problems.append(
             Problem("--on-error", "dead-letter needs a file to write to", "add --dead-letters FILE")
         )
-    if request.on_error is not OnError.DEAD_LETTER and request.dead_letters is not None:
+    if request.on_error is not Policy.DEAD_LETTER and request.dead_letters is not None:
         problems.append(
             Problem("--dead-letters", "nothing would be written there", "add --on-error dead-letter")
         )
@@ -134,14 +136,14 @@ class _Run:
         reader: RecordReader,
         writer: RecordWriter,
         dead_letters: RecordWriter | None,
-        on_error: OnError,
+        on_error: Policy,
     ) -> None:
         self._translator = translator
         self._reader = reader
         self._writer = writer
         self._dead_letters = dead_letters
         self._on_error = on_error
-        self._storage = Storage()
+        self._resolver = Resolver()
         self._read = 0
         self._failed = 0
         self._stopped = False
@@ -160,10 +162,10 @@ class _Run:
 
     def _one(self, record: ConsumerRecord) -> None:
         try:
-            translated = self._storage.translate(self._translator, record)
+            translated = self._resolver.translate(self._translator, record)
         except (CodecError, ClaimCheckMissing) as error:
             error.add_note(self._where(record))
-            if self._on_error is OnError.STOP:
+            if self._on_error is Policy.STOP:
                 self._stopped = True
                 raise
             self._go_on(record, error)
@@ -173,7 +175,7 @@ class _Run:
             raise
         for out in translated:
             for blob in out.blobs:
-                self._storage.store(blob)
+                self._resolver.store(blob)
             self._writer.write(out)
 
     def _where(self, record: ConsumerRecord) -> str:
@@ -182,12 +184,8 @@ class _Run:
     def _go_on(self, record: ConsumerRecord, error: CodecError | ClaimCheckMissing) -> None:
         self._failed += 1
         if self._dead_letters is not None:
-            # The service's format, for the few runs that need it.
-            from relay.dead_letters import error_headers, tables_of
-
-            self._dead_letters.write_original(
-                record, error_headers(record, error, tables_of(self._translator, record))
-            )
+            tables = self._translator.tables_of(record)
+            self._dead_letters.write_original(record, error_headers(record, error, tables))
         if self._failed <= _REPORTED:
             say_error(describe(error))
         elif self._failed == _REPORTED + 1:

@@ -21,6 +21,7 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Carries, Keys, Lossy
 from relay.errors import ConfigError, Problem
 from relay.model import Event
+from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord
 
 
@@ -42,7 +43,7 @@ class Decoder(Protocol):
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events in order and the catalogue after them.
 
-        Raises DecodeError, or Need for what `record.blobs` lacks, and nothing else.
+        Raises DecodeError, or a Need that its `Answers` lack, and nothing else.
         """
         ...
 
@@ -72,33 +73,55 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     producer was set to.
     """
 
-    timezone: Annotated[
-        str,
-        Meta(description="zone of TIMESTAMP text on this side: a name (Asia/Shanghai) or an offset (+08:00)"),
-    ] = "UTC"
     strict: Annotated[
         bool, Meta(description="refuse a record instead of losing anything of it", extra={"side": "target"})
     ] = False
 
-    def zone(self) -> tzinfo:
-        """The zone of TIMESTAMP text. Raises ValueError for an unknown name."""
-        if self.timezone.upper() in {"UTC", "Z", "+00:00"}:
-            return UTC
-        if offset := _OFFSET(self.timezone):
-            sign, hours, minutes = offset.groups()
-            shift = timedelta(hours=int(hours), minutes=int(minutes))
-            return timezone(-shift if sign == "-" else shift)
-        try:
-            return ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            message = f"unknown time zone {self.timezone!r}; use a name such as Asia/Shanghai or an offset such as +08:00"
-            raise ValueError(message) from None
+    def problems(self) -> list[Problem]:
+        """What is wrong with these options on either side; `path` is the option's name."""
+        return []
 
     def writing_problems(self) -> list[Problem]:
         """What is wrong with these options on the target side, where they must fit together; `path` is the
         option's name.
         """
         return []
+
+
+class ZonedOptions(Options, frozen=True):
+    """The options of a codec whose wire has TIMESTAMP as text without a zone."""
+
+    timezone: Annotated[
+        str,
+        Meta(description="zone of TIMESTAMP text on this side: a name (Asia/Shanghai) or an offset (+08:00)"),
+    ] = "UTC"
+
+    def problems(self) -> list[Problem]:
+        """Find a zone that does not exist."""
+        try:
+            zone_of(self.timezone)
+        except ValueError as error:
+            return [Problem("timezone", str(error))]
+        return []
+
+    def zone(self) -> tzinfo:
+        """The zone of TIMESTAMP text. Raises ValueError for an unknown name."""
+        return zone_of(self.timezone)
+
+
+def zone_of(name: str) -> tzinfo:
+    """The zone of a name (`Asia/Shanghai`) or an offset (`+08:00`). Raises ValueError for what is neither."""
+    if name.upper() in {"UTC", "Z", "+00:00"}:
+        return UTC
+    if offset := _OFFSET(name):
+        sign, hours, minutes = offset.groups()
+        shift = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-shift if sign == "-" else shift)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        hint = "use a name such as Asia/Shanghai or an offset such as +08:00"
+        raise ValueError(f"unknown time zone {name!r}; {hint}") from None
 
 
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
@@ -138,8 +161,8 @@ class Codec(msgspec.Struct, frozen=True):
     options: type[Options]
     decodes: Carries
     encodes: Callable[[Any], Carries]
-    decoder: Callable[[Any], Decoder]
-    encoder: Callable[[Any], Encoder]
+    decoder: Callable[[Any, Answers], Decoder]
+    encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
@@ -189,10 +212,7 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
         except msgspec.ValidationError as error:
             problems.append(Problem(f"{key_path}.{name}", f"{text!r} does not fit: {error}"))
     options = msgspec.convert(values, codec.options)
-    try:
-        options.zone()
-    except ValueError as error:
-        problems.append(Problem(f"{key_path}.timezone", str(error)))
+    problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in options.problems()]
     if problems:
         raise ConfigError(problems)
     return options

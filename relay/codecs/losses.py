@@ -7,12 +7,14 @@ target lacks of an event's `Source`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from operator import attrgetter
+from typing import Final, Protocol
 
 import msgspec
 
-from relay.model import Event, Heartbeat, Source, TransactionMark, Watermark
+from relay.model import Bootstrap, Event, Heartbeat, Source, Transaction, TransactionMark, Watermark
 
 
 class Lossy(enum.StrEnum):
@@ -54,6 +56,13 @@ class Lossy(enum.StrEnum):
     EVENT_TIME_PRECISION = "event-time-precision"
     BINLOG_POSITION = "binlog-position"
     BINLOG_POSITION_SYNTHETIC = "binlog-position-synthetic"
+    SERVER_ID = "server-id"
+    THREAD_ID = "thread-id"
+    QUERY = "query"
+    TRANSACTION = "transaction"
+    TRANSACTION_ORDER = "transaction-order"
+    TRANSACTION_TOTAL = "transaction-total"
+    BOOTSTRAP = "bootstrap"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
@@ -71,6 +80,7 @@ UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Lossy]] = {
     Watermark: Lossy.WATERMARK,
     TransactionMark: Lossy.TRANSACTION_MARK,
     Heartbeat: Lossy.HEARTBEAT,
+    Bootstrap: Lossy.BOOTSTRAP,
 }
 
 
@@ -100,7 +110,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     `exact_decimals`: all digits of DECIMAL. `every_date`: zero dates, dates that are not in the calendar,
     years below 100. `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
     the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
-    `physical_partition`: the table id of a partitioned table's partition.
+    `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
+    partition. `transaction_order`: a row's place in its transaction.
     """
 
     before: Before
@@ -121,45 +132,96 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     source_name: bool = False
     snapshot: bool = False
     row_key: bool = False
+    server_id: bool = False
+    thread_id: bool = False
+    query: bool = False
     physical_partition: bool = False
+    transaction: bool = False
+    transaction_order: bool = False
+    transaction_total: bool = False
     transaction_marks: bool = False
 
+    def has(self, what: Lossy) -> bool:
+        """Whether the wire has a place for what this counter counts."""
+        return bool(getattr(self, what.replace("-", "_")))
 
-def source_losses(carries: Carries, source_name: str | None = None) -> Callable[[Source, list[Lossy]], None]:
-    """How a target counts what it loses of an event's `Source`. `source_name`: the one that it writes, if it
-    writes one.
-    """
-    keeps_commit_ts, keeps_row_key, keeps_snapshot = carries.commit_ts, carries.row_key, carries.snapshot
-    may_keep = {"ptn"} if carries.physical_partition else set()
 
-    def count(source: Source, lossy: list[Lossy]) -> None:
+#: How the loss of each field of `Source` and of `Transaction` is counted; None for what every target has in
+#: some form. A target carries a field if its `Carries` says so under the counter's name.
+SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
+    "connector": None,
+    "event_time_ns": None,
+    "commit_ts": Lossy.COMMIT_TS,
+    "start_ts": Lossy.START_TS,
+    "name": Lossy.SOURCE_NAME,
+    "gtid": Lossy.GTID,
+    "binlog_file": None,  # counted with the position, without which it says nothing
+    "binlog_position": Lossy.BINLOG_POSITION,
+    "server_id": Lossy.SERVER_ID,
+    "thread_id": Lossy.THREAD_ID,
+    "snapshot": Lossy.SNAPSHOT,
+    "query": Lossy.QUERY,
+    "row_key": Lossy.ROW_KEY,
+    "extras": Lossy.EXTRAS,
+}
+TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
+    "id": Lossy.TRANSACTION,
+    "order": Lossy.TRANSACTION_ORDER,
+    "table_order": Lossy.TRANSACTION_ORDER,
+    "total": Lossy.TRANSACTION_TOTAL,
+}
+#: The wire name of the only extra that a target may keep.
+_PHYSICAL_PARTITION: Final = frozenset({"ptn"})
+#: The cluster id of every TiCDC that was not given one.
+_NO_NAME: Final = "default"
+
+
+class CountSourceLosses(Protocol):
+    """Count what a target loses of an event's source, and of its transaction if it has one."""
+
+    def __call__(self, source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
+        """Append a word for each thing that is lost."""
+        ...
+
+
+def source_losses(carries: Carries, source_name: str | None = None) -> CountSourceLosses:
+    """Return how a target counts what it loses. `source_name`: the one that it writes itself, if any."""
+    # The one field that most rows have; what is left is mostly None.
+    keeps_commit_ts = carries.commit_ts
+    rare = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.SOURCE_NAME, Lossy.EXTRAS})
+    rare.pop("commit_ts", None)
+    values_of, nothing = attrgetter(*rare), (None,) * len(rare)
+    own_names = {None, _NO_NAME, source_name}
+    kept_extras = _PHYSICAL_PARTITION if carries.physical_partition else frozenset()
+    of_transaction = _lost_fields(TRANSACTION_LOSSES, carries)
+
+    def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
             lossy.append(_COMMIT_TS)
-        if source.extras is not None and not source.extras.keys() <= may_keep:
-            lossy.append(Lossy.EXTRAS)
-        if source.snapshot and not keeps_snapshot:
-            lossy.append(Lossy.SNAPSHOT)
-        if source.row_key is not None and not keeps_row_key:
-            lossy.append(Lossy.ROW_KEY)
-        # Most sources have none of what is left.
-        if (
-            source.start_ts is None
-            and source.gtid is None
-            and source.binlog_position is None
-            and source.name is None
-        ):
-            return
-        rare = {
-            Lossy.START_TS: source.start_ts is not None and not carries.start_ts,
-            Lossy.GTID: source.gtid is not None and not carries.gtid,
-            Lossy.BINLOG_POSITION: source.binlog_position is not None and not carries.binlog_position,
-            Lossy.SOURCE_NAME: source.name not in {None, _NO_NAME, source_name},
-        }
-        lossy += [what for what, is_lost in rare.items() if is_lost]
+        values = values_of(source)
+        if values != nothing:
+            found = {what for what, value in zip(rare.values(), values, strict=True) if value is not None}
+            if source.name in own_names:
+                found.discard(Lossy.SOURCE_NAME)
+            if source.extras is None or source.extras.keys() <= kept_extras:
+                found.discard(Lossy.EXTRAS)
+            lossy += sorted(found)
+        if transaction is not None:
+            lost = {what for name, what in of_transaction.items() if getattr(transaction, name) is not None}
+            lossy += sorted(lost)
 
     return count
 
 
+def _lost_fields(
+    losses: Mapping[str, Lossy | None], carries: Carries, always: AbstractSet[Lossy] = frozenset()
+) -> dict[str, Lossy]:
+    """The fields that a target lacks, or may lack (`always`), by name."""
+    return {
+        name: what
+        for name, what in losses.items()
+        if what is not None and (what in always or not carries.has(what))
+    }
+
+
 _COMMIT_TS: Final = Lossy.COMMIT_TS
-#: The cluster id of every TiCDC that was not given one.
-_NO_NAME: Final = "default"

@@ -2,8 +2,8 @@
 tables.
 """
 
-from relay.config.choices import Compression, Mode, Policy, Start
+from relay.config.choices import Compression, Mode, Start
 from relay.config.loading import Config, load_config
 from relay.config.tables import Security
 
-__all__ = ["Compression", "Config", "Mode", "Policy", "Security", "Start", "load_config"]
+__all__ = ["Compression", "Config", "Mode", "Security", "Start", "load_config"]

@@ -52,7 +52,7 @@ def route_problems(route: Route | None) -> list[Problem]:
         return []
     try:
         problems = storage_problems(
-            Translator(route.from_, route.to, route.from_options, route.to_options).storages
+            Translator(route.from_, route.to, route.from_options, route.to_options).route.storages
         )
     except ConfigError as error:
         problems = error.problems

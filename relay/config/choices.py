@@ -34,14 +34,6 @@ class Mode(StrEnum):
     EXACTLY_ONCE = "exactly-once"
 
 
-class Policy(StrEnum):
-    """What happens to a record that cannot be translated or written."""
-
-    STOP = "stop"
-    SKIP = "skip"
-    DEAD_LETTER = "dead-letter"
-
-
 class SecurityProtocol(StrEnum):
     """How brokers are spoken to."""
 

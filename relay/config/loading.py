@@ -40,7 +40,9 @@ from relay.config.tables import (
     Target,
 )
 from relay.config.variables import BETWEEN, PREFIX, near, stray_variables
+from relay.dead_letters import route_name
 from relay.errors import ConfigError, Problem
+from relay.policies import ErrorPolicy
 from relay.translator import Selection, Translator
 
 # The table is called [schema], and a method of pydantic's models, long given up, is called so, too.
@@ -138,6 +140,20 @@ class Config(BaseSettings):
     def target_partitions(self) -> int | None:
         """Number of target partitions that are written, None to keep the source's partition."""
         return self.target.partitions or None
+
+    @property
+    def route_name(self) -> str:
+        """What dead letters call this route: consumer group, protocols and target topic.
+
+        Routes that read the same records and share a dead-letter topic differ in one of these.
+        """
+        route = self.route
+        return route_name(f"{self.source.group_id} {route.from_} to {route.to} {self.target.topic}")
+
+    def error_policy(self, dead_letter_partitions: int) -> ErrorPolicy:
+        """Return what happens to records that cannot be relayed."""
+        topic = self.errors.dead_letter_topic
+        return ErrorPolicy(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
 
     def translator(self, before_commit_ts: int | None = None) -> Translator:
         """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see

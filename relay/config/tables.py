@@ -30,11 +30,11 @@ from relay.config.choices import (
     Layout,
     Mechanism,
     Mode,
-    Policy,
     SecurityProtocol,
     Start,
     Watermarks,
 )
+from relay.policies import Policy
 
 
 def _split(given: object) -> object:
@@ -299,6 +299,10 @@ class Delivery(_Table):
         return self
 
 
+#: As `relay.policies.error_class` names them.
+_ERROR_CLASSES: Final = ("decode", "encode", "too_large", "claim_check")
+
+
 class Errors(_Table):
     """What happens to records that cannot be relayed, by the class of the error."""
 
@@ -310,14 +314,15 @@ class Errors(_Table):
 
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
-        named = [
-            name
-            for name in ("decode", "encode", "too_large", "claim_check")
-            if getattr(self, name) is Policy.DEAD_LETTER
-        ]
+        named = [name for name in _ERROR_CLASSES if getattr(self, name) is Policy.DEAD_LETTER]
         if named and not self.dead_letter_topic:
             raise ValueError(f"{', '.join(named)}: dead-letter needs dead_letter_topic")
         return self
+
+    @property
+    def by_class(self) -> dict[str, Policy]:
+        """The policies by error class."""
+        return {name: getattr(self, name) for name in _ERROR_CLASSES}
 
 
 class SchemaHistory(_Table):

@@ -25,9 +25,9 @@ from relay.demo.kafka import Cluster
 from relay.demo.show import Pair, console, show_limits, show_pair, show_summary, telling
 from relay.errors import DeliveryFailed
 from relay.logs import Log
-from relay.records import ConsumerRecord
+from relay.records import SOURCE_HEADER, ConsumerRecord
 from relay.service.app import run_until
-from relay.translator import SOURCE_HEADER, Translator
+from relay.translator import Translator
 
 SOURCE_TOPIC, TARGET_TOPIC, GROUP = "ticdc", "ticdc.canal-json", "relay-demo"
 PATIENCE_SECONDS = 60.0

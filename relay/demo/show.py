@@ -88,8 +88,10 @@ def show_limits(
     out: Console, translator: Translator, from_options: Mapping[str, str], to_options: Mapping[str, str]
 ) -> None:
     """Print what the target format has no place for, and what of it these records held."""
-    source = translator.source.encodes(parse_options(translator.source, from_options, "from.option"))
-    target = translator.target.encodes(parse_options(translator.target, to_options, "to.option"))
+    source = translator.route.source.encodes(
+        parse_options(translator.route.source, from_options, "from.option")
+    )
+    target = translator.route.target.encodes(parse_options(translator.route.target, to_options, "to.option"))
     names = [
         name
         for name in Carries.__struct_fields__

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
 from relay.config import Config, Mode
-from relay.dead_letters import route_name
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import ClusterSettings, cluster_settings
 from relay.kafka.fencing import Claim
@@ -25,7 +24,7 @@ from relay.service.check.reasons import with_reasons
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay
-from relay.service.loop.resolver import Objects, Translates
+from relay.service.loop.resolver import AsyncResolver, Translates
 from relay.service.loop.rounds import Counts, RecordRefused, Timing
 from relay.service.observe.board import About, Board
 from relay.service.observe.http import HttpServer
@@ -155,13 +154,11 @@ async def _assembled(
     schemas = Schemas(config, translator, log, board, settings)
     intake = Intake(
         translator,
-        Objects(log, writes="to" in config.translator().storages),
+        AsyncResolver(log, writes="to" in config.translator().route.storages),
         log,
         board,
-        errors=config.errors,
+        errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
         history_topic=config.history_topic,
-        dead_letter_partitions=topics.target_partitions.get(config.errors.dead_letter_topic, 1),
-        route=route_name(config),
         ahead=schemas.ahead,
     )
     source = ShardSource if is_exact else KafkaSource

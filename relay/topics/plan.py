@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from relay.codecs import codec_named
+from relay.codecs import Handling, LargeMessageOptions, codec_named
 from relay.codecs.codec import Options, parse_options
 from relay.codecs.losses import Keys
-from relay.codecs.wire.large_messages import Handling, LargeMessageOptions
-from relay.config import Config, Mode, Policy, Start
+from relay.config import Config, Mode, Start
 from relay.kafka.admin import Found, NewSpec, Refusal
+from relay.policies import Policy
 
 #: The broker's usual `max.message.bytes`, for those who may not read it.
 DEFAULT_LIMIT_BYTES = 1_048_588

@@ -16,7 +16,7 @@ from relay.cli.formats import options_of
 from relay.codecs import PROTOCOLS
 from relay.translator import Translator
 
-#: Objects of Kubernetes' own, which the API server checks, and Helm's own.
+#: AsyncResolver of Kubernetes' own, which the API server checks, and Helm's own.
 _OPEN = {"/definitions/kubernetes", "/properties/global"}
 
 

@@ -124,8 +124,8 @@ CODEC = Codec(
     options=MadeUpOptions,
     decodes=Carries(before=Before.FULL, **_ALL),
     encodes=_carries,
-    decoder=lambda _: Decoder(),
-    encoder=Encoder,
+    decoder=lambda _, __: Decoder(),
+    encoder=lambda options, _: Encoder(options),
     ddl_everywhere=True,
 )
 

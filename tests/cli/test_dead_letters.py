@@ -17,13 +17,12 @@ from typer.testing import Result
 
 from relay import Translator
 from relay.config import load_config
-from relay.dead_letters import dead_letter, read_marker, route_name
+from relay.dead_letters import dead_letter, read_marker
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable, RelayError
 from relay.logs import Log
 from relay.model import TableId
-from relay.records import ConsumerRecord
+from relay.records import SOURCE_HEADER, ConsumerRecord
 from relay.service.app import run_until
-from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
 
@@ -59,7 +58,7 @@ async def bury(
 
 
 def own_name(route: Route) -> str:
-    return route_name(load_config(route.config))
+    return load_config(route.config).route_name
 
 
 def garbage(route: Route, *offsets: int, timestamp_ms: int = 1_700_000_000_000) -> list[ConsumerRecord]:

@@ -13,6 +13,7 @@ import pytest
 from support import CANAL, TICDC, events, record, row_message, translate
 
 from relay import Malformed, Op, RowChange, TableId, Translator
+from relay.model import Snapshot
 
 ARRIVED = 1700000001000
 
@@ -98,7 +99,7 @@ def test_tencent_dts_that_is_compatible_writes_as_canal_does() -> None:
 @pytest.mark.parametrize("word", ["INIT", "INIT_INSERT", "ROW", "READ"])
 def test_rows_of_the_first_load_are_rows_of_a_snapshot(word: str) -> None:
     found = change(DTS | {"type": word})
-    assert (found.op, found.source.snapshot, found.before) == (Op.READ, True, None)
+    assert (found.op, found.source.snapshot, found.before) == (Op.READ, Snapshot.TRUE, None)
     assert translate(CANAL, CANAL, [record(DTS | {"type": word})])[0]["type"] == "INSERT"
 
 

@@ -13,6 +13,7 @@ import pytest
 from support import CANAL, TICDC, events, record, translate
 
 from relay import DdlKind, Op, RowChange, SchemaChange, TableId, Translator
+from relay.model import Snapshot
 
 CKAFKA = "ckafka-json"
 
@@ -161,7 +162,7 @@ def test_rows_of_the_page_as_events() -> None:
         UPDATED * 1000,
         DELETED * 1000,
     ]
-    assert [c.source.snapshot for c in (insert, update, delete)] == [True, False, False]
+    assert [c.source.snapshot for c in (insert, update, delete)] == [Snapshot.TRUE, None, None]
 
 
 def canal_row(

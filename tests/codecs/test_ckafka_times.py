@@ -7,6 +7,7 @@ from ckafka_support import CKAFKA, NOON, ROW, change, ddl, lossy, records, row
 from support import CANAL, events, record, row_message, translate
 
 from relay import ConfigError, Malformed, NotRepresentable, Op, SchemaChange, Translator
+from relay.model import Snapshot
 
 
 @pytest.mark.parametrize(
@@ -30,10 +31,10 @@ def test_time_is_a_wall_clock_of_utc_8_unless_told_otherwise(text: str, offset: 
 def test_time_zero_is_unknown_and_marks_a_row_of_a_snapshot(text: str, offset: str) -> None:
     options = {"event-time-offset": offset}
     found = change(row(ROW, TIME=text), options=options)
-    assert (found.op, found.source.snapshot) == (Op.READ, True)
+    assert (found.op, found.source.snapshot) == (Op.READ, Snapshot.TRUE)
     assert found.source.event_time_ns == 1465532000123_000_000
     update = change(row(ROW, ROW, "U", TIME=text), options=options)
-    assert (update.op, update.source.snapshot) == (Op.UPDATE, True)
+    assert (update.op, update.source.snapshot) == (Op.UPDATE, Snapshot.TRUE)
     assert (
         translate(CKAFKA, CKAFKA, records(row(ROW, ROW, "U", TIME=text)), options, options)[0]["TIME"] == text
     )

@@ -19,10 +19,12 @@ from relay.model import (
     RowChange,
     Rows,
     SchemaChange,
+    Snapshot,
     Source,
     TableId,
     TableSchema,
 )
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 TABLE = TableSchema(
@@ -38,7 +40,7 @@ FACTS: dict[str, tuple[dict[str, Any], Lossy]] = {
     "binlog_position": ({"binlog_file": "mysql-bin.000003", "binlog_position": 484}, Lossy.BINLOG_POSITION),
     "row_key": ({"row_key": b"t\x80\xff"}, Lossy.ROW_KEY),
     "name": ({"name": "prod"}, Lossy.SOURCE_NAME),
-    "snapshot": ({"snapshot": True}, Lossy.SNAPSHOT),
+    "snapshot": ({"snapshot": Snapshot.TRUE}, Lossy.SNAPSHOT),
     "extras": ({"extras": {"unheard-of": 1}}, Lossy.EXTRAS),
     "event_time_ns": ({}, Lossy.EVENT_TIME_PRECISION),
 }
@@ -65,8 +67,8 @@ def _sent(
     options = parse_options(codec, given, "options")
     lossy: list[Lossy] = []
     caused_by = ConsumerRecord("topic", 0, 7, TIME_NS // 1_000_000, None, None)
-    payloads = codec.encoder(options).encode([event], caused_by, lossy)
-    decoder, found = codec.decoder(options), []
+    payloads = codec.encoder(options, Answers()).encode([event], caused_by, lossy)
+    decoder, found = codec.decoder(options, Answers()), []
     for payload in payloads:
         record = ConsumerRecord("topic", 0, 7, TIME_NS // 1_000_000, payload.key, payload.value)
         found += [read.source for read in decoder.decode(record, Catalog(), [])[0]]

@@ -15,6 +15,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import Carries, Lossy
 from relay.model import ABSENT, Cell, Column, Event, Op, Row, RowChange, Rows, SchemaChange, TableSchema
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 ROUTES = [
@@ -82,7 +83,11 @@ def _records(encoder: Any, events: list[Event], lossy: list[Lossy], first: int) 
 def test_round_trip(protocol: str, given_options: dict[str, str], case: Case) -> None:
     codec = PROTOCOLS[protocol]
     options = parse_options(codec, given_options, "options")
-    encoder, decoder, carries = codec.encoder(options), codec.decoder(options), codec.encodes(options)
+    encoder, decoder, carries = (
+        codec.encoder(options, Answers()),
+        codec.decoder(options, Answers()),
+        codec.encodes(options),
+    )
     lossy: list[Lossy] = []
     records = _records(encoder, [case.created], lossy, 0)
     records += _records(encoder, list(case.changes), lossy, len(records))

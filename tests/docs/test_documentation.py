@@ -15,7 +15,7 @@ import pytest
 from docs.generate import PARTS, ROOT, generated, pages
 from support import CANAL, OPEN, TICDC, captured, translate
 
-from relay import ConsumerRecord, Storage, Translator, errors
+from relay import ConsumerRecord, Resolver, Translator, errors
 from relay.codecs.losses import Lossy
 from relay.codecs.open_protocol.frames import unframe
 from relay.config import load_config
@@ -131,9 +131,9 @@ def test_the_library_example_of_claim_checks_works(tmp_path: Path) -> None:
     reading = Translator(TICDC, TICDC, uri, {"enable-tidb-extension": "true"})
     values = []
     for record in records:
-        for out in scope["translated"](Storage(), writing, record):
+        for out in scope["translated"](Resolver(), writing, record):
             stored = ConsumerRecord("t", out.partition, record.offset, out.timestamp_ms, out.key, out.value)
-            values += [json.loads(back.value) for back in scope["translated"](Storage(), reading, stored)]
+            values += [json.loads(back.value) for back in scope["translated"](Resolver(), reading, stored)]
     whole = translate(TICDC, TICDC, records, None, {"enable-tidb-extension": "true"})
     assert values == whole
     assert len(list(tmp_path.iterdir())) == 4

@@ -21,6 +21,7 @@ from edge_cases.canal_family import (
 from support import CANAL, TICDC, events, record, row_message
 
 from relay import ABSENT, NotRepresentable, Op, RowChange, Translator
+from relay.model import Snapshot
 
 CKAFKA = "ckafka-json"
 CREATE = ddl(CREATE_AB, "CREATE")
@@ -291,7 +292,7 @@ def test_an_update_of_a_key_is_split_on_request() -> None:
 @CASES.covers("82")
 def test_init_is_a_row_of_a_snapshot() -> None:
     found = change(CANAL, row_message(AB, ab(1), op="INIT"))
-    assert (found.op, found.after, found.source.snapshot) == (Op.READ, (1, 1, "x"), True)
+    assert (found.op, found.after, found.source.snapshot) == (Op.READ, (1, 1, "x"), Snapshot.TRUE)
     for target in (TICDC, CANAL):
         assert sent(CANAL, target, row_message(AB, ab(1), op="INIT"))[0]["type"] == "INSERT"
 

@@ -30,10 +30,11 @@ from support import CANAL, TICDC, events, record, row_message
 from relay import Op, RowChange, Translator
 from relay.errors import ClaimCheckMissing
 from relay.logs import Log
+from relay.model import Snapshot
 from relay.needs import Need
+from relay.resolver import Resolver
 from relay.service.loop import resolver as objects
-from relay.service.loop.resolver import Objects
-from relay.storage import Storage
+from relay.service.loop.resolver import AsyncResolver
 
 CKAFKA = "ckafka-json"
 CREATE = ddl(CREATE_AB, "CREATE")
@@ -62,7 +63,7 @@ def snappy(message: dict[str, Any]) -> bytes:
     return bytes(cramjam.snappy.compress_raw(json.dumps(message).encode()))
 
 
-def claiming(folder: Path) -> tuple[Translator, Need]:
+def claiming(folder: Path) -> tuple[Translator, Need[Any]]:
     """A translator that lacks the object of `CLAIM`, and what it asks for."""
     translator = Translator(TICDC, TICDC, {"claim-check-storage-uri": str(folder)}, EXTENSION)
     with pytest.raises(Need) as raised:
@@ -75,7 +76,7 @@ def test_a_claim_check_becomes_the_row_that_it_stands_for(tmp_path: Path) -> Non
     stored = {"key": None, "value": base64.b64encode(lz4(WHOLE)).decode()}
     (tmp_path / OBJECT).write_text(json.dumps(stored))
     translator, need = claiming(tmp_path)
-    translator.provide(need, Storage().fetch(need))
+    translator.provide(need, Resolver().fetch(need))
     (out,) = translator.translate(record(CLAIM))
     found = json.loads(out.value or b"")
     assert (found["data"], found["_tidb"]) == ([ROW], {"commitTs": TSO})
@@ -88,15 +89,15 @@ async def test_a_missing_object_is_asked_for_again_and_then_refused(
     monkeypatch.setattr(objects, "RETRY_SECONDS", (0.0, 0.0))
     translator, need = claiming(tmp_path)
     log = io.StringIO()
-    answering = Objects(Log(log), Storage())
+    answering = AsyncResolver(Log(log))
     with pytest.raises(ClaimCheckMissing):
-        await answering.answer(need, translator, record(CLAIM), lambda: False)
+        await answering.resolve(need, translator, record(CLAIM), lambda: False)
     assert log.getvalue().count("storage.failed") == 2
     assert not translator.events  # the row is not lost: no key alone was sent in its place
     (tmp_path / OBJECT).write_bytes(
         b'{"key":null,"value":"' + base64.b64encode(json.dumps(WHOLE).encode()) + b'"}'
     )
-    assert await answering.answer(need, translator, record(CLAIM), lambda: False)
+    assert await answering.resolve(need, translator, record(CLAIM), lambda: False)
 
 
 @CASES.covers("68")
@@ -128,7 +129,7 @@ def test_time_zero_is_a_row_of_a_snapshot_whose_time_is_not_known() -> None:
     assert isinstance(found, RowChange)
     assert (found.op, found.source.snapshot, found.source.event_time_ns) == (
         Op.READ,
-        True,
+        Snapshot.TRUE,
         1465582000123 * 10**6,
     )
 

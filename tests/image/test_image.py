@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from image.container import ROOT, Image, missing
 
-from relay.records import ConsumerRecord
-from relay.translator import SOURCE_HEADER
+from relay.records import SOURCE_HEADER, ConsumerRecord
 
 # The first test waits for the build.
 pytestmark = pytest.mark.timeout(1200)

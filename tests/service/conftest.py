@@ -18,10 +18,9 @@ from relay.config import Config
 from relay.demo.kafka import Cluster
 from relay.errors import Malformed
 from relay.logs import Log
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
 from relay.service.observe.board import About, Board
-from relay.translator import SOURCE_HEADER
 
 
 class Echo(PlainTranslator):

@@ -12,13 +12,13 @@ from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.errors import TopicUnusable
 from relay.kafka.ports import Oversize, Owner, Partition, Position, Undelivered
-from relay.model import Event
+from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay
-from relay.service.loop.resolver import Objects
+from relay.service.loop.resolver import AsyncResolver
 from relay.service.loop.rounds import Timing
 from relay.service.observe.board import About, Board
 from relay.translator import State
@@ -244,10 +244,10 @@ class PlainTranslator:
         self.lossy: Counter[Lossy] = Counter()
         self.restored = 0
 
-    def provide(self, need: Need, data: bytes, /) -> None:
+    def provide(self, need: Need[Any], data: bytes, /) -> None:
         raise NotImplementedError
 
-    def learn(self, record: ConsumerRecord, /) -> None:
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
         raise NotImplementedError
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
@@ -291,13 +291,13 @@ class Bench:
         rounds: int = 2,
         transactional: bool = False,
         copy: Any = None,
-        objects: Objects | None = None,
+        objects: AsyncResolver | None = None,
     ) -> None:
         self.source, self.target, self.log = MemorySource(length, *partitions), Target(transactional), log
         self.target.source = self.source
         self.copy = copy or Copy()
         self.board = plain_board()
-        intake = Intake(self.copy, objects or Objects(log, writes=False), log, self.board)
+        intake = Intake(self.copy, objects or AsyncResolver(log, writes=False), log, self.board)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
         schemas = Schemas(PLAIN, self.copy, log, self.board)
         self.relay = Relay(

@@ -14,10 +14,9 @@ from aiokafka.conn import AIOKafkaConnection
 from service.memory import PlainTranslator
 
 from relay.kafka.source import KafkaSource
-from relay.model import Event
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.model import Event, TableId
+from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.loop.relay_loop import Relay
-from relay.translator import SOURCE_HEADER
 
 NOW = 1_700_000_000_000
 #: Seconds that a request, a commit or a first connection may take: an outage that is longer is longer than
@@ -83,8 +82,8 @@ class Echo(PlainTranslator):
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
         return []
 
-    def learn(self, record: ConsumerRecord, /) -> None:
-        pass
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
+        return ()
 
 
 def numbered(count: int, partitions: int = 2, start: int = 0) -> list[ConsumerRecord]:

@@ -18,9 +18,9 @@ from support import CANAL, TICDC, captured, translated_records
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.kafka.ports import Partition, PollFailed, Undelivered
 from relay.kafka.sink import KafkaSink
+from relay.records import SOURCE_HEADER
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.history import source_records
-from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
 

@@ -17,8 +17,7 @@ from service.test_process import finished, id_of, inserts, mark_of, relay_proces
 from relay.demo.kafka import Cluster
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.sink import KafkaSink, TransactionalSink
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.translator import SOURCE_HEADER
+from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 
 pytestmark = pytest.mark.kafka
 

@@ -15,9 +15,8 @@ from relay.demo.kafka import Cluster
 from relay.kafka.ports import Undelivered
 from relay.kafka.sink import KafkaSink
 from relay.kafka.source import KafkaSource
-from relay.records import ConsumerRecord
+from relay.records import SOURCE_HEADER, ConsumerRecord
 from relay.topics.startup import Topics, check_topics
-from relay.translator import SOURCE_HEADER
 
 pytestmark = pytest.mark.kafka
 

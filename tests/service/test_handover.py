@@ -16,7 +16,8 @@ from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
 from relay.config.tables import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.kafka.positions import start_offsets
-from relay.translator import SOURCE_HEADER, Selection
+from relay.records import SOURCE_HEADER
+from relay.translator import Selection
 
 pytestmark = pytest.mark.kafka
 

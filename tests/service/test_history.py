@@ -20,6 +20,7 @@ from relay.catalog import Catalog
 from relay.errors import TopicUnusable
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.progress import progress_in, progress_records
+from relay.model import TableId
 from relay.mysql.types import format_type
 from relay.record_lines import format_record, parse_record
 from relay.records import Header
@@ -249,10 +250,11 @@ class Pupil(PlainTranslator):
         super().__init__()
         self.known: dict[bytes | None, None] = {}
 
-    def learn(self, record: ConsumerRecord, /) -> None:
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
         if record.value not in self.known:
             self.known[record.value] = None
             self.catalog = Catalog()
+        return ()
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
         return [ProducerRecord("out", record.partition, 0, None, record.value)]

@@ -18,7 +18,7 @@ from relay.kafka.ports import Owner, Partition, Undelivered
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import resolver as objects
-from relay.service.loop.resolver import Objects
+from relay.service.loop.resolver import AsyncResolver
 from relay.service.loop.rounds import RecordRefused, Timing
 from relay.service.observe import report
 
@@ -206,7 +206,7 @@ class Slow:
     def __init__(self, seconds: float, failure: Exception | None = None) -> None:
         self.seconds, self.failure, self.calls = seconds, failure, 0
 
-    def fetch(self, _: Need) -> bytes:
+    def fetch(self, _: Need[Any]) -> bytes:
         self.calls += 1
         time.sleep(self.seconds)
         if self.failure is not None:
@@ -227,14 +227,14 @@ class Claims(Copy):
         self._has = False
         return super().translate(record)
 
-    def provide(self, need: Need, data: bytes, /) -> None:
+    def provide(self, need: Need[Any], data: bytes, /) -> None:
         self._has = True
 
 
 def needing(
     log: Any, storage: Slow, needs: Callable[[ConsumerRecord], bool], *partitions: Partition, **settings: Any
 ) -> Bench:
-    objects = Objects(log, storage)  # type: ignore[arg-type]  # as far as it is asked
+    objects = AsyncResolver(log, storage)  # type: ignore[arg-type]  # as far as it is asked
     return Bench(log, *partitions, copy=Claims(needs), objects=objects, **settings)
 
 

@@ -17,10 +17,11 @@ from support import DATA, TICDC, captured
 
 from relay import Translator
 from relay.errors import ClaimCheckMissing, Malformed, StorageUnavailable
-from relay.needs import ClaimCheck, Need
+from relay.needs import ClaimCheck
 from relay.records import Blob, ConsumerRecord, ProducerRecord
+from relay.resolver import Resolver
 from relay.service.loop import resolver as objects
-from relay.service.loop.resolver import Objects
+from relay.service.loop.resolver import AsyncResolver
 from relay.service.loop.rounds import RecordRefused
 from relay.storage import Storage
 
@@ -46,7 +47,7 @@ class Checks(PlainTranslator):
         blobs = (Blob("storage", name, value or b""),) if record.offset in self.with_blob else ()
         return [ProducerRecord("out", record.partition, 0, None, value, (), blobs)]
 
-    def provide(self, need: Need, data: bytes, /) -> None:
+    def provide(self, need: Any, data: Any, /) -> None:
         self.provided[need.name] = data
 
 
@@ -61,7 +62,7 @@ class SlowStorage(Storage):
         self.calls: list[str] = []
         self.seconds = 0.002
 
-    def fetch(self, need: Need) -> bytes:
+    def fetch(self, need: ClaimCheck) -> bytes:
         self._work(need.name)
         return need.name.partition("-")[2].encode()
 
@@ -79,7 +80,9 @@ class SlowStorage(Storage):
 class CheckBench(Bench):
     def __init__(self, log: Any, rounds: int) -> None:
         self.checks, self.storage = Checks(), SlowStorage()
-        super().__init__(log, A, B, rounds=rounds, copy=self.checks, objects=Objects(log, self.storage))
+        super().__init__(
+            log, A, B, rounds=rounds, copy=self.checks, objects=AsyncResolver(log, Resolver(self.storage))
+        )
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
@@ -201,8 +204,10 @@ async def test_a_rebalance_during_a_fetch_drops_the_record(bench: CheckBench) ->
 
 async def test_records_without_blobs_are_not_looked_at(list_log: Any) -> None:
     storage = SlowStorage()
-    assert not Objects(list_log, storage, writes=False).writes
-    assert await Objects(list_log, storage).store([ProducerRecord("out", 0, 0, None, b"")], lambda: False)
+    assert not AsyncResolver(list_log, Resolver(storage), writes=False).writes
+    assert await AsyncResolver(list_log, Resolver(storage)).store(
+        [ProducerRecord("out", 0, 0, None, b"")], lambda: False
+    )
     assert storage.calls == []
 
 
@@ -241,7 +246,7 @@ async def test_captured_claim_checks_through_kafka(
     reading = Translator(
         TICDC, TICDC, {"claim-check-storage-uri": str(tmp_path)}, {"enable-tidb-extension": "true"}
     )
-    full = [produced for record in written for produced in Storage().translate(reading, record)]
+    full = [produced for record in written for produced in Resolver().translate(reading, record)]
     wanted = captured("ticdc/canal-json.tidb-extension/04_strings_binary")
     assert [message_of(record) for record in full] == [message_of(record) for record in wanted]
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay.records import ConsumerRecord
-from relay.translator import SOURCE_HEADER
+from relay.records import SOURCE_HEADER, ConsumerRecord
 
 pytestmark = pytest.mark.kafka
 

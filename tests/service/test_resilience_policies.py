@@ -13,8 +13,7 @@ from relay.dead_letters import CODE_HEADER
 from relay.errors import ClaimCheckMissing, Malformed, NotRepresentable
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.sink import TransactionalSink
-from relay.records import ConsumerRecord, ProducerRecord
-from relay.translator import SOURCE_HEADER
+from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 
 pytestmark = pytest.mark.kafka
 

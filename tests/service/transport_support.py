@@ -11,9 +11,8 @@ import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relay.config import Config
-from relay.records import ConsumerRecord
+from relay.records import SOURCE_HEADER, ConsumerRecord
 from relay.service import app
-from relay.translator import SOURCE_HEADER
 
 NOW = 1_700_000_000_000
 MODES: Mapping[str, Mapping[str, Any]] = {

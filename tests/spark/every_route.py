@@ -29,10 +29,10 @@ from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.config import Config
 from relay.config.choices import FileFormat
-from relay.dead_letters import dead_letter, route_name, tables_of
+from relay.dead_letters import dead_letter
 from relay.errors import RelayError
 from relay.record_lines import format_record, parse_record
-from relay.storage import Storage
+from relay.resolver import Resolver
 from spark_backfill.files import Target
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog
@@ -211,15 +211,15 @@ def relayed(route: Route) -> Outputs:
 
 
 def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord]]:
-    config, storage, translator = route.config, Storage(), route.config.translator()
+    config, resolver, translator = route.config, Resolver(), route.config.translator()
     for record in route.records:
         try:
-            made: Sequence[ProducerRecord] = storage.translate(translator, record)
+            made: Sequence[ProducerRecord] = resolver.translate(translator, record)
         except RelayError as error:
             letters = config.errors.dead_letter_topic
             made = (
                 dead_letter(
-                    record, error, letters, tables_of(translator, record), OWN_PARTITION, route_name(config)
+                    record, error, letters, translator.tables_of(record), OWN_PARTITION, config.route_name
                 ),
             )
         yield from ((record, number, out) for number, out in enumerate(made))

@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from relay.records import ProducerRecord
-from relay.translator import SOURCE_HEADER
+from relay.records import SOURCE_HEADER, ProducerRecord
 
 ROOT = Path(__file__).parent.parent.parent
 _CONFIG = """

@@ -204,6 +204,6 @@ def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
     files = read_files(
         spark, str(DATA / "ticdc/canal-json.tidb-extension/09_dml.jsonl"), InputFormat.JSON_LINES
     )
-    marks = config_for("x", "y").translator().source.row_signature
+    marks = config_for("x", "y").translator().route.source.row_signature
     assert marks is not None
     assert files.frame.where(~_shows_in_line(marks)).count() == 4  # its DDL

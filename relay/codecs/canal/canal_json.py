@@ -23,14 +23,15 @@ from relay.codecs.canal import message as _canal
 from relay.codecs.canal.message import Dialect, Message
 from relay.codecs.canal.reading import Codes, RowReaders
 from relay.codecs.canal.writing import RowWriters
-from relay.codecs.codec import Codec, Options, Payload, RowSignature
+from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
-from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
+from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.types import format_type
 from relay.mysql.values import Read, TextStyle
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 NAME: Final = "canal-json"
@@ -75,7 +76,7 @@ class _FlatMessage(msgspec.Struct, gc=False):
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class CanalOptions(Options, frozen=True):
+class CanalOptions(ZonedOptions, frozen=True):
     """Options of upstream Canal's JSON."""
 
     max_batch_size: Annotated[
@@ -127,7 +128,7 @@ def _style(options: CanalOptions) -> TextStyle:
 class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
-    def __init__(self, options: CanalOptions) -> None:
+    def __init__(self, options: CanalOptions, _: Answers) -> None:
         self._rows = RowReaders(NAME, _style(options), _mistaken_texts)
 
     def decode(
@@ -208,7 +209,11 @@ def _source(message: Message, record: ConsumerRecord, *, is_snapshot: bool = Fal
     extras = {"_tidb": message.tidb} if message.tidb else None
     gtid = message.gtid or None
     return Source(
-        "canal", _canal.event_time_ns(message, record), gtid=gtid, snapshot=is_snapshot, extras=extras
+        "canal",
+        _canal.event_time_ns(message, record),
+        gtid=gtid,
+        snapshot=Snapshot.TRUE if is_snapshot else None,
+        extras=extras,
     )
 
 
@@ -229,7 +234,7 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CanalOptions) -> None:
+    def __init__(self, options: CanalOptions, _: Answers) -> None:
         self._max_batch_size = options.max_batch_size
         self._count_lost = source_losses(carries(options))
         self._writers = RowWriters(NAME, Dialect(_style(options), format_type, null_codes=_NULL_CODES))
@@ -283,7 +288,7 @@ class Encoder:
         old = None
         if op is _UPDATE:
             old = [text.changed()]
-        self._count_lost(source, lossy)
+        self._count_lost(source, lossy, change.transaction)
         if op is _READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         return _FlatMessage(

@@ -31,13 +31,14 @@ from relay.codecs.canal.ckafka_rows import Images, RowReaders, RowWriters
 from relay.codecs.canal.ckafka_values import ValueStyle
 from relay.codecs.canal.message import Message
 from relay.codecs.canal.reading import WireTable
-from relay.codecs.codec import Codec, Options, Payload, RowSignature
+from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId
+from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 NAME: Final = "ckafka-json"
@@ -54,7 +55,7 @@ _SECOND: Final = 1_000_000_000
 # ---------------------------------------------------------------- options
 
 
-class CkafkaOptions(Options, frozen=True):
+class CkafkaOptions(ZonedOptions, frozen=True):
     """Options of CKafka's JSON. They are relay's own: the connector has none that change the content."""
 
     event_time_offset: Annotated[
@@ -81,7 +82,7 @@ class CkafkaOptions(Options, frozen=True):
 
     def event_zone(self) -> tzinfo:
         """The zone of TIME."""
-        return Options(timezone=self.event_time_offset).zone()
+        return zone_of(self.event_time_offset)
 
 
 def carries(_: CkafkaOptions) -> Carries:
@@ -115,7 +116,7 @@ def _style(options: CkafkaOptions) -> TextStyle:
 class Decoder:
     """Reads rows of official format 1 and of the "canal format", and the DDL of both."""
 
-    def __init__(self, options: CkafkaOptions) -> None:
+    def __init__(self, options: CkafkaOptions, _: Answers) -> None:
         self._zone = options.event_zone()
         self._rows = RowReaders(NAME, _style(options), options.value_style)
 
@@ -169,7 +170,7 @@ class Decoder:
             binlog_file=message.BINLOG_NAME or None,
             binlog_position=message.BINLOG_POS,
             # A row that a snapshot has read has the time 0: Debezium does not know when it changed.
-            snapshot=seconds == 0,
+            snapshot=Snapshot.TRUE if seconds == 0 else None,
             extras=extras or None,
         )
 
@@ -240,7 +241,7 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CkafkaOptions) -> None:
+    def __init__(self, options: CkafkaOptions, _: Answers) -> None:
         self._zone = options.event_zone()
         self._ddl_unit_ns = _SECOND if options.ddl_time_unit == "s" else 1_000_000
         self._rows = RowWriters(NAME, _style(options))
@@ -262,7 +263,7 @@ class Encoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> RowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
-        self._count_lost(source, lossy)
+        self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses
         # Decoders count an unknown old row where they find it.

@@ -48,9 +48,20 @@ from relay.codecs.wire.ticdc import (
     split_updates,
 )
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
-from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, TableSchema, Watermark
+from relay.model import (
+    Event,
+    Op,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    TableSchema,
+    Transaction,
+    Watermark,
+)
 from relay.mysql.numbers import go_text
 from relay.mysql.values import TextStyle
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 NAME: Final = "ticdc-canal-json"
@@ -149,8 +160,8 @@ def _dialect(options: TicdcOptions) -> Dialect:
 class Decoder:
     """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
 
-    def __init__(self, options: TicdcOptions) -> None:
-        self._options = options
+    def __init__(self, options: TicdcOptions, answers: Answers) -> None:
+        self._options, self._answers = options, answers
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowReaders(NAME, _style(options))
@@ -168,7 +179,7 @@ class Decoder:
         message = _canal.parse(NAME, value)
         tidb = message.tidb
         if tidb is not None and "claimCheckLocation" in tidb:
-            message = self._from_storage(message, record)
+            message = self._from_storage(message)
             tidb = message.tidb
         op = _OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
@@ -182,11 +193,13 @@ class Decoder:
             return [self._watermark(message, record)], catalog
         raise _refuse(op)
 
-    def _from_storage(self, stub: _canal.Message, record: ConsumerRecord) -> _canal.Message:
+    def _from_storage(self, stub: _canal.Message) -> _canal.Message:
         """The message that this one, with the handle key alone, stands for. Raises Malformed if the object
         holds another one.
         """
-        data = claim_checked(NAME, _LOCATION, (stub.tidb or {})["claimCheckLocation"], record, self._options)
+        data = claim_checked(
+            NAME, _LOCATION, (stub.tidb or {})["claimCheckLocation"], self._answers, self._options
+        )
         parts = claim_check_parts(data)
         try:
             value = decompressed(NAME, "", data if parts is None else parts.value, self._compression)
@@ -284,7 +297,7 @@ def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
 class Encoder:
     """Writes TiCDC Canal-JSON as current releases do."""
 
-    def __init__(self, options: TicdcOptions) -> None:
+    def __init__(self, options: TicdcOptions, _: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._only_updated = options.only_output_updated_columns or options.content_compatible
@@ -313,7 +326,7 @@ class Encoder:
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
         text = self._text(change, lossy)
-        tidb = self._tidb(change.source, caused_by, lossy)
+        tidb = self._tidb(change.source, caused_by, lossy, change.transaction)
         value = self._row_value(change, text, tidb)
         if len(value) <= self._room:
             return Payload(None, value)
@@ -392,8 +405,14 @@ class Encoder:
             return text.changed()
         return text.cells | text.old
 
-    def _tidb(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> TidbMembers | UnsetType:
-        self._count_lost(source, lossy)
+    def _tidb(
+        self,
+        source: Source,
+        caused_by: ConsumerRecord,
+        lossy: list[Lossy],
+        transaction: Transaction | None = None,
+    ) -> TidbMembers | UnsetType:
+        self._count_lost(source, lossy, transaction)
         if not self._options.enable_tidb_extension:
             return UNSET
         members = TidbMembers(commit_ts_of(source, caused_by, lossy))

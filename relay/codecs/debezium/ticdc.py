@@ -36,6 +36,7 @@ from relay.codecs.wire.rows import RowWriters, TypeInfo
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 NAME: Final = "ticdc-debezium"
@@ -114,7 +115,7 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
 class Decoder:
     """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
-    def __init__(self, options: TicdcDebeziumOptions) -> None:
+    def __init__(self, options: TicdcDebeziumOptions, _: Answers) -> None:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowReaders(NAME)
@@ -229,7 +230,7 @@ _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 class Encoder:
     """Writes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
-    def __init__(self, options: TicdcDebeziumOptions) -> None:
+    def __init__(self, options: TicdcDebeziumOptions, _: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -303,7 +304,7 @@ class Encoder:
         )
         if lost:
             lossy += lost
-        self._count_lost(source, lossy)
+        self._count_lost(source, lossy, change.transaction)
         if op is _READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         return payload

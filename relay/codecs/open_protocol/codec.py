@@ -56,6 +56,7 @@ from relay.model import (
     TableSchema,
     Watermark,
 )
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
@@ -148,8 +149,8 @@ def carries(options: OpenOptions) -> Carries:
 class Decoder:
     """Reads Open Protocol of all releases."""
 
-    def __init__(self, options: OpenOptions) -> None:
-        self._options = options
+    def __init__(self, options: OpenOptions, answers: Answers) -> None:
+        self._options, self._answers = options, answers
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowReaders(options.zone())
@@ -166,7 +167,7 @@ class Decoder:
         for head, body in unframe(record.key, record.value):
             key, value = _key(head), body
             if key.ccl:
-                key, value = self._stored(key, record)
+                key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, ts)
             if key.ptn:
@@ -206,9 +207,9 @@ class Decoder:
             lossy.append(Lossy.COLUMNS_ABSENT)
         return found
 
-    def _stored(self, key: _Key, record: ConsumerRecord) -> tuple[_Key, bytes]:
+    def _stored(self, key: _Key) -> tuple[_Key, bytes]:
         """The event that a claim check refers to: a framed key and value of exactly one event, the same one."""
-        parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, record, self._options))
+        parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, self._answers, self._options))
         if parts is None:
             raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
         events = unframe(parts.key, parts.value)
@@ -299,7 +300,7 @@ class _Message(msgspec.Struct, gc=False):
 class Encoder:
     """Writes Open Protocol as TiCDC's new architecture does."""
 
-    def __init__(self, options: OpenOptions) -> None:
+    def __init__(self, options: OpenOptions, _: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -356,7 +357,7 @@ class Encoder:
         extras = source.extras
         if extras and "ptn" in extras:
             key["ptn"] = extras["ptn"]
-        self._count_lost(source, lossy)
+        self._count_lost(source, lossy, change.transaction)
         return key
 
     def _document(self, change: RowChange, lossy: list[Lossy], *, only_key: bool = False) -> dict[str, Any]:

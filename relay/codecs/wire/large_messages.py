@@ -22,11 +22,11 @@ import cramjam
 import msgspec
 from msgspec import Meta
 
-from relay.codecs.codec import Options, Payload
+from relay.codecs.codec import Payload, ZonedOptions
 from relay.codecs.losses import Lossy
 from relay.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
 from relay.model import RowChange
-from relay.needs import ClaimCheck
+from relay.needs import Answers, ClaimCheck
 from relay.records import Blob, ConsumerRecord
 
 # ---------------------------------------------------------------- options
@@ -51,7 +51,7 @@ class Handling(enum.StrEnum):
     CLAIM_CHECK = "claim-check"
 
 
-class CompressionOptions(Options, frozen=True):
+class CompressionOptions(ZonedOptions, frozen=True):
     """The option of every TiCDC format that can be compressed."""
 
     large_message_handle_compression: Annotated[
@@ -204,20 +204,18 @@ def claim_check_name(protocol: str, path: str, location: object) -> str:
 
 
 def claim_checked(
-    protocol: str, path: str, location: object, record: ConsumerRecord, options: LargeMessageOptions
+    protocol: str, path: str, location: object, answers: Answers, options: LargeMessageOptions
 ) -> bytes:
     """The bytes of the object that a message's `location` (of any type: untrusted) refers to.
 
-    Raises the need for it as long as the record has no such blob; Malformed for a location that names no
-    object; UnsupportedMessage if no storage is configured.
+    Raises the need for it as long as there is no answer; Malformed for a location that names no object;
+    UnsupportedMessage if no storage is configured.
     """
     name = claim_check_name(protocol, path, location)
-    if record.blobs is not None and name in record.blobs:
-        return record.blobs[name]
     if not options.claim_check_storage_uri:
         reason = "the row lies in external storage; set the source option claim-check-storage-uri to the producer's storage"
         raise UnsupportedMessage(protocol, path, reason)
-    raise ClaimCheck(options.claim_check_storage_uri, name)
+    return answers.find(ClaimCheck(options.claim_check_storage_uri, name))
 
 
 def claim_check_parts(data: bytes) -> ClaimCheckParts | None:

@@ -23,9 +23,9 @@ from relay.kafka.ports import Oversize, Undelivered, start_sink
 from relay.kafka.reading import Progress
 from relay.kafka.sink import KafkaSink
 from relay.records import ProducerRecord
+from relay.resolver import Resolver
 from relay.service.loop.history import history_record
 from relay.service.loop.rounds import record_too_large
-from relay.storage import Storage
 from relay.topics.plan import limit_of
 from relay.translator import Translator
 
@@ -88,7 +88,7 @@ class Replay:
     def __init__(
         self, config: Config, translator: Translator, limits: Mapping[str, int], *, writes: bool
     ) -> None:
-        self._translator, self._storage, self._writes = translator, Storage(), writes
+        self._translator, self._resolver, self._writes = translator, Resolver(), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
         self._sink = KafkaSink(config, limits)
@@ -142,12 +142,12 @@ class Replay:
     def _translated(self, letter: DeadLetter) -> list[ProducerRecord]:
         """Translate and store what belongs into a storage. All or nothing, like `Translator.translate`."""
         before = self._translator.state
-        produced = self._storage.translate(self._translator, letter.original)
+        produced = self._resolver.translate(self._translator, letter.original)
         oversize = self._sink.too_large(produced)
         if oversize:
             self._translator.restore(before)
             raise record_too_large(letter.original, oversize)
         if self._writes:
             for blob in (blob for record in produced for blob in record.blobs):
-                self._storage.store(blob)
+                self._resolver.store(blob)
         return produced

@@ -1,28 +1,24 @@
-"""From polled records to a round of batches: translate, apply the error policies, keep the schema history.
-All that is done for every single record is in `Intake.take`.
+"""From polled records to a round of batches: translate, apply the error policy, keep the schema history.
 
-What a record needs from a claim-check storage is fetched, and what it leaves there is stored, before the next
-one is looked at.
+Everything that is done for every single record is in `RoundBuilder.take`. What a record needs from outside is
+fetched, and what it leaves in a claim-check storage is stored, before the next one is looked at.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from relay.config.choices import Policy
-from relay.config.tables import Errors
-from relay.dead_letters import dead_letter, policy_for, tables_of
-from relay.errors import CodecError, RelayError
+from relay.errors import RelayError
 from relay.kafka.ports import Partition, Sink
 from relay.logs import Log
 from relay.needs import Need
+from relay.policies import ErrorPolicy, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import history_record
-from relay.service.loop.resolver import Objects, Translates
+from relay.service.loop.resolver import AsyncResolver, Translates
 from relay.service.loop.rounds import Owned, RecordRefused, Round, record_too_large
 from relay.service.observe.board import Board
 
@@ -33,48 +29,48 @@ LOOK_EVERY = 16
 
 
 class Intake:
-    """Translates records. `history_topic` "" keeps no history; `dead_letter_partitions`: how many the
-    dead-letter topic has.
+    """What every round needs to translate records. `history_topic` "" keeps no history.
 
-    `route`: its name in dead letters. `ahead`: places of records that taught the catalogue before their turn,
-    and that the history lacks.
+    `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
         self,
         translator: Translates,
-        objects: Objects,
+        resolver: AsyncResolver,
         log: Log,
         board: Board,
         *,
-        errors: Errors | None = None,
+        errors: ErrorPolicy | None = None,
         history_topic: str = "",
-        dead_letter_partitions: int = 1,
-        route: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
     ) -> None:
-        self.translator, self._objects, self._log, self._board = translator, objects, log, board
-        self._errors = errors or Errors()
-        self._history_topic, self._dead_letter_partitions = history_topic, dead_letter_partitions
-        self._route, self._ahead = route, ahead
+        self.translator, self.resolver, self.log, self.board = translator, resolver, log, board
+        self.errors = errors or ErrorPolicy({})
+        self.history_topic, self.ahead = history_topic, ahead
 
-    async def take(
-        self,
-        records: Sequence[ConsumerRecord],
-        owned: Owned,
-        current: Round,
-        sink: Sink,
-        is_over: Callable[[], bool],
-    ) -> int:
+    def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
+        """Build a round. `is_over`: a stop or a rebalance came."""
+        return RoundBuilder(self, current, sink, is_over)
+
+
+class RoundBuilder:
+    """Fills one round with what the records of a poll become."""
+
+    def __init__(self, intake: Intake, current: Round, sink: Sink, is_over: Callable[[], bool]) -> None:
+        self._intake, self._round, self._sink, self._is_over = intake, current, sink, is_over
+        self._translator, self._board = intake.translator, intake.board
+
+    async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         """Translate records of one partition into the round, until their end, a refused record, `is_over`, or
         the round is late.
 
-        Gives how many of them are done. `owned.next` and the round's offsets move behind those.
+        Return how many of them are done. `owned.next` and the round's offsets move behind those.
         """
-        translator, batches = self.translator, current.batches
+        translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
-        ahead = self._ahead if records[0].partition == 0 else ()
-        waits = self._objects.writes
+        ahead = self._intake.ahead if records[0].partition == 0 else ()
+        waits = self._intake.resolver.writes
         is_plain, done = not (ahead or waits), 0
         # Where the last record went, and the batch that takes more for there; None: look it up.
         topic, partition, batch = None, None, None
@@ -83,10 +79,10 @@ class Intake:
                 produced = translate(record)
             except Exception as error:
                 waits = True
-                answered = await self._answer(error, record, current, sink, is_over)
-                if answered is None:
+                resolved = await self._resolve(error, record)
+                if resolved is None:
                     break
-                produced = answered
+                produced = resolved
             # Almost every record becomes one that goes behind others of its partition; a batch takes none
             # that is too large.
             is_added = False
@@ -97,151 +93,119 @@ class Intake:
                     batch = batches.get((topic, partition))
                 is_added = batch is not None and batch.append(out)
             if not is_added:
-                learnt = (
-                    translator.catalog is not catalog
-                    or (record.topic, record.partition, record.offset) in ahead
-                )
-                checked = self._checked(produced, record, current, sink, learnt=learnt)
-                if checked is None or not await self._stored(checked, record, current, is_over):
+                place = record.topic, record.partition, record.offset
+                is_news = translator.catalog is not catalog or place in ahead
+                if not await self._add_checked(produced, record, is_news=is_news):
                     break
                 catalog = translator.catalog
-                await self._add(checked, current, sink)
                 # It may have sent the batch, and begun another.
                 topic, partition, batch = None, None, None
             done += 1
-            is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= current.pause_at
-            if is_time and await self._overtaken(current, is_over):
+            is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
+            if is_time and await self._overtaken():
                 break
         if done:
-            owned.next = current.reached[Partition(records[0].topic, records[0].partition)] = (
-                records[done - 1].offset + 1
-            )
+            owned.next = records[done - 1].offset + 1
+            self._round.reached[Partition(records[0].topic, records[0].partition)] = owned.next
         return done
 
-    async def send_rest(self, current: Round, sink: Sink) -> None:
+    async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
-        for key in list(current.batches):
-            await self._send(key, current, sink)
+        for key in list(self._round.batches):
+            await self._send(key)
 
-    async def _answer(
-        self,
-        error: Exception,
-        record: ConsumerRecord,
-        current: Round,
-        sink: Sink,
-        is_over: Callable[[], bool],
-    ) -> list[ProducerRecord] | None:
+    async def _resolve(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """What is written for a record that was not translated at once; None ends the round before it."""
         if isinstance(error, Need):
             try:
-                return await self._objects.answer(error, self.translator, record, is_over)
+                return await self._intake.resolver.resolve(error, self._translator, record, self._is_over)
             except Exception as another:
                 error = another
-        return self._instead(error, record, current, sink)
+        return self._apply_error_policy(error, record)
 
-    def _checked(
-        self,
-        produced: list[ProducerRecord],
-        record: ConsumerRecord,
-        current: Round,
-        sink: Sink,
-        *,
-        learnt: bool,
-    ) -> list[ProducerRecord] | None:
-        """What is written of translated records, with the history of what was learnt; None ends the round
-        before this one.
+    async def _add_checked(
+        self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
+    ) -> bool:
+        """Put what a record became into batches, once it is certain that it can be written.
+
+        `is_news`: the record taught the catalogue something, which the history must keep. False ends the
+        round before the record: a refusal, a stop or a rebalance.
         """
-        if oversize := sink.too_large(produced):
-            instead = self._instead(record_too_large(record, oversize), record, current, sink)
+        if oversize := self._sink.too_large(produced):
+            instead = self._apply_error_policy(record_too_large(record, oversize), record)
             if instead is None:
-                return None
+                return False
             produced = instead
-        if not (learnt and self._history_topic):
-            return produced
-        entry = history_record(record, self._history_topic)
-        if oversize := sink.too_large([entry]):
-            current.refused = RecordRefused(record, record_too_large(record, oversize))
-            return None
-        return [entry, *produced]
+        if is_news and self._intake.history_topic:
+            entry = history_record(record, self._intake.history_topic)
+            if oversize := self._sink.too_large([entry]):
+                self._refuse(record, record_too_large(record, oversize))
+                return False
+            produced = [entry, *produced]
+        if self._intake.resolver.writes:
+            try:
+                if not await self._intake.resolver.store(produced, self._is_over):
+                    return False
+            except Exception as error:
+                # Whatever it is: what came before is delivered first.
+                self._refuse(record, error)
+                return False
+        await self._add(produced)
+        return True
 
-    def _instead(
-        self, error: Exception, record: ConsumerRecord, current: Round, sink: Sink
-    ) -> list[ProducerRecord] | None:
+    def _apply_error_policy(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round
         before it.
         """
-        policy = policy_for(error, self._errors)
-        if policy is Policy.STOP or not isinstance(error, RelayError):
-            current.refused = RecordRefused(record, error)
+        refused = self._intake.errors.apply(error, record, self._translator)
+        if refused.policy is Policy.STOP or not isinstance(error, RelayError):
+            self._refuse(record, error)
             return None
-        instead = []
-        if policy is Policy.DEAD_LETTER:
-            tables = tables_of(self.translator, record)
-            topic, partitions = self._errors.dead_letter_topic, self._dead_letter_partitions
-            instead = [dead_letter(record, error, topic, tables, partitions, self._route)]
-            if oversize := sink.too_large(instead):
-                error.add_note(str(record_too_large(record, oversize)))
-                current.refused = RecordRefused(record, error)
-                return None
-        # What it says about tables holds for the rows behind it.
-        with contextlib.suppress(CodecError, Need):
-            self.translator.learn(record)
-        self._note(policy, error, record)
-        return instead
+        if oversize := self._sink.too_large(refused.letters):
+            error.add_note(str(record_too_large(record, oversize)))
+            self._refuse(record, error)
+            return None
+        self._note(refused.policy, error, record)
+        return refused.letters
+
+    def _refuse(self, record: ConsumerRecord, error: Exception) -> None:
+        """End the round, and relay with it, before this record."""
+        self._round.refused = RecordRefused(record, error)
 
     def _note(self, policy: Policy, error: RelayError, record: ConsumerRecord) -> None:
         place = f"{record.topic}/{record.partition}/{record.offset}"
+        log = self._intake.log
         self._board.failed("translate", error.code, place, str(error))
         if policy is Policy.SKIP:
             self._board.skipped(error.code)
-            self._log.seldom("record.skipped", error.code, place=place, code=error.code, message=str(error))
+            log.seldom("record.skipped", error.code, place=place, code=error.code, message=str(error))
         else:
             self._board.dead_letter(error.code)
-            self._log.seldom(
-                "record.dead-lettered", error.code, place=place, code=error.code, message=str(error)
-            )
+            log.seldom("record.dead-lettered", error.code, place=place, code=error.code, message=str(error))
 
-    async def _stored(
-        self,
-        produced: list[ProducerRecord],
-        record: ConsumerRecord,
-        current: Round,
-        is_over: Callable[[], bool],
-    ) -> bool:
-        """Store the objects that records refer to. False ends the round before them: a refusal, a stop or a
-        rebalance.
-        """
-        if not self._objects.writes:
-            return True
-        try:
-            return await self._objects.store(produced, is_over)
-        except Exception as error:
-            # Whatever it is: what came before is delivered first.
-            current.refused = RecordRefused(record, error)
-            return False
-
-    async def _overtaken(self, current: Round, is_over: Callable[[], bool]) -> bool:
+    async def _overtaken(self) -> bool:
         """Let others have their turn; True if a rebalance or a stop came, or the time of the round is up."""
         await asyncio.sleep(0)
         self._board.beat()
-        current.pause_at = time.monotonic() + YIELD_SECONDS
-        return current.is_late or is_over()
+        self._round.pause_at = time.monotonic() + YIELD_SECONDS
+        return self._round.is_late or self._is_over()
 
-    async def _add(self, produced: list[ProducerRecord], current: Round, sink: Sink) -> None:
+    async def _add(self, produced: list[ProducerRecord]) -> None:
         """Put records into batches; one that is full is handed over, and a new one begun."""
+        batches = self._round.batches
         for out in produced:
             key = out.topic, out.partition
-            batch = current.batches.get(key)
+            batch = batches.get(key)
             if batch is None or not batch.append(out):
                 if batch is not None:
-                    await self._send(key, current, sink)
-                current.batches[key] = sink.batch()
-                current.batches[key].append(out)
+                    await self._send(key)
+                batches[key] = self._sink.batch()
+                batches[key].append(out)
 
-    async def _send(self, key: tuple[str, int], current: Round, sink: Sink) -> None:
-        batch = current.batches.pop(key)
-        current.written[key[0]] += len(batch)
-        current.sizes[key[0]] += batch.size
+    async def _send(self, key: tuple[str, int]) -> None:
+        batch = self._round.batches.pop(key)
+        self._round.written[key[0]] += len(batch)
+        self._round.sizes[key[0]] += batch.size
         # It may wait for the target.
         self._board.beat()
-        current.pending.append(await sink.send(Partition(*key), batch))
+        self._round.pending.append(await self._sink.send(Partition(*key), batch))

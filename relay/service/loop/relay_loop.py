@@ -321,18 +321,17 @@ class Relay:
         began = time.monotonic()
         current = self._ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
+        builder = self._intake.builder(current, self._ledger.sink, lambda: self._is_over(current))
         for partition, records in self._ledger.in_turn(polled):
             owned = self._ledger.owned.get(partition)
             if owned is not None and current.refused is None:
                 done = 0
                 if not (current.reached and current.is_late):
-                    done = await self._intake.take(
-                        records, owned, current, self._ledger.sink, lambda: self._is_over(current)
-                    )
+                    done = await builder.take(records, owned)
                 self._ledger.took(partition, records, done)
         for partition in gaps.keys() & self._ledger.owned.keys():
             self._ledger.owned[partition].next = current.reached[partition] = gaps[partition]
-        await self._intake.send_rest(current, self._ledger.sink)
+        await builder.send_rest()
         current.sent_at = time.monotonic()
         self._board.took("translate", current.sent_at - began)
         self._board.batch(sum(map(len, polled.values())))

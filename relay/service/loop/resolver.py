@@ -1,22 +1,20 @@
-"""Claim-check objects for the loop: fetched and stored in threads, with some patience, while heartbeats go
-on.
-"""
+"""What records need from outside, and leave there: fetched and stored in threads while heartbeats go on."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.errors import ClaimCheckMissing, StorageUnavailable
 from relay.logs import Log
-from relay.model import Event
+from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.storage import Storage
+from relay.resolver import Resolver
 from relay.translator import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
@@ -34,12 +32,12 @@ class Translates(Protocol):
         """Give the target's records for one source record. All or nothing, and repeatable. Raises Need."""
         ...
 
-    def provide(self, need: Need, data: bytes, /) -> None:
-        """Give what the next call needs."""
+    def provide(self, need: Need[Any], answer: Any, /) -> None:  # noqa: ANN401 - of the need's type
+        """Give what a call needs."""
         ...
 
-    def learn(self, record: ConsumerRecord, /) -> None:
-        """Take from a record what it says about tables, and nothing else."""
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables, and return those that it is about."""
         ...
 
     def inspect(self, record: ConsumerRecord, /) -> list[Event]:
@@ -80,42 +78,41 @@ class Translates(Protocol):
         ...
 
 
-class Objects:
-    """`writes`: whether produced records may have blobs at all; only then they are looked at. `is_over` ends
-    the patience.
+class AsyncResolver:
+    """A `Resolver` for the loop: its waiting is done in threads and tried again for a while.
+
+    `writes`: whether produced records may have blobs at all; only then they are looked at.
     """
 
-    def __init__(self, log: Log, storage: Storage | None = None, *, writes: bool = True) -> None:
-        self._log, self._storage, self.writes = log, storage or Storage(), writes
+    def __init__(self, log: Log, resolver: Resolver | None = None, *, writes: bool = True) -> None:
+        self._log, self._resolver, self.writes = log, resolver or Resolver(), writes
 
-    async def answer(
-        self, error: Exception, translator: Translates, record: ConsumerRecord, is_over: IsOver
+    async def resolve(
+        self, need: Need[Any], translator: Translates, record: ConsumerRecord, is_over: IsOver
     ) -> list[ProducerRecord] | None:
-        """Fetch what translating the record needed, if that is what `error` says, and translate again; None
-        if it was over before.
+        """Fetch what translating the record needs, and translate again; None if it was over before.
 
-        Raises ClaimCheckMissing, StorageUnavailable, and whatever else translating raises.
+        Raises ClaimCheckMissing, StorageUnavailable, NeedUnanswered, and whatever else translating raises.
         """
-        while isinstance(error, Need):
-            data = await self._insist(self._storage.fetch, error, is_over)
-            if data is None:
+        while True:
+            answer = await self._retry(self._resolver.fetch, need, is_over)
+            if answer is None:
                 return None
-            translator.provide(error, data)
+            translator.provide(need, answer)
             try:
                 return translator.translate(record)
             except Need as another:
-                error = another
-        raise error
+                need = another
 
     async def store(self, produced: Sequence[ProducerRecord], is_over: IsOver) -> bool:
         """Store all blobs of these records; False if it was over before. Raises StorageUnavailable."""
         for blob in [blob for record in produced for blob in record.blobs]:
-            await self._insist(self._storage.store, blob, is_over)
+            await self._retry(self._resolver.store, blob, is_over)
             if is_over():
                 return False
         return True
 
-    async def _insist(self, work: Callable[[Given], Found], given: Given, is_over: IsOver) -> Found | None:
+    async def _retry(self, work: Callable[[Given], Found], given: Given, is_over: IsOver) -> Found | None:
         for wait in (*RETRY_SECONDS, None):
             try:
                 found = await asyncio.to_thread(work, given)

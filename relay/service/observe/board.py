@@ -18,8 +18,8 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from relay.codecs import shown_uri
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.large_messages import shown_uri
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.kafka.ports import Partition

@@ -1,0 +1,96 @@
+"""What happens to a record that cannot be relayed: one policy for service, Spark job and command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from relay.dead_letters import dead_letter
+from relay.errors import (
+    ClaimCheckMissing,
+    CodecError,
+    DecodeError,
+    EncodeError,
+    MessageTooLarge,
+    RecordTooLarge,
+    RelayError,
+)
+from relay.model import TableId
+from relay.needs import Need
+from relay.records import ConsumerRecord, ProducerRecord
+
+
+class Policy(StrEnum):
+    """What happens to a record that cannot be relayed."""
+
+    STOP = "stop"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+def error_class(error: BaseException) -> str | None:
+    """The key of [errors] that decides about this error; None for errors at which relay always stops."""
+    if isinstance(error, RecordTooLarge | MessageTooLarge):
+        return "too_large"
+    if isinstance(error, DecodeError):
+        return "decode"
+    if isinstance(error, EncodeError):
+        return "encode"
+    return "claim_check" if isinstance(error, ClaimCheckMissing) else None
+
+
+class Learns(Protocol):
+    """What is needed of a translator to find out which tables a refused record is about."""
+
+    def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
+        """Take from a record what it says about tables, and return those that it is about."""
+        ...
+
+
+class Refused(NamedTuple):
+    """What becomes of a record that was refused: the policy, and the dead letter to write if there is one."""
+
+    policy: Policy
+    letters: list[ProducerRecord]
+
+
+class ErrorPolicy(NamedTuple):
+    """The policies of [errors] by error class, and where dead letters go.
+
+    `partitions`: how many the dead-letter topic has. `route`: the route's name in dead letters.
+    """
+
+    by_class: Mapping[str, Policy]
+    topic: str = ""
+    partitions: int = 1
+    route: str = ""
+
+    def policy_of(self, error: BaseException) -> Policy:
+        """Return what happens to the record that raised this error.
+
+        What waiting or somebody may cure stops relay whatever is configured.
+        """
+        name = error_class(error)
+        return Policy.STOP if name is None else self.by_class.get(name, Policy.STOP)
+
+    def apply(self, error: BaseException, record: ConsumerRecord, translator: Learns) -> Refused:
+        """Return what becomes of a record that cannot be relayed, which is decoded once more.
+
+        If relay goes on behind it, the translator learns what it says about tables: that holds for the rows
+        that follow.
+        """
+        policy = self.policy_of(error)
+        if policy is Policy.STOP or not isinstance(error, RelayError):
+            return Refused(Policy.STOP, [])
+        tables = _tables_learnt(record, translator)
+        if policy is Policy.SKIP:
+            return Refused(policy, [])
+        return Refused(policy, [dead_letter(record, error, self.topic, tables, self.partitions, self.route)])
+
+
+def _tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
+    try:
+        return translator.learn(record)
+    except (CodecError, Need):
+        return ()

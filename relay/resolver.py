@@ -1,0 +1,112 @@
+"""Answers to what a translator needs, for programs that may wait: the service, the Spark job, the command line.
+
+`Resolver.translate` is the loop around a translator: call, fetch what is needed, provide it, call again.
+All of it waits; the service calls `fetch` and `store` in threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from relay.errors import NeedUnanswered
+from relay.model import Event
+from relay.needs import ClaimCheck, Need
+from relay.records import Blob, ConsumerRecord, ProducerRecord
+from relay.storage import Storage
+from relay.translator import Translator
+
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+#: How needs of one type are answered.
+Fetch = Callable[[Any], object]
+
+
+class Resolver:
+    """Fetch what needs name, and store what produced records refer to.
+
+    `storage` answers claim checks; `fetches` says who answers needs of other types (a schema registry, a
+    database). `cache`: a folder in which answers that never change are kept over restarts; they are found
+    there when nobody else answers any more.
+    """
+
+    def __init__(
+        self,
+        storage: Storage | None = None,
+        fetches: Mapping[type[Need[Any]], Fetch] | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        self._storage = storage or Storage()
+        self._fetches: dict[type[Need[Any]], Fetch] = {ClaimCheck: self._storage.fetch, **(fetches or {})}
+        self._cache = None if cache is None else AnswerCache(cache)
+
+    def translate(self, translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        """Translate a record. Raises like `Translator.translate` and `fetch`, but no Need."""
+        return self._resolved(translator, translator.translate, record)
+
+    def inspect(self, translator: Translator, record: ConsumerRecord) -> list[Event]:
+        """Decode a record. Raises like `Translator.inspect` and `fetch`, but no Need."""
+        return self._resolved(translator, translator.inspect, record)
+
+    def _resolved(
+        self, translator: Translator, call: Callable[[ConsumerRecord], Result], record: ConsumerRecord
+    ) -> Result:
+        while True:
+            try:
+                return call(record)
+            except Need as need:
+                translator.provide(need, self.fetch(need))
+
+    def fetch(self, need: Need[Answer]) -> Answer:
+        """Fetch an answer. Raises ClaimCheckMissing, StorageUnavailable, NeedUnanswered."""
+        if self._cache is not None and (found := self._cache.find(need)) is not None:
+            return found
+        fetch = self._fetches.get(type(need))
+        if fetch is None:
+            raise NeedUnanswered(f"{need.what()} is needed, and nothing is configured that knows it")
+        answer = cast("Answer", fetch(need))
+        if self._cache is not None:
+            self._cache.keep(need, answer)
+        return answer
+
+    def store(self, blob: Blob) -> None:
+        """Store an object that a record refers to. Raises StorageUnavailable."""
+        self._storage.store(blob)
+
+
+class AnswerCache:
+    """Answers that never change, each in a file of its own below a folder. Several processes may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, need: Need[Answer]) -> Answer | None:
+        """Read an answer; None if there is none that can be read."""
+        if not need.is_immutable:
+            return None
+        try:
+            return cast("Answer", msgspec.json.decode(self._path(need).read_bytes(), type=need.answer_type))
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def keep(self, need: Need[Answer], answer: Answer) -> None:
+        """Write an answer, so that a reader sees all of it or nothing. A folder that refuses costs nothing else."""
+        if not need.is_immutable:
+            return
+        path = self._path(need)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            unfinished.write_bytes(msgspec.json.encode(answer))
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+
+    def _path(self, need: Need[Any]) -> Path:
+        named = msgspec.json.encode((type(need).__name__, need.args))
+        return self._folder / f"{hashlib.sha256(named).hexdigest()}.json"
