@@ -1,42 +1,55 @@
 """Labels of ENUM and SET, and their numbers: the index of a label, from 1; a bit map of labels, the first
 member's bit the lowest.
 
-Contract: pure functions of a type's members. Digits that are no label are the number itself: relay writes so
-where the members are unknown.
+Contract: pure functions of a type. Digits that are no label are the number itself: relay writes so where the
+members are unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
+
+from relay.model import ColumnType
 
 
-def enum_numbers(members: tuple[str, ...]) -> dict[str, int]:
-    """The index of each label; of equal ones the first."""
-    return {label: at for at, label in reversed(list(enumerate(members, 1)))}
+def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Callable[[str], int] | None:
+    """Return the function from labels to their number; None for other types and for unknown members. The
+    function raises ValueError.
+
+    `has_escapes`: commas in labels of ENUM may have a backslash before them, as Debezium writes before 3.7.
+    """
+    members = column_type.members
+    if members is None:
+        return None
+    # Of equal labels the first one counts.
+    places = {label: at for at, label in reversed(list(enumerate(members)))}
+    if column_type.base == "enum":
+        indexes = {label: at + 1 for label, at in places.items()}
+        return functools.partial(_read_enum, indexes, has_escapes)
+    return functools.partial(_read_set, {label: 1 << at for label, at in places.items()})
 
 
-def set_numbers(members: tuple[str, ...]) -> dict[str, int]:
-    """The bit of each label; of equal ones the first."""
-    return {label: 1 << at for at, label in reversed(list(enumerate(members)))}
+def _read_enum(indexes: Mapping[str, int], has_escapes: bool, label: str) -> int:
+    """The index of a label; of the empty text that is no member 0."""
+    index = indexes.get(label)
+    if index is None and has_escapes:
+        label = label.replace("\\,", ",")
+        index = indexes.get(label)
+    if index is None:
+        return _number(label, max(indexes.values(), default=0)) if label else 0
+    return index
 
 
-def read_enum(numbers: Mapping[str, int], label: str) -> int:
-    """The index of a label; of the empty text that is no member 0. Raises ValueError."""
-    found = numbers.get(label)
-    if found is None:
-        return _number(label, max(numbers.values(), default=0)) if label else 0
-    return found
-
-
-def read_set(numbers: Mapping[str, int], labels: str) -> int:
-    """The bit map of labels that are joined by commas. Raises ValueError."""
-    bits = 0
+def _read_set(bits: Mapping[str, int], labels: str) -> int:
+    """The bit map of labels that are joined by commas."""
+    found = 0
     for label in labels.split(",") if labels else ():
-        bit = numbers.get(label)
+        bit = bits.get(label)
         if bit is None:
-            return _number(labels, 2 * max(numbers.values(), default=0) - 1)
-        bits |= bit
-    return bits
+            return _number(labels, 2 * max(bits.values(), default=0) - 1)
+        found |= bit
+    return found
 
 
 def _number(text: str, largest: int) -> int:
@@ -48,5 +61,5 @@ def _number(text: str, largest: int) -> int:
 
 
 def set_text(members: tuple[str, ...], bits: int) -> str:
-    """The labels of a bit map, joined by commas."""
+    """Return the labels of a bit map, joined by commas."""
     return ",".join(label for at, label in enumerate(members) if bits >> at & 1)

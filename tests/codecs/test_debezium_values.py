@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay import Lossy
-from relay.codecs.debezium import values
 from relay.codecs.debezium.defaults import null_default, schema_default, shown_default
-from relay.codecs.debezium.layouts import read_of
+from relay.codecs.debezium.reading import read_of
+from relay.codecs.debezium.schema import escaped_members, split_members
 from relay.codecs.debezium.writing import ValueWriter
+from relay.codecs.wire import debezium_temporal
 from relay.model import ABSENT, Column, ColumnType, Default
 from relay.mysql.numbers import read_decimal
 from relay.mysql.types import parse_type, with_implied_parameters
@@ -192,7 +193,7 @@ def test_text_that_is_no_datetime_is_refused(kind: str, text: str) -> None:
 )
 def test_text_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"time|fraction"):
-        values.time_micros(text)
+        debezium_temporal.time_micros(text)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +218,9 @@ def test_numbers_of_unknown_members_are_digits_and_counted(
 
 @given(st.dates(min_value=date(100, 1, 1)))
 def test_every_date_comes_back(day: Any) -> None:
-    count = values.days(day.isoformat())
+    count = debezium_temporal.date_days(day.isoformat())
     assert count is not None
-    assert values.date_text(count) == day.isoformat()
+    assert debezium_temporal.date_text(count) == day.isoformat()
 
 
 @given(st.datetimes(min_value=datetime(100, 1, 1)), st.integers(0, 6))
@@ -229,13 +230,15 @@ def test_every_datetime_comes_back_with_its_digits(moment: Any, digits: int) -> 
     json, lost = written(kind, text)
     assert not lost
     assert read(kind, json) == text
-    assert json == str((values.millis if digits <= 3 else values.micros)(text))
+    assert json == str(
+        (debezium_temporal.datetime_millis if digits <= 3 else debezium_temporal.datetime_micros)(text)
+    )
 
 
 @given(st.integers(-3020399999999, 3020399999999))
 def test_every_time_comes_back(count: int) -> None:
-    assert values.time_micros(values.time_text(count, 6)) == count
-    assert values.time_micros(values.time_text(count, None)) == count
+    assert debezium_temporal.time_micros(debezium_temporal.time_text(count, 6)) == count
+    assert debezium_temporal.time_micros(debezium_temporal.time_text(count, None)) == count
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**10), max_value=10**10))
@@ -258,7 +261,7 @@ def test_a_decimal_of_up_to_15_digits_comes_back_with_its_scale(value: Decimal) 
     ],
 )
 def test_iso_timestamps_of_other_forms(iso: str, digits: int | None, text: str) -> None:
-    assert values.timestamp_text(iso, digits) == text
+    assert debezium_temporal.timestamp_text(iso, digits) == text
 
 
 @pytest.mark.parametrize(
@@ -280,8 +283,8 @@ def test_short_base64_of_bits_is_extended() -> None:
 
 
 def test_members_with_commas_and_quotes() -> None:
-    assert values.escaped_members(("a,b", "c", "it's", "", "x\\y")) == "a\\,b,c,it's,,x\\y"
-    assert values.split_members("a\\,b,c,it's,,x\\y") == ("a,b", "c", "it's", "", "x\\y")
+    assert escaped_members(("a,b", "c", "it's", "", "x\\y")) == "a\\,b,c,it's,,x\\y"
+    assert split_members("a\\,b,c,it's,,x\\y") == ("a,b", "c", "it's", "", "x\\y")
     assert read("enum('a,b')", '"a\\\\,b"') == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relay.codecs.wire.compiled import MOST_COLUMNS, RowWriter, row_struct
+from relay.codecs.wire.compiled import MOST_COLUMNS, row_function, row_struct
 
 Steps = tuple[Callable[[Any], Any], ...]
 NAMES = ("id", "a b", "für", "class", "😀", "{x}", "'")
@@ -26,7 +26,7 @@ def zero() -> int:
 def test_a_struct_prints_like_the_dict(names: tuple[str, ...]) -> None:
     cells = list(range(len(names)))
     as_dict, as_struct = (
-        RowWriter(names, [()] * len(names), as_struct=wanted).values(cells) for wanted in (False, True)
+        row_function(names, [()] * len(names), as_struct=wanted)(cells) for wanted in (False, True)
     )
     assert as_dict == dict(zip(names, cells, strict=True))
     assert not isinstance(as_struct, dict)
@@ -39,7 +39,7 @@ def test_a_struct_prints_like_the_dict(names: tuple[str, ...]) -> None:
 def test_names_that_no_struct_can_have_give_a_dict(names: tuple[str, ...]) -> None:
     cells = list(range(len(names)))
     assert row_struct(names) is None
-    assert RowWriter(names, [()] * len(names), as_struct=True).values(cells) == dict(
+    assert row_function(names, [()] * len(names), as_struct=True)(cells) == dict(
         zip(names, cells, strict=True)
     )
 
@@ -61,5 +61,5 @@ def test_conversions_follow_each_other_and_null_has_its_own(
     more: int, steps: Steps, null: Callable[[], Any] | None, cell: int | None, written: object
 ) -> None:
     names = [f"c{at}" for at in range(1 + more)]
-    writer = RowWriter(names, [steps, *[()] * more], [null, *[None] * more])
-    assert writer.values([cell, *range(more)])["c0"] == written
+    values = row_function(names, [steps, *[()] * more], [null, *[None] * more])
+    assert values([cell, *range(more)])["c0"] == written

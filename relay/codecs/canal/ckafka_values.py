@@ -16,13 +16,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
-from relay.codecs.wire.lenient_json import read_base64
+from relay.codecs.wire.base64_text import try_base64
+from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text
 from relay.model import ColumnType, Value
-from relay.mysql.members import enum_numbers, read_enum, read_set, set_numbers, set_text
+from relay.mysql.members import label_reader, set_text
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle, Write, reader, writer
 
@@ -35,16 +35,13 @@ _NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII).fullmatch
 _BOOLEANS: Final = {"true": 1, "false": 0}
 #: DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3), which are 28 bytes.
 _LONGEST_DECIMAL: Final = 28
-#: TIME ends at 838:59:59 (MySQL Reference Manual §11.2.3).
-_LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 
 
 def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueStyle) -> Read | None:
     """How to read this column's text; None if the text is the value."""
-    if column_type.members is not None:
-        if column_type.base == "enum":
-            return functools.partial(read_enum, enum_numbers(column_type.members))
-        return functools.partial(read_set, set_numbers(column_type.members))
+    labels = label_reader(column_type)
+    if labels is not None:
+        return labels
     mysql = reader(column_type, style)
     if mysql is None or value_style == "mysql":
         return mysql
@@ -54,13 +51,11 @@ def cell_reader(column_type: ColumnType, style: TextStyle, value_style: ValueSty
 def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Read:
     """The reader of MySQL's text, extended by Debezium's form of the type."""
     base, fsp = column_type.base, column_type.length or 0
-    if base in {"date", "datetime", "time"}:
-        text_of = (
-            _date_text
-            if base == "date"
-            else functools.partial(_datetime_text if base == "datetime" else _time_text, fsp)
-        )
-        return functools.partial(_read_counted, text_of, mysql)
+    if base == "date":
+        return functools.partial(_read_counted, date_text, mysql)
+    if base in {"datetime", "time"}:
+        text_of = _datetime_text if base == "datetime" else _time_text
+        return functools.partial(_read_counted, functools.partial(text_of, fsp), mysql)
     if base == "timestamp":
         return functools.partial(_read_timestamp, fsp, mysql)
     if base == "decimal" and column_type.scale is not None:
@@ -113,33 +108,21 @@ def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Valu
     return text_of(int(text)) if _NUMBER(text) else mysql(text)
 
 
-def _date_text(days: int) -> str:
-    return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
-
-
 def _datetime_text(fsp: int, count: int) -> str:
     """Milliseconds up to three fraction digits, else microseconds: since 1970 as the wall clock of the value,
     without a zone.
     """
-    moment = datetime(1970, 1, 1) + timedelta(microseconds=count * 1000 if fsp <= 3 else count)
-    return f"{moment.year:04}{moment:-%m-%d %H:%M:%S}{_fraction(fsp, moment.microsecond)}"
+    micros = count * 1000 if fsp <= 3 else count
+    return datetime_text(micros, _digits(fsp, micros))
 
 
-def _time_text(fsp: int, count: int) -> str:
-    """Microseconds."""
-    if abs(count) > _LONGEST_TIME:
-        raise ValueError("beyond the range of TIME")
-    seconds, microseconds = divmod(abs(count), 1_000_000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{'-' if count < 0 else ''}{hours:02}:{minutes:02}:{seconds:02}{_fraction(fsp, microseconds)}"
+def _time_text(fsp: int, micros: int) -> str:
+    return time_text(micros, _digits(fsp, micros))
 
 
-def _fraction(fsp: int, microseconds: int) -> str:
+def _digits(fsp: int, micros: int) -> int:
     """The column's fraction digits; more only if the value has them."""
-    digits = f"{microseconds:06}"
-    shown = max(fsp, len(digits.rstrip("0")))
-    return f".{digits[:shown]}" if shown else ""
+    return max(fsp, len(f"{abs(micros) % 1_000_000:06}".rstrip("0")))
 
 
 def _read_timestamp(fsp: int, mysql: Read, text: str) -> Value:
@@ -156,7 +139,7 @@ def _read_decimal(scale: int, mysql: Read, is_debezium: bool, text: str) -> Valu
             return mysql(text)
         except ValueError:
             pass
-    unscaled = _base64(text)
+    unscaled = try_base64(text)
     if not unscaled or len(unscaled) > _LONGEST_DECIMAL:
         return mysql(text)
     value = int.from_bytes(unscaled, "big", signed=True)
@@ -169,18 +152,11 @@ def _read_boolean(mysql: Read, text: str) -> Value:
 
 def _read_bits(mysql: Read, text: str) -> Value:
     """base64 of the bits, least significant byte first (io.debezium.data.Bits), or decimal digits."""
-    bits = _base64(text)
+    bits = try_base64(text)
     return int.from_bytes(bits, "little") if bits and len(bits) <= 8 else mysql(text)
 
 
 def _read_binary(mysql: Read, text: str) -> Value:
     """base64 where it is strictly that, else one character a byte."""
-    data = _base64(text)
+    data = try_base64(text)
     return mysql(text if data is None else data.decode("latin-1"))
-
-
-def _base64(text: str) -> bytes | None:
-    try:
-        return read_base64(text)
-    except ValueError:
-        return None

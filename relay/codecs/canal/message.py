@@ -8,8 +8,6 @@ pkg/sink/codec/canal (2026-08).
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final
 
@@ -17,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.wire import lenient_json as _json
+from relay.codecs.wire.base64_text import read_base64
 from relay.errors import Malformed
 from relay.model import ColumnType, DdlKind, Position, Source
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
@@ -124,14 +123,9 @@ def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
     if value is None:
         return None
     try:
-        return base64.b64decode(value, validate=True)  # type: ignore[arg-type]  # what is no text raises TypeError
-    except (binascii.Error, TypeError, ValueError) as error:
+        return read_base64(value)  # type: ignore[arg-type]  # what is no text raises TypeError
+    except (TypeError, ValueError) as error:
         raise Malformed(protocol, path, "not base64") from error
-
-
-def base64_text(data: bytes) -> str:
-    """Bytes as a base64 member."""
-    return base64.b64encode(data).decode()
 
 
 # ---------------------------------------------------------------- DDL words

@@ -15,7 +15,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.canal.message import Cells, Message, position, sql_types
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import LazyRows, Table, Tables
+from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -120,10 +120,8 @@ class RowReader:
         #: the reader.
         self.plans: dict[object, object] = {}
         self.schema, self.is_guessed = resolved
-        #: Whether the message tells parameters of types (`varchar(20)`), so that a target without them loses
-        #: something.
-        self.says_types = bool(wire.mysql_type)
-        self.says_parameters = any(map(has_parameters, wire.types()))
+        #: What a target without types or their parameters (`varchar(20)`) loses.
+        self.type_info = TypeInfo(bool(wire.mysql_type), any(map(has_parameters, wire.types())))
         columns = self.schema.columns
         place = {column.name: at for at, column in enumerate(columns)}
         self.places = tuple(place[name] for name in wire.names)

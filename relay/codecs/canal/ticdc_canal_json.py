@@ -26,6 +26,7 @@ from relay.codecs.canal.ticdc_message import ControlMessage, RowMessage, TidbMem
 from relay.codecs.canal.writing import RowWriters, Text
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.large_messages import (
     Compression,
     Handling,
@@ -417,7 +418,7 @@ class Encoder:
             return UNSET
         members = TidbMembers(commit_ts_of(source, caused_by, lossy))
         if source.row_key is not None and self._options.output_row_key:
-            members.rowkey = _canal.base64_text(source.row_key)
+            members.rowkey = base64_text(source.row_key)
         return members
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:

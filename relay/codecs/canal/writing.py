@@ -16,8 +16,7 @@ import msgspec
 
 from relay.codecs.canal.message import Cells, Dialect, java_sql_type
 from relay.codecs.canal.reading import RowReader, TextRows
-from relay.codecs.wire.rows import Convert, Read, TypedRows, Write, wire_writer
-from relay.codecs.wire.rows import RowReader as TypedReader
+from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Op, Row, RowChange, TableSchema
 from relay.mysql import numbers
@@ -158,16 +157,16 @@ class WirePlan:
     def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: RowWriter) -> None:
         self._protocol, self._writer = protocol, writer
         columns = [reader.schema.columns[at] for at in reader.places]
-        self._rows = wire_writer(
-            reader, [value_writer(column.type, dialect.style) for column in columns], _SHORTCUTS
+        self._values = reader.row_function(
+            [value_writer(column.type, dialect.style) for column in columns], _SHORTCUTS
         )
 
     def text(self, op: Op, images: TypedRows) -> Text:
         """The change in the target's spelling. Raises Malformed for a value that its type does not allow."""
         old, new = images.old, images.new
         try:
-            cells = self._rows.values(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
-            before = self._rows.values(old) if op is _UPDATE and old is not None else None
+            cells = self._values(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
+            before = self._values(old) if op is _UPDATE and old is not None else None
         except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
             _ = (
                 images.before,

@@ -14,7 +14,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from relay.codecs.debezium.values import ZERO_TIMESTAMP, bits, days, micros, millis, time_micros, zoned
+from relay.codecs.debezium.values import bits
+from relay.codecs.wire.debezium_temporal import (
+    ZERO_TIMESTAMP,
+    adjusted_year,
+    date_days,
+    datetime_micros,
+    datetime_millis,
+    iso_timestamp,
+    time_micros,
+)
 from relay.codecs.wire.lenient_json import go_number
 from relay.model import ABSENT, Column, Default
 from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
@@ -132,26 +141,26 @@ def _bit(text: str, column: Column) -> Any:  # noqa: ANN401 - any value of JSON
 
 
 def _year(text: str, _: Column) -> int:
-    year = int(text)
-    return year + 2000 if year < 70 else year + 1900 if year < 100 else year
+    return adjusted_year(int(text))
 
 
 def _date(text: str, column: Column) -> int | None:
     try:
-        day = days(text)
+        days = date_days(text)
     except ValueError:
-        day = None
-    return _epoch_unless_null(column) if day is None else day
+        days = None
+    return _epoch_unless_null(column) if days is None else days
 
 
 def _datetime(text: str, column: Column) -> int | None:
     if text == NOW:
         return _EPOCH
+    has_millis = (column.type.length or 0) <= 3
     try:
-        moment = (millis if (column.type.length or 0) <= 3 else micros)(text)
+        count = datetime_millis(text) if has_millis else datetime_micros(text)
     except ValueError:
         return _EPOCH
-    return _epoch_unless_null(column) if moment is None else moment
+    return _epoch_unless_null(column) if count is None else count
 
 
 def _epoch_unless_null(column: Column) -> int | None:
@@ -159,7 +168,7 @@ def _epoch_unless_null(column: Column) -> int | None:
 
 
 def _timestamp(text: str, column: Column) -> str | None:
-    iso = ZERO_TIMESTAMP if text == NOW else zoned(text, column.type.length)
+    iso = ZERO_TIMESTAMP if text == NOW else iso_timestamp(text, column.type.length)
     return None if iso == ZERO_TIMESTAMP and column.nullable is not False else iso
 
 

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import ticdc as _ticdc
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.model import Position, Source, TableId
+from relay.model import Source, TableId
 from relay.records import ConsumerRecord
 
 CONNECTOR: Final = "TiCDC"
@@ -54,7 +54,7 @@ class Body(msgspec.Struct, gc=False):
     tableChanges: msgspec.Raw = _NULL
 
 
-class Message(Body, gc=False):
+class Envelope(Body, gc=False):
     """A message with its wrapper, or without one (then `payload` is unset)."""
 
     payload: Body | UnsetType | None = UNSET
@@ -77,19 +77,19 @@ class _TableChange(msgspec.Struct):
     id: str = ""
 
 
-parse = msgspec.json.Decoder(Message).decode
+parse = msgspec.json.Decoder(Envelope).decode
 _parse_key = msgspec.json.Decoder(Key).decode
 _parse_changes = msgspec.json.Decoder(list[_TableChange] | None).decode
 
 
-def parse_again(protocol: str, value: bytes) -> tuple[Message, bool]:
+def parse_again(protocol: str, value: bytes) -> tuple[Envelope, bool]:
     """Parse leniently. Bytes that are no UTF-8, which TiCDC passes as they are, become U+FFFD; whether there
     were any.
 
     Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, Message, _tidy), text != value
+    return _json.parse_leniently(protocol, text, Envelope, _tidy), text != value
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
@@ -139,11 +139,6 @@ def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
     if ms is None:
         ms = body.source.ts_ms if body.source else None
     return (record.timestamp_ms if ms is None else ms) * 1_000_000
-
-
-def position(source: Source, record: ConsumerRecord) -> Position:
-    """Where the event stands, for the catalogue."""
-    return Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
 
 
 def key_of(key: bytes | None) -> Key:

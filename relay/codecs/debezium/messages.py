@@ -33,6 +33,7 @@ from relay.codecs.debezium.schema import (
 from relay.codecs.debezium.writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.compiled import Null
+from relay.codecs.wire.rows import Target, TypeInfo, Write
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
 from relay.mysql.types import has_parameters
 
@@ -80,6 +81,7 @@ class Settings(msgspec.Struct, frozen=True):
     cluster: str
     has_schema: bool
     extension: bool
+    has_before: bool
     replaces_nulls: bool
 
 
@@ -105,15 +107,19 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     loses_parameters: bool
 
 
-class Messages:
-    """Writes the messages of one encoder."""
+class Messages(Target[RowPlan]):
+    """Writes the messages of one encoder; `lost` is what the values of its last row have lost."""
 
-    def __init__(self, settings: Settings, values: ValueWriter) -> None:
-        self._settings, self._values = settings, values
+    has_structs = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._values = settings, ValueWriter()
+        self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
+        self.has_before = settings.has_before
         cluster = printed(settings.cluster)
         version = b'"2.4.0.Final","connector":"TiCDC","name":%b' % cluster
         self._version, self._cluster_id = msgspec.Raw(version), msgspec.Raw(cluster)
-        self._head = b'{"version":%b,"ts_ms":' % version
+        self._head = b'{"source":{"version":%b,"ts_ms":' % version
         self._tail = b',"cluster_id":%b},"ts_ms":' % cluster
         self._source = source_schema(extension=settings.extension)
         self._change_schema = change_schema(self._source)
@@ -121,7 +127,7 @@ class Messages:
     # ------------------------------------------------------------ rows
 
     def plan(self, schema: TableSchema) -> RowPlan:
-        """The plan of a table version."""
+        """Return the plan of a table version."""
         settings, handle = self._settings, schema.handle_key()
         key = [column for column in schema.columns if column.name in handle]
         shown = [column for column in schema.columns if column.generated is not Generated.VIRTUAL]
@@ -133,19 +139,16 @@ class Messages:
                 column_schema(one, extension=settings.extension, optional=one.nullable is True) for one in key
             ]
             key_end = b',"schema":' + printed(key_schema(self._name(schema.id), entries))
-            end = (
-                self._block(
-                    schema, column_schemas(schema.columns, extension=settings.extension), self._source
-                )
-                + b"}"
-            )
+            columns = column_schemas(schema.columns, extension=settings.extension)
+            end = self._block(schema, columns, self._source) + b"}"
+        key_value = None
+        if len(key) == 1 and key[0] in shown:
+            key_value = operator.attrgetter(f"f{shown.index(key[0])}")
         return RowPlan(
             schema=schema,
             shown=tuple(column.name for column in shown),
             key=tuple(column.name for column in key),
-            key_value=operator.attrgetter(f"f{shown.index(key[0])}")
-            if len(key) == 1 and key[0] in shown
-            else None,
+            key_value=key_value,
             snapshot=msgspec.Raw(_snapshot(schema.id)),
             key_start=b'{"payload":{%b:' % printed(key[0].name) if key else b"",
             key_end=b"}" + key_end + b"}",
@@ -154,16 +157,25 @@ class Messages:
             loses_parameters=loses,
         )
 
+    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: its types without `tidb_type`, their parameters."""
+        has_types = self._settings.extension and self._settings.has_schema
+        untyped = (Lossy.UNTYPED,) if type_info.types and not has_types else ()
+        loses_parameters = type_info.parameters and plan.loses_parameters
+        return (*untyped, Lossy.TYPE_PARAMETERS) if loses_parameters else untyped
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return self._values.of(column)
+
     def null_of(self, column: Column) -> Null | None:
-        """What NULL becomes in this column: its default, counted, if TiCDC's way is asked for; else None, it
-        stays NULL.
+        """Return what NULL becomes in this column: its default, counted, as TiCDC writes it; None if it has
+        none, or is to stay NULL.
         """
         if not self._settings.replaces_nulls:
             return None
-        default, lost = (
-            null_default(column, ValueWriter().of(column)),
-            self._values.lost,
-        )  # a default's loss is no row's
+        default = null_default(column, ValueWriter().of(column))  # what a default loses, no row loses
+        lost = self.lost
         if default is None:
             return None
 
@@ -181,7 +193,7 @@ class Messages:
         times: tuple[int, int, int],
         start_ts: int | None,
     ) -> Payload:
-        """The message of a row; `times` are `ts_ms` of the source, the commit ts, and `ts_ms` of the message.
+        """Return the message of a row; `times` are `ts_ms` of the source, the commit ts, and `ts_ms` of the message.
 
         An UPDATE without a before-image has no `before`. Raises what `printed` raises.
         """
@@ -238,7 +250,7 @@ class Messages:
     def ddl(
         self, change: SchemaChange, table: TableId, sql: str, changes: list[Json], commit_ts: int
     ) -> Payload:
-        """The message of a DDL statement for one table. Raises what `printed` raises."""
+        """Return the message of a DDL statement for one table. Raises what `printed` raises."""
         database = printed(table.database)
         payload = b'%b,"databaseName":%b,"schemaName":null,"ddl":%b,"tableChanges":%b}' % (
             self._stamped(table, change, commit_ts), database, printed(sql), printed(changes),
@@ -246,7 +258,7 @@ class Messages:
         return self._control(b'{"databaseName":%b}' % database, CHANGE_KEY, payload, self._change_schema)
 
     def watermark(self, mark: Watermark) -> Payload:
-        """The message of a watermark."""
+        """Return the message of a watermark."""
         name = watermark_name(self._settings.cluster)
         payload = (
             self._stamped(TableId("", ""), mark, mark.source.commit_ts or 0)
@@ -259,12 +271,7 @@ class Messages:
     def _stamped(self, table: TableId, event: SchemaChange | Watermark, commit_ts: int) -> bytes:
         """The payload of a control message up to `ts_ms`."""
         ts_ms, emitted_ms = event.source.event_time_ns // 1_000_000, event.emitted_at_ns // 1_000_000
-        start = b'{"source":%b%d,"snapshot":%b,"commit_ts":%d' % (
-            self._head,
-            ts_ms,
-            _snapshot(table),
-            commit_ts,
-        )
+        start = b'%b%d,"snapshot":%b,"commit_ts":%d' % (self._head, ts_ms, _snapshot(table), commit_ts)
         return b"%b%b%d" % (start, self._tail, emitted_ms)
 
     def _control(self, key: bytes, key_block: bytes, payload: bytes, block: bytes) -> Payload:
@@ -282,13 +289,8 @@ _MOST_ENDS: Final = 64
 
 def _snapshot(table: TableId) -> bytes:
     """The members of `source` from `snapshot` on, up to the commit ts."""
-    return (
-        b'"false","db":%b,"table":%b,"server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null'
-        % (
-            printed(table.database),
-            printed(table.table),
-        )
-    )
+    names = b'"false","db":%b,"table":%b' % (printed(table.database), printed(table.table))
+    return names + b',"server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null'
 
 
 def _names(plan: RowPlan, row: Row) -> Collection[str]:
@@ -298,13 +300,11 @@ def _names(plan: RowPlan, row: Row) -> Collection[str]:
 
 def _row_key(plan: RowPlan, row: Row) -> bytes:
     """The key of any row, also of one without some columns, or without a key."""
-    columns = (
-        row if type(row) is dict else {name: getattr(row, f"f{at}") for at, name in enumerate(plan.shown)}
-    )
-    return b'{"payload":%b%b' % (
-        printed({name: columns[name] for name in plan.key if name in columns}),
-        plan.key_end[1:],
-    )
+    columns = row
+    if type(row) is not dict:
+        columns = {name: getattr(row, f"f{at}") for at, name in enumerate(plan.shown)}
+    payload = printed({name: columns[name] for name in plan.key if name in columns})
+    return b'{"payload":%b%b' % (payload, plan.key_end[1:])
 
 
 # `bytes in bytes` first asks whether the former is a number, at the price of an exception; a number is found

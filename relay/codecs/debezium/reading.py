@@ -1,47 +1,249 @@
-"""Rows of TiCDC's Debezium JSON, read: `before` and `after` as JSON objects, and the definition that
-understands them.
+"""Rows of TiCDC's Debezium JSON, read: `before` and `after` as JSON objects, and the definition they are read
+with.
 
-Contract: `RowReaders` is a decoder's cache of layouts by table. A row whose columns and types are those of a
-message before is parsed in one step (`relay.codecs.debezium.layouts`). Everything else takes the general way:
+Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of a message before is
+parsed in one step into a struct that was compiled for them (`Layout`). Everything else takes the general way:
 it takes the catalogue's definition as far as the message does not contradict it, else what the schema block
-says, else what the JSON values look like, and compiles a layout for the next message.
+says, else what the JSON values look like, and makes a layout for the next message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
+import functools
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import msgspec
 
 from relay.catalog import Catalog
+from relay.codecs.debezium.defaults import null_default, zero_is_null
 from relay.codecs.debezium.envelope import key_names, key_of
-from relay.codecs.debezium.layouts import Layout, fitting, kind_of, parsed_object, read_of
-from relay.codecs.debezium.schema import DeclaredColumn, agrees, guessed_type, read_block, read_key_block
+from relay.codecs.debezium.schema import (
+    DeclaredColumn,
+    agrees,
+    guessed_type,
+    read_block,
+    read_key_block,
+    ticdc_field,
+)
+from relay.codecs.debezium.values import read_bits, scaled, unsigned64
+from relay.codecs.debezium.writing import ValueWriter
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import PartNames, RowReader, Table, Tables, TypedRows
+from relay.codecs.wire.base64_text import read_base64
+from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
+from relay.codecs.wire.lenient_json import with_negative_zeros
+from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, Rows, TableSchema
+from relay.mysql.members import label_reader
+from relay.mysql.types import BINARIES
 
 _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
 #: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
 #: guesses.
 _CACHED_LAYOUTS: Final = 32
+
+
+def _exact(text: str) -> Decimal:
+    """A number with all its digits. Raises ValueError for one that no float can hold."""
+    if math.isinf(float(text)):
+        raise ValueError("Number out of range")
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError("Number out of range") from None
+
+
+_decode_image = msgspec.json.Decoder(dict[str, Any], float_hook=_exact).decode
+
+
+def _parsed(image: bytes) -> dict[str, Any]:
+    """An image as a JSON object whose numbers keep all digits. Raises what msgspec raises."""
+    row: dict[str, Any] = _decode_image(with_negative_zeros(image))
+    return row
+
+
+# ---------------------------------------------------------------- values
+
+
+def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
+    """Return how a value in TiCDC's dialect becomes canonical; None if it is.
+
+    `is_known`: the type has its parameters. Else fractions of seconds get the digits that they need.
+    """
+    base, length = column_type.base, column_type.length
+    digits = length if is_known else None
+    if base == "bigint" and column_type.unsigned:
+        return unsigned64
+    if base == "decimal":
+        return functools.partial(scaled, column_type.scale)
+    if base == "bit":
+        return int if length == 1 else read_bits
+    if base in BINARIES:
+        return read_base64
+    if base == "datetime":
+        unit_micros = 1 if length is None or length > 3 else 1000
+        return lambda count: datetime_text(count * unit_micros, digits)
+    if base == "timestamp":
+        return lambda iso: timestamp_text(iso, digits)
+    if base == "time":
+        return lambda micros: time_text(micros, digits)
+    return date_text if base == "date" else label_reader(column_type, has_escapes=True)
+
+
+#: The Python types of JSON values, by Connect type.
+_KINDS: Final[dict[str, type]] = {
+    "boolean": bool, "int8": int, "int16": int, "int32": int, "int64": int, "float": float, "double": float,
+}  # fmt: skip
 #: What a column is whose only evidence is a JSON value (`bool` is Python's subclass of `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
-    bool: ColumnType("bit", length=1), int: ColumnType("bigint"), Decimal: ColumnType("double"), str: ColumnType("varchar"),
-}  # fmt: skip
+    bool: ColumnType("bit", length=1),
+    int: ColumnType("bigint"),
+    Decimal: ColumnType("double"),
+    str: ColumnType("varchar"),
+}
 
 
-class RowMessage(msgspec.Struct, gc=False):
-    """What a row message says, parts still as JSON: None for an image that it does not have."""
+def _kind_of(column_type: ColumnType) -> type:
+    """The Python type of the column's JSON values; DECIMAL is a number whose digits are kept."""
+    return Decimal if column_type.base == "decimal" else _KINDS.get(ticdc_field(column_type).type, str)
+
+
+def _fitting(kind: type, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The value as its column's kind; ABSENT if it cannot be one."""
+    if value is None or type(value) is kind:
+        return value
+    if kind is float and type(value) in {int, Decimal}:
+        try:
+            return float(value)
+        except OverflowError:
+            return ABSENT
+    if kind is Decimal and type(value) in {int, float}:
+        return Decimal(repr(value))
+    return ABSENT
+
+
+# ---------------------------------------------------------------- layouts
+
+
+class Layout:
+    """Rows with exactly these columns of one table version. Compiled once.
+
+    `block`: the schema block of the message that it was made for; `key`: its key's columns, None where they
+    do not matter. `is_value_guessed`: nothing but JSON values tells the types of some columns.
+    """
+
+    def __init__(
+        self, reader: TypedReader, block: bytes, key: tuple[str, ...] | None, *, is_value_guessed: bool
+    ) -> None:
+        self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
+        columns = [reader.schema.columns[at] for at in reader.places]
+        self.names = [column.name for column in columns]
+        self._kinds = [_kind_of(column.type) for column in columns]
+        self._has_floats = not {float, Decimal}.isdisjoint(self._kinds)
+        self._parse, self._cells = _compiled(self.names, self._kinds)
+        self._ambiguous = list(self._ambiguities(columns))
+        counts = {
+            Lossy.SCHEMA_GUESSED: reader.is_guessed,
+            Lossy.VALUE_GUESSED: is_value_guessed,
+            Lossy.COLUMNS_ABSENT: reader.is_partial,
+        }
+        self._counts = [what for what, is_counted in counts.items() if is_counted]
+        #: Columns in which 0 stands for NULL.
+        self.zero_nulls = frozenset(at for at, column in enumerate(columns) if zero_is_null(column))
+
+    def cells(self, image: bytes) -> Sequence[Any] | None:
+        """Return the image's cells; None if it has other columns, or values of another kind. Raises for what
+        is no JSON.
+        """
+        if self._parse is None:
+            found = self.fitted(_parsed(image))
+            return None if found is None or ABSENT in found else found
+        if self._has_floats:
+            image = with_negative_zeros(image)
+        try:
+            parsed = self._parse(image)
+        except msgspec.ValidationError:
+            return None
+        cells: Sequence[Any] = self._cells(parsed)
+        return cells
+
+    def fitted(self, row: dict[str, Any]) -> list[Any] | None:
+        """Return the cells of a parsed image, ABSENT for columns that it lacks; None if a column or a value
+        does not fit.
+        """
+        if not row.keys() <= set(self.names):
+            return None
+        cells = []
+        for name, kind in zip(self.names, self._kinds, strict=True):
+            cell = ABSENT
+            if name in row:
+                cell = _fitting(kind, row[name])
+                if cell is ABSENT:
+                    return None
+            cells.append(cell)
+        return cells
+
+    def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, lossy: list[Lossy]) -> None:
+        """Count what is not known of a row with these cells."""
+        lossy += self._counts
+        for at, value, what in self._ambiguous:
+            if (new is not None and new[at] == value) or (old is not None and old[at] == value):
+                lossy.append(what)
+
+    def with_nulls(self, cells: Sequence[Any] | None) -> Sequence[Any] | None:
+        """Return the cells with NULL where 0 stands for it."""
+        if cells is None or all(cells[at] != 0 for at in self.zero_nulls):
+            return cells
+        return [None if at in self.zero_nulls and cell == 0 else cell for at, cell in enumerate(cells)]
+
+    def _ambiguities(self, columns: list[Column]) -> Iterator[tuple[int, Any, Lossy]]:
+        """Where the wire has one value for two: the default for NULL, 1970-01-01 for a date that is not in
+        the calendar.
+        """
+        for at, (column, kind) in enumerate(zip(columns, self._kinds, strict=True)):
+            default = null_default(column, ValueWriter().of(column))
+            if default is not None:
+                value = _fitting(kind, msgspec.json.decode(msgspec.json.encode(default)))
+                yield at, value, Lossy.NULL_OR_DEFAULT
+            elif column.nullable is False and column.type.base in {"date", "datetime"}:
+                yield at, 0, Lossy.EPOCH_OR_ZERO_DATE
+
+
+def _compiled(names: list[str], kinds: list[type]) -> tuple[Any, Any]:
+    """A parser for rows of these columns, and what takes the cells out of a parsed row; None if msgspec
+    cannot have such names.
+    """
+    fields = [(f"c{at}", kind | None) for at, kind in enumerate(kinds)]
+    renamed = {f"c{at}": name for at, name in enumerate(names)}
+    try:
+        row = msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
+    except (ValueError, UnicodeError):
+        return None, None
+    parse = msgspec.json.Decoder(row).decode
+    if len(fields) == 1:
+        return parse, lambda parsed: (parsed.c0,)
+    return parse, operator.attrgetter(*renamed)
+
+
+# ---------------------------------------------------------------- rows
+
+
+class RowParts(msgspec.Struct, gc=False):
+    """The parts of a row's message, still as JSON: None for an image that it does not have."""
 
     table: tuple[str, str]
     before: bytes | None
     after: bytes | None
     schema: bytes
     key: bytes | None
+
+
+#: The columns of an image that was parsed without a layout.
+_Object = dict[str, Any]
 
 
 class _Table(Table[Layout]):
@@ -54,11 +256,10 @@ class _Table(Table[Layout]):
         TiCDC has no message for RECOVER TABLE: rows of a dropped table may have the definition that it had,
         here not `complete`.
         """
-        known = (
-            self.newest
-            if self.is_newest(catalog, at.commit_ts, at.event_time_ns, at)
-            else catalog.table(self.id, at)
-        )
+        if self.is_newest(catalog, at.commit_ts, at.event_time_ns, at):
+            known = self.newest
+        else:
+            known = catalog.table(self.id, at)
         if known is not None:
             return known
         dropped = catalog.dropped(self.id, at)
@@ -68,8 +269,8 @@ class _Table(Table[Layout]):
         return self._recovered
 
 
-class RowReaders:
-    """A decoder's layouts, by table. It is a cache and could be emptied at any time."""
+class RowDecoder:
+    """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
@@ -77,10 +278,10 @@ class RowReaders:
         self._blocks: dict[bytes, dict[str, DeclaredColumn]] = {}
 
     def read(
-        self, message: RowMessage, at: Position, catalog: Catalog, lossy: list[Lossy]
+        self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
-        """The row's definition and images. Raises Malformed, and what msgspec raises for images that are no
-        JSON.
+        """Return the row's definition and images. Raises Malformed, and what msgspec raises for images that
+        are no JSON.
         """
         table = self._tables[message.table]
         known = table.definition(catalog, at)
@@ -97,85 +298,91 @@ class RowReaders:
                 if layout.zero_nulls:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
                 return layout.reader.schema, TypedRows(layout.reader, old, new)
-        return self._generally(message, table, known, lossy)
+        return self._read_generally(message, table, known, lossy)
 
-    def _generally(
-        self, message: RowMessage, table: _Table, known: TableSchema | None, lossy: list[Lossy]
+    def _read_generally(
+        self, message: RowParts, table: _Table, known: TableSchema | None, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        _complete((old, new), message.key)
-        layout = _reused(message, table, known, old, new)
+        _add_key((old, new), message.key)
+        layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
             # What one row's values look like says nothing of the next one, and must not decide how it is
             # read.
             if not layout.is_value_guessed:
                 table.keep(layout, _CACHED_LAYOUTS)
-        cells = [None if row is None else layout.fitted(row) for row in (old, new)]
-        for row, found, part in zip((old, new), cells, (_PARTS.old, _PARTS.new), strict=True):
-            if row is not None and found is None:
-                raise Malformed(
-                    self._protocol, part, "a column has values of different kinds in the two images"
-                )
-        layout.count(cells[0], cells[1], lossy)
-        reader, images = layout.reader, [layout.with_nulls(found) for found in cells]
-        if any(ABSENT in found for found in images if found is not None):
-            if not reader.is_partial:
-                lossy.append(Lossy.COLUMNS_ABSENT)
-            parts = (_PARTS.old, _PARTS.new)
-            rows = [
-                None if found is None else reader.row(found, part)
-                for found, part in zip(images, parts, strict=True)
-            ]
-            return reader.schema, Rows(rows[0], rows[1])
-        return reader.schema, TypedRows(reader, images[0], images[1])
+        old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
+        layout.count(old_cells, new_cells, lossy)
+        before, after = layout.with_nulls(old_cells), layout.with_nulls(new_cells)
+        reader = layout.reader
+        if ABSENT not in (before or ()) and ABSENT not in (after or ()):
+            return reader.schema, TypedRows(reader, before, after)
+        if not reader.is_partial:
+            lossy.append(Lossy.COLUMNS_ABSENT)
+        rows = Rows(
+            None if before is None else reader.row(before, _PARTS.old),
+            None if after is None else reader.row(after, _PARTS.new),
+        )
+        return reader.schema, rows
 
-    def _object(self, image: bytes, part: str) -> dict[str, Any]:
+    def _object(self, image: bytes, part: str) -> _Object:
         try:
-            row = parsed_object(image)
+            row = _parsed(image)
         except msgspec.ValidationError as error:
             raise Malformed(self._protocol, part, str(error).partition(" - at ")[0]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
         return row
 
+    def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:
+        cells = None if row is None else layout.fitted(row)
+        if row is not None and cells is None:
+            raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
+        return cells
+
     def _layout(
         self,
-        message: RowMessage,
+        message: RowParts,
         table: _Table,
         known: TableSchema | None,
-        old: dict[str, Any] | None,
-        new: dict[str, Any] | None,
+        old: _Object | None,
+        new: _Object | None,
     ) -> Layout:
         """The layout for rows like this one."""
-        said = self._said(message.schema)
-        said = {**read_key_block(key_of(message.key).schema), **said} if said else said
-        values = {**(old or {}), **(new or {})} if old is None or new is None else _merged(old, new)
-        usable = _usable(known, said, values)
-        if known is None or len(usable) < len(values):
-            columns, is_value_guessed = [], False
+        declared = self._declared(message.schema)
+        if declared:
+            declared = {**read_key_block(key_of(message.key).schema), **declared}
+        values = _merged(old or {}, new or {})
+        usable = _usable(known, declared, values)
+        key, is_value_guessed = None, False
+        if known is not None and len(usable) == len(values):
+            schema = known
+        else:
+            columns = []
             for name, value in values.items():
-                column = usable.get(name) or _as_said(name, said.get(name), value)
+                column = usable.get(name) or _declared_column(declared.get(name), value)
                 is_value_guessed = is_value_guessed or column is None
-                columns.append(column or self._as_it_looks(name, value))
+                columns.append(column or self._guessed_column(name, value))
             key = key_names(message.key)
             schema = TableSchema(table.id, tuple(columns), primary_key=key, complete=False)
-        else:
-            schema, key, is_value_guessed = known, None, False
         places = [at for at, column in enumerate(schema.columns) if column.name in values]
         shown = [schema.columns[at] for at in places]
         reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
-        reader = RowReader(self._protocol, schema, places, reads, _PARTS, known=known)
+        tells_types = b'"tidb_type"' in message.schema
+        reader = TypedReader(
+            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types
+        )
         return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
 
-    def _as_it_looks(self, name: str, value: object) -> Column:
+    def _guessed_column(self, name: str, value: object) -> Column:
         """The column as its JSON value looks. Raises Malformed for an object or an array."""
         if value is not None and type(value) not in _LIKE:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
         return Column(name, _LIKE.get(type(value), _LIKE[str]))
 
-    def _said(self, block: bytes) -> dict[str, DeclaredColumn]:
+    def _declared(self, block: bytes) -> dict[str, DeclaredColumn]:
         """The columns of a schema block, which is parsed once."""
         found = self._blocks.get(block)
         if found is None:
@@ -185,7 +392,7 @@ class RowReaders:
         return found
 
 
-def _complete(images: Sequence[dict[str, Any] | None], key: bytes | None) -> None:
+def _add_key(images: Sequence[_Object | None], key: bytes | None) -> None:
     """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
 
     Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is
@@ -198,12 +405,8 @@ def _complete(images: Sequence[dict[str, Any] | None], key: bytes | None) -> Non
                 image.setdefault(name, value)
 
 
-def _reused(
-    message: RowMessage,
-    table: _Table,
-    known: TableSchema | None,
-    old: dict[str, Any] | None,
-    new: dict[str, Any] | None,
+def _reusable(
+    message: RowParts, table: _Table, known: TableSchema | None, old: _Object | None, new: _Object | None
 ) -> Layout | None:
     """The layout that was made for such a row before."""
     names = (old or {}).keys() | (new or {}).keys()
@@ -215,44 +418,41 @@ def _reused(
     return None
 
 
-def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _merged(old: _Object, new: _Object) -> _Object:
     """The columns of both images, each with a value that is not NULL if it has one."""
     return {name: old.get(name) if new.get(name) is None else new[name] for name in {**new, **old}}
 
 
 def _usable(
-    known: TableSchema | None, said: dict[str, DeclaredColumn], values: dict[str, Any]
+    known: TableSchema | None, declared: dict[str, DeclaredColumn], values: _Object
 ) -> dict[str, Column]:
     """The columns of the catalogue's definition that the message does not contradict. Of a dropped table it
     is all or none.
     """
-    columns = (
-        {column.name: column for column in known.columns if column.generated is not Generated.VIRTUAL}
-        if known
-        else {}
-    )
-    found = {
-        name: column
-        for name, value in values.items()
-        if (column := columns.get(name)) is not None and _fits(column, said.get(name), value)
-    }
-    if known is not None and not known.complete and not len(found) == len(values) == len(columns):
+    if known is None:
         return {}
-    return found
+    columns = {column.name: column for column in known.columns if column.generated is not Generated.VIRTUAL}
+    usable = {
+        name: columns[name]
+        for name, value in values.items()
+        if name in columns and _fits(columns[name], declared.get(name), value)
+    }
+    if not known.complete and not len(usable) == len(values) == len(columns):
+        return {}
+    return usable
 
 
-def _as_said(name: str, said: DeclaredColumn | None, value: object) -> Column | None:
-    """The column as the block has it, None if that does not go with the value."""
-    if said is None:
+def _declared_column(declared: DeclaredColumn | None, value: object) -> Column | None:
+    """The column as the block declares it, None if that does not go with the value."""
+    if declared is None:
         return None
-    column_type = guessed_type(said)
-    return (
-        None
-        if fitting(kind_of(column_type), value) is ABSENT
-        else Column(name, column_type, nullable=said.optional)
-    )
+    column_type = guessed_type(declared)
+    if _fitting(_kind_of(column_type), value) is ABSENT:
+        return None
+    return Column(declared.field, column_type, nullable=declared.optional)
 
 
-def _fits(column: Column, said: DeclaredColumn | None, value: object) -> bool:
+def _fits(column: Column, declared: DeclaredColumn | None, value: object) -> bool:
     """Whether neither the block nor the value contradicts the catalogue's column."""
-    return (said is None or agrees(column, said)) and fitting(kind_of(column.type), value) is not ABSENT
+    is_agreed = declared is None or agrees(column, declared)
+    return is_agreed and _fitting(_kind_of(column.type), value) is not ABSENT

@@ -17,7 +17,6 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.defaults import schema_default
-from relay.codecs.debezium.values import escaped_members, split_members
 from relay.model import Column, ColumnType, Generated
 from relay.mysql.types import FLOATS, INTEGERS
 
@@ -75,6 +74,21 @@ def ticdc_field(column_type: ColumnType) -> Field:
         return _PLAIN["double"]
     found = _UNSIGNED.get(base) if column_type.unsigned else None
     return found or _PLAIN.get(base, _STRING)
+
+
+def escaped_members(members: tuple[str, ...]) -> str:
+    """Return `allowed` of an ENUM: commas inside a member are escaped, quotes are not (pingcap/ticdc
+    pkg/sink/codec/debezium).
+    """
+    return ",".join(member.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for member in members)
+
+
+def split_members(allowed: str) -> tuple[str, ...]:
+    """Return the members in `allowed` of an ENUM; the inverse of `escaped_members` as far as there is one."""
+    return tuple(part.replace("\\,", ",") for part in _COMMA(allowed))
+
+
+_COMMA: Final = re.compile(r"(?<!\\),").split
 
 
 def tidb_type(column_type: ColumnType) -> str:
@@ -278,17 +292,17 @@ def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
     return {column.field: column for column in columns}
 
 
-def agrees(column: Column, said: DeclaredColumn) -> bool:
+def agrees(column: Column, declared: DeclaredColumn) -> bool:
     """Whether a block's column can be this column of the catalogue."""
     field = ticdc_field(column.type)
-    if field.type != said.type or field.name != said.name:
+    if field.type != declared.type or field.name != declared.name:
         return False
-    if said.tidb_type is not None and said.tidb_type != tidb_type(column.type):
+    if declared.tidb_type is not None and declared.tidb_type != tidb_type(column.type):
         return False
     wanted = dict(field.parameters)
     if field.name in {ENUM, SET} and column.type.members is None:
         return True
-    return all((said.parameters or {}).get(name, text) == text for name, text in wanted.items())
+    return all((declared.parameters or {}).get(name, text) == text for name, text in wanted.items())
 
 
 _NAMED: Final = {DATE: "date", YEAR: "year", TIME: "time", ZONED: "timestamp", JSON: "json", VECTOR: "vector"}
@@ -299,29 +313,29 @@ _TYPED: Final = {
 }  # fmt: skip
 
 
-def guessed_type(said: DeclaredColumn) -> ColumnType:
+def guessed_type(declared: DeclaredColumn) -> ColumnType:
     """The MySQL type that a block's column tells: by its semantic name, then by `tidb_type`, then by its
     plain type.
     """
-    parameters = said.parameters or {}
-    if said.name == BITS:
+    parameters = declared.parameters or {}
+    if declared.name == BITS:
         length = parameters.get("length", "")
         return ColumnType(
             "bit", length=int(length) if length.isascii() and length.isdigit() and len(length) < 4 else None
         )
-    if said.name in {ENUM, SET}:
+    if declared.name in {ENUM, SET}:
         allowed = parameters.get("allowed")
-        split = split_members if said.name == ENUM else _split_set
+        split = split_members if declared.name == ENUM else _split_set
         return ColumnType(
-            "enum" if said.name == ENUM else "set", members=None if allowed is None else split(allowed)
+            "enum" if declared.name == ENUM else "set", members=None if allowed is None else split(allowed)
         )
-    if said.name in {MILLIS, MICROS}:
-        return ColumnType("datetime", length=3 if said.name == MILLIS else 6)
-    if said.name in _NAMED:
-        return ColumnType(_NAMED[said.name or ""])
-    if said.tidb_type is not None:
-        return _of_tidb(said.tidb_type, said.type)
-    return _TYPED.get(said.type, _TYPED["string"])
+    if declared.name in {MILLIS, MICROS}:
+        return ColumnType("datetime", length=3 if declared.name == MILLIS else 6)
+    if declared.name in _NAMED:
+        return ColumnType(_NAMED[declared.name or ""])
+    if declared.tidb_type is not None:
+        return _of_tidb(declared.tidb_type, declared.type)
+    return _TYPED.get(declared.type, _TYPED["string"])
 
 
 def _split_set(allowed: str) -> tuple[str, ...]:

@@ -25,14 +25,13 @@ from relay.catalog import Catalog, learn
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
-from relay.codecs.debezium.envelope import Body, Message, Origin
-from relay.codecs.debezium.messages import Messages, RowPlan, Settings
-from relay.codecs.debezium.reading import RowMessage, RowReaders
-from relay.codecs.debezium.writing import ValueWriter
+from relay.codecs.debezium.envelope import Body, Envelope, Origin
+from relay.codecs.debezium.messages import Messages, Settings
+from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import RowWriters, TypeInfo
+from relay.codecs.wire.rows import TypedWriters, position_of
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
@@ -118,7 +117,7 @@ class Decoder:
     def __init__(self, options: TicdcDebeziumOptions, _: Answers) -> None:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowReaders(NAME)
+        self._rows = RowDecoder(NAME)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -148,7 +147,7 @@ class Decoder:
             raise Malformed(NAME, "payload", "a row that is no JSON object of columns") from error
 
     def _event(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         body = message.body()
         if body is None:
@@ -160,10 +159,10 @@ class Decoder:
         source = _wire.source_of(NAME, body, origin, record)
         op = _OPS.get(body.op or "")
         if op is not None:
-            wire = _row_message(op, body, origin, bytes(message.schema), record.key)
-            if op is _UPDATE and wire.before is None:
+            parts = _row_parts(op, body, origin, bytes(message.schema), record.key)
+            if op is _UPDATE and parts.before is None:
                 lossy.append(Lossy.BEFORE_UNKNOWN)
-            schema, images = self._rows.read(wire, _wire.position(source, record), catalog, lossy)
+            schema, images = self._rows.read(parts, position_of(source, record), catalog, lossy)
             return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
         if body.op == _WATERMARK:
             if source.commit_ts is None:
@@ -174,20 +173,15 @@ class Decoder:
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
 
 
-def _row_message(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowMessage:
-    """The row's parts. Raises Malformed if it has no image of its operation."""
-    before = after = None
-    if op is _DELETE:
-        before = _wire.image(body.before)
-    else:
-        after = _wire.image(body.after)
-        if op is _UPDATE:
-            before = _wire.image(body.before)
-    if (before if op is _DELETE else after) is None:
-        raise Malformed(
-            NAME, "payload.before" if op is _DELETE else "payload.after", "a row message without a row"
-        )
-    return RowMessage((origin.db or "", origin.table or ""), before, after, schema, key)
+def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowParts:
+    """The parts of a row's message. Raises Malformed if it has no image of its operation."""
+    before = _wire.image(body.before) if op is _DELETE or op is _UPDATE else None
+    after = None if op is _DELETE else _wire.image(body.after)
+    if op is _DELETE and before is None:
+        raise Malformed(NAME, "payload.before", "a row message without a row")
+    if op is not _DELETE and after is None:
+        raise Malformed(NAME, "payload.after", "a row message without a row")
+    return RowParts((origin.db or "", origin.table or ""), before, after, schema, key)
 
 
 def _ddl(
@@ -200,7 +194,7 @@ def _ddl(
         table=TableId(origin.db or "", origin.table or ""),
         wire_kind=_wire.change_word(body.tableChanges),
         source=source,
-        at=_wire.position(source, record),
+        at=position_of(source, record),
         emitted_at_ns=_wire.emitted_at_ns(body, record),
         restored=is_restored(ddl),
     )
@@ -235,34 +229,19 @@ class Encoder:
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._drops_before, self._has_start_ts = (
-            not options.output_old_value,
-            options.debezium_include_start_ts,
-        )
-        self._values = ValueWriter()
+        self._has_before = options.output_old_value
+        self._has_start_ts = options.debezium_include_start_ts
         settings = Settings(
             cluster=options.cluster_id,
             has_schema=not options.debezium_disable_schema,
             extension=options.enable_tidb_extension,
+            has_before=options.output_old_value,
             replaces_nulls=options.replace_null_with_default,
         )
-        self._messages = Messages(settings, self._values)
+        self._messages = Messages(settings)
+        self._lost = self._messages.lost
+        self._rows = TypedWriters(NAME, self._messages)
         self._count_lost = source_losses(carries(options), options.cluster_id)
-        self._loses_types = not carries(options).column_types
-        self._rows: RowWriters[RowPlan] = RowWriters(
-            NAME,
-            self._values.of,
-            self._messages.plan,
-            self._losses,
-            self._values.shortcuts,
-            null_of=self._messages.null_of,
-            as_structs=True,
-            writes_before=options.output_old_value,
-        )
-
-    def _losses(self, plan: RowPlan, says: TypeInfo) -> tuple[Lossy, ...]:
-        untyped = (Lossy.UNTYPED,) if says.types and self._loses_types else ()
-        return (*untyped, Lossy.TYPE_PARAMETERS) if says.parameters and plan.loses_parameters else untyped
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
@@ -290,11 +269,11 @@ class Encoder:
         )
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
-        source, op, lost = change.source, change.op, self._values.lost
+        source, op, lost = change.source, change.op, self._lost
         if lost:
             lost.clear()
         plan, before, after, losses = self._rows.write(change)
-        if self._drops_before and op is _UPDATE and change.before is not None:
+        if not self._has_before and op is _UPDATE and change.before is not None:
             lossy.append(Lossy.BEFORE_IMAGE)
         lossy += losses
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts

@@ -17,18 +17,17 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium.values import (
+from relay.codecs.debezium.values import bits, signed64
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.debezium_temporal import (
     FIRST_TIMESTAMP,
     ZERO_TIMESTAMP,
-    bits,
-    days,
-    micros,
-    millis,
-    signed64,
+    date_days,
+    datetime_micros,
+    datetime_millis,
+    iso_timestamp,
     time_micros,
-    zoned,
 )
-from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import go_number
 from relay.codecs.wire.rows import Convert, Read, Write
 from relay.model import Column
@@ -61,23 +60,24 @@ class ValueWriter:
         self.lost: list[Lossy] = []
         # By whether the column can be NULL; a date that is not in the calendar becomes NULL there, else the
         # number 0.
-        self._dates = {nullable: self._dated(days, nullable) for nullable in (True, False)}
+        self._dates = {nullable: self._dated(date_days, nullable) for nullable in (True, False)}
         self._millis = {
-            nullable: _datetime(1_000, self._dated(millis, nullable)) for nullable in (True, False)
+            nullable: _datetime(1_000, self._dated(datetime_millis, nullable)) for nullable in (True, False)
         }
-        self._micros = {nullable: _datetime(1, self._dated(micros, nullable)) for nullable in (True, False)}
+        self._micros = {
+            nullable: _datetime(1, self._dated(datetime_micros, nullable)) for nullable in (True, False)
+        }
         self._timestamps = {digits: _timestamp(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)}
         self._decimal: Write = self._write_decimal
         self.shortcuts = self._all_shortcuts()
 
     def of(self, column: Column) -> Write | None:
-        """How this column's values are written; None if they are written as they are."""
+        """Return how this column's values are written; None if they are written as they are."""
         column_type = column.type
         base, nullable = column_type.base, column.nullable is not False
         if base == "datetime":
-            return (self._micros if column_type.length is None or column_type.length > 3 else self._millis)[
-                nullable
-            ]
+            has_micros = column_type.length is None or column_type.length > 3
+            return self._micros[nullable] if has_micros else self._millis[nullable]
         if base == "timestamp":
             return self._timestamps.get(column_type.length, self._timestamps[None])
         if base == "date":
@@ -85,11 +85,7 @@ class ValueWriter:
         if base == "bigint" and column_type.unsigned:
             return signed64
         if base == "bit":
-            return (
-                bool
-                if column_type.length == 1
-                else functools.partial(bits, ((column_type.length or 64) + 7) // 8)
-            )
+            return _bit(column_type.length)
         if base in {"enum", "set"}:
             return self._members(column)
         if base in GEOMETRIES:
@@ -150,7 +146,7 @@ class ValueWriter:
         return self._enum(members) if column.type.base == "enum" else self._set(members)
 
     def _unknown_enum(self, value: int | str) -> str:
-        """A label as it came; a number, whose label nobody knows before the table's DDL is seen, in digits."""
+        """A label as it came; a number in digits: nobody knows its label before the table's DDL is seen."""
         if isinstance(value, str):
             return value
         self.lost.append(_ENUM_INDEX)
@@ -203,6 +199,12 @@ _SHAPES: Final = frozenset({"-- ::", "-- ::."})
 _LONGEST: Final = len("0000-00-00 00:00:00.000000")
 
 
+def _bit(length: int | None) -> Write:
+    if length == 1:
+        return bool
+    return functools.partial(bits, ((length or 64) + 7) // 8)
+
+
 def _datetime(unit: int, closely: Write) -> Write:
     """A DATETIME in units of so many microseconds."""
     in_day, in_second = 86_400_000_000 // unit, 1_000_000 // unit
@@ -221,8 +223,10 @@ def _datetime(unit: int, closely: Write) -> Write:
 
 
 def _timestamp(digits: int | None, lost: list[Lossy]) -> Write:
-    """A TIMESTAMP with so many fraction digits. What is none, and is not zero, gets zero's text all the same."""
-    length = 0 if digits is None else _LONGEST - 6 + digits if digits else 19
+    """A TIMESTAMP with so many fraction digits. What is not one gets the text of the zero timestamp."""
+    length = 0
+    if digits is not None:
+        length = _LONGEST - 6 + digits if digits else 19
 
     def write(text: str) -> str:
         if len(text) == length and text[4:20:3] in _SHAPES and text >= FIRST_TIMESTAMP:
@@ -231,7 +235,7 @@ def _timestamp(digits: int | None, lost: list[Lossy]) -> Write:
                     return f"{text[:10]}T{text[11:]}Z"
             except ValueError:
                 pass
-        found = zoned(text, digits)
+        found = iso_timestamp(text, digits)
         if found == ZERO_TIMESTAMP and not text.startswith("0000-00-00"):
             lost.append(_ZERO_DATE)
         return found

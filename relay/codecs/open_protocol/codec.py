@@ -12,6 +12,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys,
 from relay.codecs.open_protocol.columns import column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
-from relay.codecs.open_protocol.rows import Found, RowReaders
+from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
 from relay.codecs.wire.large_messages import (
     Compression,
     LargeMessageOptions,
@@ -34,7 +35,8 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
-from relay.codecs.wire.rows import RowWriters, TypeInfo
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write, position_of
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     commit_ts_of,
@@ -46,9 +48,9 @@ from relay.codecs.wire.ticdc import (
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import (
     TSO_LOGICAL_BITS,
+    Column,
     Event,
     Op,
-    Position,
     RowChange,
     SchemaChange,
     Source,
@@ -61,7 +63,7 @@ from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _TSO_END: Final = 1 << 64
-_NANOSECONDS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
@@ -99,7 +101,6 @@ class _OutCell(msgspec.Struct, gc=False):
 _decode_key = msgspec.json.Decoder(_Key).decode
 _decode_ddl = msgspec.json.Decoder(_Ddl).decode
 _to_json = msgspec.json.Encoder().encode
-_REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class OpenOptions(LargeMessageOptions, frozen=True):
@@ -153,7 +154,7 @@ class Decoder:
         self._options, self._answers = options, answers
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowReaders(options.zone())
+        self._rows = RowDecoder(options.zone())
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -163,13 +164,13 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
-        emitted_at_ns = record.timestamp_ms * _NANOSECONDS
+        emitted_at_ns = record.timestamp_ms * _NS_PER_MS
         for head, body in unframe(record.key, record.value):
             key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key)
             ts = key.ts
-            source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NANOSECONDS, ts)
+            source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:
@@ -199,16 +200,16 @@ class Decoder:
         record: ConsumerRecord,
         catalog: Catalog,
         lossy: list[Lossy],
-    ) -> Found:
+    ) -> ReadRow:
         """A row with the handle key's columns alone."""
         counted = len(lossy)
-        found = self._rows.read(name, value, source, record, catalog, lossy)
+        row = self._rows.read(name, value, source, record, catalog, lossy)
         if Lossy.COLUMNS_ABSENT not in lossy[counted:]:
             lossy.append(Lossy.COLUMNS_ABSENT)
-        return found
+        return row
 
     def _stored(self, key: _Key) -> tuple[_Key, bytes]:
-        """The event that a claim check refers to: a framed key and value of exactly one event, the same one."""
+        """The event that a claim check refers to: framed key and value of one event, which is the same."""
         parts = claim_check_parts(claim_checked(NAME, "key.ccl", key.ccl, self._answers, self._options))
         if parts is None:
             raise Malformed(NAME, "key.ccl", "the object in storage is no claim-check document")
@@ -228,7 +229,7 @@ class Decoder:
 def _key(text: bytes) -> _Key:
     try:
         key = _decode_key(text)
-    except _REFUSED as error:
+    except REFUSED as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise Malformed(NAME, "key", reason) from error
     if not 0 <= key.ts < _TSO_END:
@@ -243,7 +244,7 @@ def _ddl(
 ) -> tuple[Catalog, SchemaChange]:
     try:
         ddl = _decode_ddl(value)
-    except _REFUSED as error:
+    except REFUSED as error:
         raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
     catalog, change = learn(
         catalog,
@@ -251,8 +252,8 @@ def _ddl(
         table=TableId(key.scm or "", key.tbl or ""),
         wire_kind=str(ddl.t),
         source=source,
-        at=Position(key.ts, source.event_time_ns, record.topic, record.partition, record.offset),
-        emitted_at_ns=record.timestamp_ms * _NANOSECONDS,
+        at=position_of(source, record),
+        emitted_at_ns=record.timestamp_ms * _NS_PER_MS,
         restored=is_restored(ddl.q),
     )
     if not change.kinds:
@@ -274,24 +275,35 @@ class _Plan(msgspec.Struct, frozen=True):
     loses_type: bool
 
 
-def _plan(schema: TableSchema) -> _Plan:
-    flags = column_flags(schema)
-    handle_key = frozenset(schema.handle_key())
-    cells = {
-        c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name])
-        for c in schema.columns
-    }
-    identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
-    return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+class _Target(Target[_Plan]):
+    """Rows of Open Protocol."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the plan of a table version."""
+        flags = column_flags(schema)
+        handle_key = frozenset(schema.handle_key())
+        cells = {
+            c.name: (column_code(c.type), True if c.name in handle_key else UNSET, flags[c.name])
+            for c in schema.columns
+        }
+        identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
+        return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: types without a code, and parameters."""
+        losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: type_info.parameters}
+        return tuple(what for what, is_lost in losses.items() if is_lost)
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return write_of(column.type, self._zone)
 
 
-def _losses(plan: _Plan, says: TypeInfo) -> tuple[Lossy, ...]:
-    losses = {Lossy.COLUMN_TYPE: plan.loses_type, Lossy.TYPE_PARAMETERS: says.parameters}
-    return tuple(what for what, is_lost in losses.items() if is_lost)
-
-
-class _Message(msgspec.Struct, gc=False):
-    """One event on its way out."""
+class _Segments(msgspec.Struct, gc=False):
+    """One event as it is written, before it is framed."""
 
     key: bytes
     value: bytes
@@ -306,14 +318,14 @@ class Encoder:
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
-        self._rows: RowWriters[_Plan] = RowWriters(NAME, write_of(options.zone()), _plan, _losses)
+        self._rows = TypedWriters(NAME, _Target(options.zone()))
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see
         `relay.codecs.codec.Encoder`.
         """
         out: list[Payload] = []
-        batch: list[_Message] = []
+        batch: list[_Segments] = []
         for event in events:
             if isinstance(event, RowChange):
                 message = self._row(event, caused_by, lossy)
@@ -332,19 +344,19 @@ class Encoder:
             out += self._control(event, caused_by, lossy)
         return out + self._joined(batch)
 
-    def _has_room(self, batch: list[_Message], message: _Message) -> bool:
+    def _has_room(self, batch: list[_Segments], message: _Segments) -> bool:
         size = sum(len(one.key) + len(one.value) + 2 * LENGTH_BYTES for one in (*batch, message))
         return len(batch) < self._options.max_batch_size and size <= self._limit.room + 2 * LENGTH_BYTES
 
-    def _joined(self, batch: list[_Message]) -> list[Payload]:
+    def _joined(self, batch: list[_Segments]) -> list[Payload]:
         if not batch:
             return []
         return [Payload(framed_key(one.key for one in batch), framed_value(one.value for one in batch))]
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Message:
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Segments:
         key = self._row_key(change, caused_by, lossy)
         document = self._document(change, lossy)
-        return _Message(_to_json(key), compressed(_to_json(document), self._compression))
+        return _Segments(_to_json(key), compressed(_to_json(document), self._compression))
 
     def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
         source, table = change.source, change.schema.id

@@ -8,15 +8,14 @@ Open Protocol", column type code and bit flags; pingcap/ticdc pkg/sink/codec/ope
 
 from __future__ import annotations
 
-import base64
 import functools
 import re
-from collections.abc import Callable
 from datetime import UTC, tzinfo
 from types import NoneType
 from typing import Any, Final
 
-from relay.codecs.wire.lenient_json import go_number, read_base64
+from relay.codecs.wire.base64_text import base64_text, read_base64
+from relay.codecs.wire.lenient_json import go_number
 from relay.codecs.wire.rows import Read, Write
 from relay.model import Column, ColumnType, Generated, TableSchema
 from relay.mysql import numbers, temporal
@@ -104,8 +103,9 @@ def column_flags(schema: TableSchema) -> dict[str, int]:
         name, flags = column.name, _own_flags(column)
         flags |= HANDLE_KEY if name in handle else 0
         if name in primary:
-            flags = flags & ~NULLABLE | PRIMARY_KEY if column.nullable is None else flags | PRIMARY_KEY
-        flags |= MULTIPLE_KEY if name in primary and len(primary) > 1 else 0
+            if column.nullable is None:
+                flags &= ~NULLABLE
+            flags |= PRIMARY_KEY | (MULTIPLE_KEY if len(primary) > 1 else 0)
         if column.generated is None:
             flags |= (UNIQUE_KEY if name in unique else 0) | (MULTIPLE_KEY if name in multiple else 0)
         found[name] = flags
@@ -150,7 +150,7 @@ def is_wide(column_type: ColumnType) -> bool:
 
 
 def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool = False) -> Read | None:
-    """How to read the column's wire value, which has `wire_type` already, given the message's type code.
+    """Return how to read the column's wire value, which has `wire_type` already, given the message's type code.
 
     `is_legacy`: without flags (TiCDC v4.0.0 to v4.0.4), where strings are base64 too.
     """
@@ -174,10 +174,9 @@ def _read_number(value: int) -> int:
 
 def _read_float(value: float) -> float:
     """A FLOAT: up to v6.1.5 TiCDC printed the 32-bit number with the digits of a 64-bit one."""
-    # Exact thousandths have 7 digits at most here, and so are the shortest already.
-    return (
-        value if -10_000 < value < 10_000 and (value * 1000).is_integer() else numbers.shortest_float32(value)
-    )
+    if -10_000 < value < 10_000 and (value * 1000).is_integer():
+        return value  # exact thousandths have 7 digits at most here, and so are the shortest already
+    return numbers.shortest_float32(value)
 
 
 def read_new_date(text: str) -> str:
@@ -289,7 +288,7 @@ _FIRST_RAW, _LAST_RAW = 0xDC80, 0xDCFF
 
 
 def quoted(data: bytes) -> str:
-    """The bytes as Go's strconv.Quote prints them, without its quotes: valid UTF-8 stays if it is printable."""
+    """Return the bytes as Go's strconv.Quote prints them, without its quotes: printable UTF-8 stays."""
     return _ESCAPED.sub(_escape, data.decode("utf-8", "surrogateescape"))
 
 
@@ -307,24 +306,20 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def write_of(zone: tzinfo) -> Callable[[Column], Write | None]:
-    """How a column's canonical value is written, given the zone of TIMESTAMP text."""
-
-    def write(column: Column) -> Write | None:
-        base = column.type.base
-        if base in {"varbinary", "binary"}:
-            return quoted
-        if base in BINARIES:
-            return _base64
-        if base in CHARS:
-            return None if base in _STRINGLIKE else _text_base64
-        if base == "timestamp":
-            return None if zone is UTC else functools.partial(temporal.timestamp_text, zone)
-        if wire_type(column.type) is int:
-            return _integer
-        return _WRITES.get(base)
-
-    return write
+def write_of(column_type: ColumnType, zone: tzinfo) -> Write | None:
+    """Return how the column's canonical value is written, given the zone of TIMESTAMP text."""
+    base = column_type.base
+    if base in {"varbinary", "binary"}:
+        return quoted
+    if base in BINARIES:
+        return base64_text
+    if base in CHARS:
+        return None if base in _STRINGLIKE else _text_base64
+    if base == "timestamp":
+        return None if zone is UTC else functools.partial(temporal.timestamp_text, zone)
+    if wire_type(column_type) is int:
+        return _integer
+    return _WRITES.get(base)
 
 
 def _integer(value: Any) -> int:  # noqa: ANN401 - a label where an ENUM's members are unknown
@@ -333,12 +328,8 @@ def _integer(value: Any) -> int:  # noqa: ANN401 - a label where an ENUM's membe
     return value
 
 
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
 def _text_base64(value: str) -> str:
-    return base64.b64encode(value.encode()).decode()
+    return base64_text(value.encode())
 
 
 _WRITES: Final[dict[str, Write]] = {"decimal": numbers.decimal_text, "float": go_number, "double": go_number}

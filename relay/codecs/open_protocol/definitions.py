@@ -8,6 +8,8 @@ flags of columns).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from relay.codecs.open_protocol.columns import (
@@ -28,36 +30,35 @@ from relay.errors import UnsupportedMessage
 from relay.model import Column, Generated, Index, TableId, TableSchema, UniqueKey
 from relay.mysql.types import BINARIES, CHARS
 
-#: Code and flags of a column as a message has them. Before TiCDC v4.0.5 there are no flags (None), and `h`,
-#: which stands third, marks the columns of any unique index; with flags it says nothing more than they do and
-#: is left out (False).
-Said = tuple[int, int | None, bool]
+
+class DeclaredColumn(NamedTuple):
+    """Code and flags of a column as a message has them.
+
+    Before TiCDC v4.0.5 there are no flags (None), and `h` (`is_handle`) marks the columns of any unique
+    index; with flags it says nothing more than they do and is left out (False).
+    """
+
+    code: int
+    flags: int | None
+    is_handle: bool
 
 
-def resolved(table: TableId, said: dict[str, Said], known: TableSchema | None) -> TableSchema:
-    """The definition to read a row with: the catalogue's if it does not contradict the message, else one made
-    of the message.
+def resolved(table: TableId, declared: dict[str, DeclaredColumn], known: TableSchema | None) -> TableSchema:
+    """Return the definition to read a row with: the catalogue's if it does not contradict the message, else
+    one made of the message.
     """
     columns = {column.name: column for column in known.columns} if known else {}
-    if known and all(
-        name in columns and _agrees(columns[name], code, flags) for name, (code, flags, _) in said.items()
-    ):
+    fitting = {name: columns[name] for name in declared if name in columns}
+    fitting = {name: column for name, column in fitting.items() if _agrees(column, declared[name])}
+    if known and len(fitting) == len(declared):
         return known
-    made = []
-    for name, (code, flags, is_handle) in said.items():
-        column = columns.get(name)
-        is_known = column is not None and _agrees(column, code, flags)
-        made.append(
-            column
-            if column is not None and is_known
-            else _made_column(name, code, flags, is_handle=is_handle)
-        )
-    return _with_keys(TableSchema(table, tuple(made), complete=False), said)
+    made = [fitting.get(name) or _made_column(name, one) for name, one in declared.items()]
+    return _with_keys(TableSchema(table, tuple(made), complete=False), declared)
 
 
-def _agrees(column: Column, code: int, flags: int | None) -> bool:
-    known = column.type
-    if column_code(known) != same_code(code):
+def _agrees(column: Column, declared: DeclaredColumn) -> bool:
+    known, flags = column.type, declared.flags
+    if column_code(known) != same_code(declared.code):
         return False
     if flags is None:
         return True
@@ -66,7 +67,8 @@ def _agrees(column: Column, code: int, flags: int | None) -> bool:
     return known.base in {"bit", "year"} or bool(flags & UNSIGNED) == known.unsigned
 
 
-def _made_column(name: str, code: int, flags: int | None, *, is_handle: bool) -> Column:
+def _made_column(name: str, declared: DeclaredColumn) -> Column:
+    code, flags, is_handle = declared
     try:
         column_type = type_of(code, flags or 0)
     except ValueError as error:
@@ -77,23 +79,21 @@ def _made_column(name: str, code: int, flags: int | None, *, is_handle: bool) ->
     return Column(name, column_type, nullable=bool(flags & NULLABLE), generated=generated)
 
 
-def _with_keys(schema: TableSchema, said: dict[str, Said]) -> TableSchema:
+def _with_keys(schema: TableSchema, declared: dict[str, DeclaredColumn]) -> TableSchema:
     """The keys as far as flags tell: not which columns of an index belong together, nor their order."""
-
-    if all(flags is None for _, flags, _ in said.values()):
-        handle = tuple(name for name, (_, _, is_handle) in said.items() if is_handle)
+    if all(one.flags is None for one in declared.values()):
+        handle = tuple(name for name, one in declared.items() if one.is_handle)
         return msgspec.structs.replace(schema, unique_keys=(UniqueKey("", handle),) if handle else ())
+    flags = {name: one.flags or 0 for name, one in declared.items()}
 
     def having(bit: int) -> tuple[str, ...]:
-        return tuple(name for name, (_, flags, _) in said.items() if (flags or 0) & bit)
+        return tuple(name for name in flags if flags[name] & bit)
 
     primary, handle = having(PRIMARY_KEY), having(HANDLE_KEY)
     if primary:
         keys = [UniqueKey(name, (name,)) for name in having(UNIQUE_KEY)]
     else:
-        keys = _unique_keys(
-            handle, {name: flags or 0 for name, (_, flags, _) in said.items() if (flags or 0) & UNIQUE_KEY}
-        )
+        keys = _unique_keys(handle, {name: flags[name] for name in having(UNIQUE_KEY)})
     single = primary if len(primary) > 1 else ()
     indexes = tuple(Index(name, (name,)) for name in having(MULTIPLE_KEY) if name not in single)
     return msgspec.structs.replace(schema, primary_key=primary, unique_keys=tuple(keys), indexes=indexes)
@@ -101,10 +101,10 @@ def _with_keys(schema: TableSchema, said: dict[str, Said]) -> TableSchema:
 
 def _unique_keys(handle: tuple[str, ...], unique: dict[str, int]) -> list[UniqueKey]:
     """The unique keys of a table without a primary key, given the flags of their columns; the handle key
-    stays the one that it is.
+    stays what it is.
 
     A key that cannot be NULL and is shorter than the handle key would be the handle key itself. So the
-    columns that would make such a key belong to one of several columns.
+    columns that would make such a key are taken together as one key.
     """
     keys = [UniqueKey("", handle)] if handle else []
     rest = {name: flags for name, flags in unique.items() if name not in handle}

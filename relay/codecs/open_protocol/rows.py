@@ -1,16 +1,17 @@
 """Rows of Open Protocol, read: `{"u": {column: {"t", "h", "f", "v"}}}`, `p` and `d`.
 
-Contract: a row whose columns, codes and flags are those of a message before is parsed in one step into a
-struct that was compiled for them (`_Shape`): the JSON parser itself checks every code and flag. Everything
-else takes the general way, which finds the definition, compiles a shape for the next message, and says
-exactly what is wrong with a malformed one.
+Contract: `RowDecoder` keeps layouts by table. A row whose columns, codes and flags are those of a message
+before is parsed in one step into a struct that was compiled for them (`_Layout`): the JSON parser itself
+checks every code and flag. Everything else takes the general way, which finds the definition, makes a layout
+for the next message, and says exactly what is wrong with a malformed one.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, cast
@@ -21,20 +22,20 @@ from msgspec import Meta
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.codecs.open_protocol.columns import is_base64, is_wide, read_of, wire_type
-from relay.codecs.open_protocol.definitions import Said, resolved
+from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
-from relay.codecs.open_protocol.nameless import with_names
+from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.compiled import MOST_COLUMNS, UNNAMEABLE
-from relay.codecs.wire.lenient_json import read_base64, with_negative_zeros
-from relay.codecs.wire.rows import PartNames, RowReader, Table, Tables, TypedRows
+from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
+from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows, position_of
 from relay.errors import Malformed
-from relay.model import ABSENT, ColumnType, Images, Op, Position, Row, Rows, Source, TableSchema
+from relay.model import ABSENT, ColumnType, Images, Op, Row, Rows, Source, TableSchema
 from relay.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
-#: Shapes of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the
+#: Layouts of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the
 #: definition.
-_CACHED_SHAPES: Final = 32
+_CACHED_LAYOUTS: Final = 32
 
 _INSERT: Final = Op.INSERT
 _UPDATE: Final = Op.UPDATE
@@ -58,10 +59,11 @@ class _Value(msgspec.Struct, gc=False):
 
 _decode_value = msgspec.json.Decoder(_Value).decode
 _decode_cells = msgspec.json.Decoder(dict[str, _Cell] | None).decode
-_REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 #: What a row's value segment says: what happened, the definition it was read with, and the images.
-Found = tuple[Op, TableSchema, Images]
+ReadRow = tuple[Op, TableSchema, Images]
+
+# ---------------------------------------------------------------- layouts
 
 
 class _Missing:
@@ -73,30 +75,28 @@ class _Missing:
 _MISSING: Final = _Missing()
 
 
-class _Shape:
-    """Rows with exactly these columns, codes and flags, of one table version."""
+class _Layout:
+    """Rows with exactly these columns, codes and flags, of one table version. Compiled once."""
 
-    def __init__(self, reader: RowReader, said: dict[str, Said]) -> None:
-        self.reader, self.said = reader, said
-        self.names = [reader.schema.columns[at].name for at in reader.places]
+    def __init__(self, reader: TypedReader, declared: dict[str, DeclaredColumn]) -> None:
+        self.reader, self.declared = reader, declared
+        columns = [reader.schema.columns[at] for at in reader.places]
+        self.names = [column.name for column in columns]
         self._is_partial_old = False
         #: What tells the order of columns where nothing else does: no text holds such bytes, its quotes are
         #: escaped.
         self._marks = (
             [msgspec.json.encode(name) + b':{"t":' for name in self.names] if reader.is_guessed else ()
         )
-        self._has_floats = any(wire_type(reader.schema.columns[at].type) is float for at in reader.places)
+        self._has_floats = any(wire_type(column.type) is float for column in columns)
         self._full: Callable[[bytes], Any] | None = None
-        types = {at: reader.schema.columns[at].type for at in reader.places}
-        flags = [-1 if one is None else one for _, one, _ in said.values()]
-        if min(flags) >= 0 and max(flags) < _LITERAL_END and not any(map(UNNAMEABLE, said)):
-            placed = zip(self.names, self.reader.places, strict=True)
-            self._compile(
-                [
-                    _cell_class(*said[name][:2], _parsed_type(types[at]), is_wide(types[at]))
-                    for name, at in placed
-                ]
-            )
+        flags = [-1 if one.flags is None else one.flags for one in declared.values()]
+        if min(flags) >= 0 and max(flags) < _LITERAL_END and not any(map(UNNAMEABLE, declared)):
+            cells = []
+            for column in columns:
+                code, literal, _ = declared[column.name]
+                cells.append(_cell_class(code, literal, _parsed_type(column.type), is_wide(column.type)))
+            self._compile(cells)
 
     def _compile(self, cells: list[Any]) -> None:
         fields = [f"f{at}" for at in range(len(cells))]
@@ -109,15 +109,15 @@ class _Shape:
         self._partial = msgspec.json.Decoder(_value_struct(row, old)).decode
         self._values = _values_function(len(fields))
 
-    def read(self, data: bytes) -> Found | None:
-        """The row, if it is of this shape."""
+    def read(self, data: bytes) -> ReadRow | None:
+        """Return the row, if it has this layout."""
         if self._full is None or (self._marks and not self._is_in_order(data)):
             return None
         if self._has_floats and data.find(b"-0") >= 0:
             data = with_negative_zeros(data)
         try:
             value = (self._partial if self._is_partial_old else self._full)(data)
-        except _REFUSED:
+        except REFUSED:
             value = self._with_partial_old(data)
         new, reader = value.u, self.reader
         if new is None or value.d is not None:
@@ -152,7 +152,7 @@ class _Shape:
             return _NOTHING
         try:
             value = self._partial(data)
-        except _REFUSED:
+        except REFUSED:
             return _NOTHING
         self._is_partial_old = True
         return value
@@ -171,7 +171,7 @@ def _values_function(count: int) -> Callable[[Any], tuple[Any, ...]]:
     return cast("Callable[[Any], tuple[Any, ...]]", scope["values"])
 
 
-#: A value segment that is not of the shape.
+#: A value segment that does not have the layout.
 _NOTHING: Final = _Value()
 #: What the parser can compare numbers with.
 _LITERAL_END: Final = 1 << 63
@@ -183,7 +183,7 @@ def _parsed_type(column_type: ColumnType) -> type:
 
 
 @functools.lru_cache(maxsize=4096)
-def _cell_class(code: int, flags: int, kind: type, wide: bool) -> Any:  # noqa: ANN401 - a class made at run time
+def _cell_class(code: int, flags: int | None, kind: type, wide: bool) -> Any:  # noqa: ANN401 - a class made at run time
     """A column's cell: this code, these flags, and a value of this kind, or NULL."""
     value: Any = kind
     if kind is int:
@@ -203,12 +203,15 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
     )
 
 
-class RowReaders:
-    """A decoder's shapes, by table. It is a cache and could be emptied at any time."""
+# ---------------------------------------------------------------- rows
+
+
+class RowDecoder:
+    """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._tables: Tables[Table[_Shape]] = Tables(Table)
+        self._tables: Tables[Table[_Layout]] = Tables(Table)
         self.forget = self._tables.forget
 
     def read(
@@ -219,8 +222,8 @@ class RowReaders:
         record: ConsumerRecord,
         catalog: Catalog,
         lossy: list[Lossy],
-    ) -> Found:
-        """A row's value segment, of the table with this database and name. Raises Malformed and
+    ) -> ReadRow:
+        """Read a row's value segment, of the table with this database and name. Raises Malformed and
         UnsupportedMessage.
         """
         table, commit_ts = self._tables[name], source.commit_ts or 0
@@ -230,37 +233,34 @@ class RowReaders:
         ):
             known = table.newest
         else:
-            at = Position(
-                source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset
-            )
-            known = catalog.table(table.id, at)
-        for shape in table.kept:
-            reader = shape.reader
+            known = catalog.table(table.id, position_of(source, record))
+        for layout in table.kept:
+            reader = layout.reader
             if reader.known is known:
-                found = shape.read(data)
-                if found is not None:
+                row = layout.read(data)
+                if row is not None:
                     if reader.is_guessed or reader.is_partial:
                         _count(reader, lossy)
-                    return found
-        return _General(table, known, self._zone, lossy).read(data)
+                    return row
+        return _GeneralRow(table, known, self._zone, lossy).read(data)
 
 
-def _count(reader: RowReader, lossy: list[Lossy]) -> None:
+def _count(reader: TypedReader, lossy: list[Lossy]) -> None:
     if reader.is_guessed:
         lossy.append(Lossy.SCHEMA_GUESSED)
     if reader.is_partial:
         lossy.append(Lossy.COLUMNS_ABSENT)
 
 
-class _General:
-    """The general way of one row: any columns, codes and flags."""
+class _GeneralRow:
+    """Reads one row in the general way: any columns, codes and flags."""
 
     def __init__(
-        self, table: Table[_Shape], known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]
+        self, table: Table[_Layout], known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]
     ) -> None:
         self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
 
-    def read(self, data: bytes) -> Found:
+    def read(self, data: bytes) -> ReadRow:
         value = self._parsed(with_negative_zeros(data))
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
@@ -269,17 +269,20 @@ class _General:
         new = value.u if value.d is None else value.d
         if not new:
             raise Malformed(NAME, "value", "a row without columns")
-        cells = (
-            new if old is None else {**new, **{name: cell for name, cell in old.items() if name not in new}}
+        # Columns in the order of the new row, each as the new row has it, if it does.
+        cells = {**new, **(old or {}), **new}
+        layout = self._layout(
+            {
+                name: DeclaredColumn(cell.t, cell.f, cell.f is None and bool(cell.h))
+                for name, cell in cells.items()
+            }
         )
-        shape = self._shape(
-            {name: (cell.t, cell.f, cell.f is None and bool(cell.h)) for name, cell in cells.items()}
-        )
-        _count(shape.reader, self._lossy)
+        schema = layout.reader.schema
+        _count(layout.reader, self._lossy)
         if value.d is not None:
-            return _DELETE, shape.reader.schema, self._images(shape, new, None)
+            return _DELETE, schema, self._images(layout, new, None)
         before = None if old is None else {**new, **old}
-        return _UPDATE if is_update else _INSERT, shape.reader.schema, self._images(shape, before, new)
+        return _UPDATE if is_update else _INSERT, schema, self._images(layout, before, new)
 
     def _parsed(self, data: bytes) -> _Value:
         try:
@@ -289,7 +292,7 @@ class _General:
             data = data.decode("utf-8", "replace").encode()
         try:
             return _decode_value(data)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise _malformed(data, error) from error
 
     def _old(self, value: _Value) -> dict[str, _Cell] | None:
@@ -297,60 +300,59 @@ class _General:
         old: dict[str, _Cell] | None
         try:
             old = _decode_cells(value.p)
-        except _REFUSED as error:
+        except REFUSED as error:
             nulls = [(name, (cell.t, cell.f)) for name, cell in (value.u or {}).items() if cell.v is None]
             try:
-                old = msgspec.convert(with_names(bytes(value.p), nulls), dict[str, _Cell] | None)
-            except (ValueError, *_REFUSED):
+                old = msgspec.convert(_with_names(bytes(value.p), nulls), dict[str, _Cell] | None)
+            except (ValueError, *REFUSED):
                 raise _malformed(b'{"p":%b}' % bytes(value.p), error) from error
             if old is None:
                 self._lossy.append(Lossy.BEFORE_UNKNOWN)
         return old
 
-    def _shape(self, said: dict[str, Said]) -> _Shape:
-        table = self._table
-        for shape in table.kept:
-            reader = shape.reader
-            if (
-                reader.known is self._known
-                and shape.said == said
-                and (not reader.is_guessed or [*shape.said] == [*said])
-            ):
-                return shape
-        schema = resolved(table.id, said, self._known)
-        place = {column.name: at for at, column in enumerate(schema.columns)}
-        names = sorted(said, key=place.__getitem__)
-        types = [schema.columns[place[name]].type for name in names]
-        reads = [
-            read_of(type_, self._zone, said[name][0], is_legacy=said[name][1] is None)
-            for name, type_ in zip(names, types, strict=True)
-        ]
-        reader = RowReader(NAME, schema, [place[name] for name in names], reads, _PARTS, known=self._known)
-        made = _Shape(reader, said)
-        table.keep(made, _CACHED_SHAPES)
+    def _layout(self, declared: dict[str, DeclaredColumn]) -> _Layout:
+        table, known = self._table, self._known
+        for layout in table.kept:
+            if layout.reader.known is not known or layout.declared != declared:
+                continue
+            if not layout.reader.is_guessed or [*layout.declared] == [*declared]:
+                return layout
+        schema = resolved(table.id, declared, known)
+        places = {column.name: at for at, column in enumerate(schema.columns) if column.name in declared}
+        reads = []
+        for name, at in places.items():
+            code, flags, _ = declared[name]
+            reads.append(read_of(schema.columns[at].type, self._zone, code, is_legacy=flags is None))
+        made = _Layout(TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known), declared)
+        table.keep(made, _CACHED_LAYOUTS)
         return made
 
-    def _images(self, shape: _Shape, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:
-        before, after = self._cells(shape, old, "p" if new else "d"), self._cells(shape, new, "u")
-        if ABSENT in (before or ()) or ABSENT in (after or ()):
-            if not shape.reader.is_partial:
-                self._lossy.append(Lossy.COLUMNS_ABSENT)
-            return Rows(_row(shape.reader, before, "p"), _row(shape.reader, after, "u"))
-        return TypedRows(shape.reader, before, after)
+    def _images(self, layout: _Layout, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:
+        reader = layout.reader
+        before, after = self._cells(layout, old, "p" if new else "d"), self._cells(layout, new, "u")
+        if ABSENT not in (before or ()) and ABSENT not in (after or ()):
+            return TypedRows(reader, before, after)
+        if not reader.is_partial:
+            self._lossy.append(Lossy.COLUMNS_ABSENT)
+        return Rows(_row(reader, before, "p"), _row(reader, after, "u"))
 
-    def _cells(self, shape: _Shape, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
+    def _cells(self, layout: _Layout, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
         if cells is None:
             return None
-        columns = shape.reader.schema.columns
+        columns = layout.reader.schema.columns
         found = []
-        for name, at in zip(shape.names, shape.reader.places, strict=True):
+        for name, at in zip(layout.names, layout.reader.places, strict=True):
             cell, column_type = cells.get(name), columns[at].type
             value = ABSENT if cell is None else _checked(cell.v, column_type, f"{part}.{name}.v")
-            found.append(_decoded(value) if type(value) is str and is_base64(column_type) else value)
+            if type(value) is str and is_base64(column_type):
+                # What is no base64 stays text, which is refused when somebody reads it.
+                data = try_base64(value)
+                value = value if data is None else data
+            found.append(value)
         return tuple(found)
 
 
-def _row(reader: RowReader, cells: tuple[Any, ...] | None, part: str) -> Row | None:
+def _row(reader: TypedReader, cells: tuple[Any, ...] | None, part: str) -> Row | None:
     return None if cells is None else reader.row(cells, part)
 
 
@@ -369,14 +371,6 @@ def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa:
     raise Malformed(NAME, path, f"not {_JSON_TYPES[kind]}, as its type code says")
 
 
-def _decoded(text: str) -> bytes | str:
-    """What the base64 stands for; the text itself if it is none, which is refused when somebody reads it."""
-    try:
-        return read_base64(text)
-    except ValueError:
-        return text
-
-
 _JSON_TYPES: Final[dict[type, str]] = {
     int: "an integer",
     float: "a number",
@@ -389,13 +383,13 @@ def _malformed(data: bytes, error: Exception) -> Malformed:
     """The parser's complaint about a value segment, with the column's name; it quotes no values."""
     try:
         parts = _decode_parts(data)
-    except _REFUSED:
+    except REFUSED:
         return _complaint("value", error)
     for part, cells in parts.items():
         for name, cell in (cells or {}).items() if part in _PARTS_NAMES else ():
             try:
                 _decode_cell(cell)
-            except _REFUSED as found:
+            except REFUSED as found:
                 return _complaint(f"{part}.{name}", found)
     return _complaint("value", error)
 
@@ -411,3 +405,53 @@ def _complaint(path: str, error: Exception) -> Malformed:
     reason, _, where = str(error).partition(" - at `$")
     where = where.rstrip("`").lstrip(".")
     return Malformed(NAME, f"{path}.{where}" if where else path, reason)
+
+
+# ---------------------------------------------------------------- cells without names
+
+# With `only-output-updated-columns`, where a value becomes NULL, TiCDC writes the column's cell into `p` without
+# the column's name: `"p":{"t":252,"f":64,"v":"b2xk"}`, also between columns that have theirs, and several times
+# in one object (pingcap/ticdc b813e76f9, 2026-08). Such a cell is that of a column which is NULL in `u`, with the
+# same code and flags, and cells keep the order of the table.
+_Members = dict[str, Any]
+_CodeAndFlags = tuple[int, int | None]
+
+
+def _with_names(old: bytes, nulls: Sequence[tuple[str, _CodeAndFlags]]) -> dict[str, _Members] | None:
+    """The cells of such a `p` by column, given the columns that are NULL in `u` in table order.
+
+    None if more than one column could be meant, or none. Raises ValueError if it is something else.
+    """
+    named, nameless = _split_cells(old)
+    nulls = [(name, declared) for name, declared in nulls if name not in named]
+    wanted = [(cell["t"], cell.get("f")) for cell in nameless]
+    first, last = _matched(wanted, nulls), _matched(wanted[::-1], nulls[::-1])
+    # Taken from the left and from the right alike, there is no other way.
+    if first != last[::-1] or len(first) < len(wanted):
+        return None
+    return named | dict(zip(first, nameless, strict=True))
+
+
+def _split_cells(old: bytes) -> tuple[dict[str, _Members], list[_Members]]:
+    named: dict[str, _Members] = {}
+    nameless: list[_Members] = []
+    members = json.loads(old.decode(), object_pairs_hook=tuple)
+    for name, value in members if isinstance(members, tuple) else ():
+        if isinstance(value, tuple):
+            named[name] = dict(value)
+        elif name == "t":
+            nameless.append({"t": value})
+        elif nameless and name in {"h", "f", "v"}:
+            nameless[-1][name] = value
+        else:
+            raise ValueError("a member that is no cell")
+    if not all("v" in cell for cell in nameless) or not nameless:
+        raise ValueError("no cell without a name")
+    return named, nameless
+
+
+def _matched(wanted: Sequence[_CodeAndFlags], columns: Sequence[tuple[str, _CodeAndFlags]]) -> list[str]:
+    """The first columns, in order, that have these codes and flags; fewer if there are not enough."""
+    rest = iter(columns)
+    found = (next((name for name, declared in rest if declared == one), None) for one in wanted)
+    return [name for name in found if name is not None]

@@ -8,7 +8,6 @@ are kept as text.
 
 from __future__ import annotations
 
-import binascii
 import json
 import math
 import re
@@ -110,17 +109,6 @@ _STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(?<=[\s:])
 
 def _signed(match: re.Match[bytes]) -> bytes:
     return b"-0.0" if match[0] == b"-0" else match[0]
-
-
-def read_base64(text: str) -> bytes:
-    """Standard base64 with padding. Raises ValueError."""
-    try:
-        # Each is the faster one in its place.
-        return (
-            binascii.a2b_base64(text, strict_mode=True) if len(text) < 128 else msgspec.convert(text, bytes)
-        )
-    except (ValueError, msgspec.ValidationError):
-        raise ValueError("not base64") from None
 
 
 class Number(str):

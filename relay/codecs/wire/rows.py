@@ -1,50 +1,49 @@
-"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and the definition that understands
-them.
+"""Rows of typed wires (Open Protocol, Debezium …): a message's cells, and the definition they are read with.
 
 Contract: a decoder keeps a row as the tuple of its wire values in column order (`TypedRows`) together with
-the `RowReader` that understands them, compiled once per table version; the canonical values are made when
-somebody asks. An encoder's `RowWriters` turns any row into `{column: target value}`: from wire values in one
-step a column where the decoder kept them, else from canonical values. Both are caches that could be emptied
-at any time.
+the `TypedReader` that turns them into canonical values when somebody asks, made once per table version. An
+encoder is a `Target`, and its `TypedWriters` turn any row into `{column: target value}`: from wire values in
+one step a column where the decoder kept them, else from canonical values. Both are caches that could be
+emptied at any time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Null, RowWriter, Steps
+from relay.codecs.wire.compiled import Null, RowFunction, Steps, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
     Cell,
     Column,
     Generated,
-    Images,
     Op,
     Position,
     Row,
     RowChange,
     Rows,
     SchemaChange,
+    Source,
     TableId,
     TableSchema,
     Value,
 )
 from relay.records import ConsumerRecord
 
-#: Wire value to canonical value, canonical value to target value, and both in one. They are not asked about
-#: NULL.
+#: Wire value to canonical value, canonical value to target value, and both in one. None of them is given NULL.
 Read = Callable[[Any], Value]
 Write = Callable[[Any], Any]
 Convert = Callable[[Any], Any]
 
-#: What an encoder compiles for one table version: key columns, a schema block …
+#: What an encoder makes for one table version: key columns, a schema block …
 Plan = TypeVar("Plan")
 #: What a decoder compiles for rows of certain columns.
 Kept = TypeVar("Kept")
@@ -59,6 +58,11 @@ _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
 # for every row.
 _DELETE: Final = Op.DELETE
+
+
+def position_of(source: Source, record: ConsumerRecord) -> Position:
+    """Return where an event stands, for the catalogue."""
+    return Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
 
 
 class PartNames(msgspec.Struct, frozen=True):
@@ -131,15 +135,28 @@ class Tables(dict[tuple[str | None, str | None], AnyTable]):
             self.pop((table.database, table.table), None)
 
 
-class RowReader:
-    """Understands the cells of one table version in one wire's spelling. Compiled once per table version.
-
-    `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
-    is. `known`: the catalogue's definition that this was compiled for. `is_guessed`: the schema comes from a
-    message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
+class TypeInfo(NamedTuple):
+    """Whether the source's own messages tell the types of a row's columns, and their parameters, whatever the
+    DDL before them told.
     """
 
-    def __init__(
+    types: bool
+    parameters: bool
+
+
+_UNTYPED: Final = TypeInfo(types=False, parameters=False)
+
+
+class TypedReader:
+    """Reads the cells of one table version in one wire's spelling. Made once per table version.
+
+    `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
+    is. `known`: the catalogue's definition that this was made for. `is_guessed`: the schema comes from a
+    message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
+    `tells_types`: the messages themselves tell the types.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a reader is made of
         self,
         protocol: str,
         schema: TableSchema,
@@ -148,23 +165,22 @@ class RowReader:
         parts: PartNames,
         *,
         known: TableSchema | None = None,
+        tells_types: bool = True,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads = tuple(places), tuple(reads)
         self.is_guessed = not schema.complete
         shown = {at for at, column in enumerate(schema.columns) if column.generated is not Generated.VIRTUAL}
         self.is_partial = schema.complete and not shown.issubset(self.places)
-        #: Whether the messages themselves tell the types; whoever compiles this for messages that do not says
-        #: so.
-        self.says_types = True
-        #: What encoders have compiled for these rows; it lives and dies with the reader.
+        self.type_info = TypeInfo(tells_types, parameters=False)
+        #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
-        """The canonical row; columns that the cells lack are ABSENT. Raises Malformed for a value that its
-        type does not allow.
+        """Return the canonical row; columns that the cells lack are ABSENT. Raises Malformed for a value that
+        its type does not allow.
         """
         row = self._blank.copy()
         for at, read, value, name in zip(self.places, self.reads, cells, self._names, strict=True):
@@ -173,6 +189,26 @@ class RowReader:
             except (ValueError, ArithmeticError, TypeError) as error:
                 raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
         return tuple(row)
+
+    def row_function(
+        self,
+        writes: Sequence[Write | None],
+        shortcuts: Mapping[tuple[Read, Write], Convert],
+        nulls: Sequence[Null | None] | None = None,
+        *,
+        as_struct: bool = False,
+    ) -> RowFunction:
+        """Return the function that turns the cells into the target's values in one step a column."""
+        steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
+        return row_function(self._names, steps, nulls, as_struct=as_struct)
+
+
+def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
+    if read is not None and write is not None:
+        both = shortcuts.get((read, write))
+        return (read, write) if both is None else (both,)
+    only = read or write
+    return () if only is None else (only,)
 
 
 class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -210,7 +246,7 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     places, none of them ABSENT; None where there is no such image.
     """
 
-    reader: RowReader
+    reader: TypedReader
     old: Sequence[Any] | None
     new: Sequence[Any] | None
 
@@ -228,194 +264,154 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
 
-def wire_writer(
-    reader: RowReader,
-    writes: Sequence[Write | None],
-    shortcuts: Mapping[tuple[Read, Write], Convert],
-    nulls: Sequence[Null | None] | None = None,
-    *,
-    as_struct: bool = False,
-) -> RowWriter:
-    """The writer that turns a reader's wire values into the target's in one step a column."""
-    steps = [_steps(read, write, shortcuts) for read, write in zip(reader.reads, writes, strict=True)]
-    return RowWriter(
-        [reader.schema.columns[at].name for at in reader.places], steps, nulls, as_struct=as_struct
-    )
-
-
-def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
-    if read is None or write is None:
-        only = read or write
-        return () if only is None else (only,)
-    both = shortcuts.get((read, write))
-    return (read, write) if both is None else (both,)
-
-
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
-#: is none), and what is lost of every row like this one. ABSENT columns are left out. Whole rows are structs
-#: if the encoder wants that.
+#: is none), and what is lost of every row like this one. ABSENT columns are left out.
 Written = tuple[Plan, Any, Any, tuple[Lossy, ...]]
 
 
-class TypeInfo(NamedTuple):
-    """What the source's own messages tell of a row's types, beside what the DDL before them told."""
+class Target(Protocol[Plan]):
+    """What an encoder says of its rows; `TypedWriters` asks once per table version."""
 
-    types: bool
-    parameters: bool
+    #: Pairs of a source's read and this target's write, with one function that does both.
+    shortcuts: Mapping[tuple[Read, Write], Convert] = MappingProxyType({})
+    #: Whether rows with every column of their table are structs (`row_struct`).
+    has_structs: bool = False
+    #: Whether updates have a before-image.
+    has_before: bool = True
+
+    def plan(self, schema: TableSchema) -> Plan:
+        """Return what the encoder needs of a table beside the values of its rows."""
+        ...
+
+    def losses(self, plan: Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses, given what the source's messages tell."""
+        ...
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written; None if they are written as they are."""
+        ...
+
+    def null_of(self, column: Column) -> Null | None:  # noqa: ARG002 - most targets have one NULL
+        """Return what makes the value that NULL becomes in this column; None if it stays NULL."""
+        return None
 
 
-def _type_info(images: Images) -> TypeInfo:
-    """What the messages tell; CKafka's rows, which have no reader, tell nothing."""
-    reader: Any = getattr(images, "reader", None)
-    return (
-        TypeInfo(False, False)
-        if reader is None
-        else TypeInfo(reader.says_types, getattr(reader, "says_parameters", False))
-    )
+class TypedWriters(Generic[Plan]):
+    """An encoder's row functions and plans, by table version.
 
-
-class RowWriters(Generic[Plan]):
-    """An encoder's writers and plans, by table version.
-
-    `write_of` gives how a column's canonical value is written (None: as it is), `plan_of` what else the
-    encoder needs of a table. `losses_of` gives what every row of a table loses, given the plan and what the
-    source says. `shortcuts` maps pairs of a source's read and this target's write to one function that does
-    both. `null_of` gives what NULL becomes in a column where it does not stay NULL. `as_structs`: rows with
-    every column of their table are structs (`row_struct`). `writes_before`: updates have a before-image.
     Virtual generated columns are left out: no TiCDC wire has them.
     """
 
-    def __init__(  # noqa: PLR0913 - what makes a target
-        self,
-        protocol: str,
-        write_of: Callable[[Column], Write | None],
-        plan_of: Callable[[TableSchema], Plan],
-        losses_of: Callable[[Plan, TypeInfo], tuple[Lossy, ...]],
-        shortcuts: Mapping[tuple[Read, Write], Convert] | None = None,
-        *,
-        null_of: Callable[[Column], Null | None] = lambda _: None,
-        as_structs: bool = False,
-        writes_before: bool = True,
-    ) -> None:
-        self._protocol, self._write_of, self._plan_of, self._losses_of = (
-            protocol,
-            write_of,
-            plan_of,
-            losses_of,
-        )
-        self._shortcuts, self._null_of, self._as_structs, self._writes_before = (
-            shortcuts or {},
-            null_of,
-            as_structs,
-            writes_before,
-        )
+    def __init__(self, protocol: str, target: Target[Plan]) -> None:
+        self._protocol, self._target = protocol, target
         self._plans: dict[TableSchema, Plan] = {}
-        self._writers: dict[
-            tuple[TableSchema, tuple[int, ...] | None], tuple[RowWriter, tuple[int, ...]]
+        self._functions: dict[
+            tuple[TableSchema, tuple[int, ...] | None], tuple[RowFunction, tuple[int, ...]]
         ] = {}
 
     def write(self, change: RowChange) -> Written[Plan]:
-        """Both images of a change. Raises NotRepresentable if it has no image of its operation or a value
-        does not fit its type.
+        """Return both images of a change. Raises NotRepresentable if it has no image of its operation or a
+        value does not fit its type.
         """
         images = change.images
-        if isinstance(images, TypedRows):
-            found: Any = images.reader.plans.get(self)
-            if found is None:
-                found = images.reader.plans[self] = self._plan_for(images.reader)
-            if found is not _INDIRECT:
-                plan, values, losses = found
-                old, new = images.old, images.new
-                if not self._writes_before and new is not None:
-                    old = None
-                try:
-                    return (
-                        plan,
-                        None if old is None else values(old),
-                        None if new is None else values(new),
-                        losses,
-                    )
-                except _UNFIT as error:
-                    raise self._unfit(images) from error
-        return self._write_canonical(change)
+        if not isinstance(images, TypedRows):
+            return self._write_canonical(change)
+        write: Callable[[RowChange], Written[Plan]] | None = images.reader.plans.get(self)
+        if write is None:
+            write = images.reader.plans[self] = self._writer_for(images.reader)
+        return write(change)
 
-    def _unfit(self, images: TypedRows) -> NotRepresentable:
-        _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
-        return NotRepresentable(self._protocol, "", "a value that the target's spelling cannot hold")
+    def _writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+        """How changes with this reader are written: in one step a column if the target shows all of them."""
+        target, schema = self._target, reader.schema
+        columns = [schema.columns[at] for at in reader.places]
+        if any(column.generated is Generated.VIRTUAL for column in columns):
+            return self._write_canonical
+        values = reader.row_function(
+            [target.write_of(column) for column in columns],
+            target.shortcuts,
+            [target.null_of(column) for column in columns],
+            as_struct=self._is_struct(schema, reader.places),
+        )
+        plan, has_before = self.plan(schema), target.has_before
+        losses = target.losses(plan, reader.type_info)
+
+        def write(change: RowChange) -> Written[Plan]:
+            images: Any = change.images
+            old, new = images.old, images.new
+            if not has_before and new is not None:
+                old = None
+            try:
+                return (
+                    plan,
+                    None if old is None else values(old),
+                    None if new is None else values(new),
+                    losses,
+                )
+            except _UNFIT as error:
+                _ = images.before, images.after  # raises Malformed with the column if the source is to blame
+                reason = "a value that the target's spelling cannot hold"
+                raise NotRepresentable(self._protocol, "", reason) from error
+
+        return write
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
         before, after = change.before, change.after
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        if not self._writes_before and after is not None:
+        if not self._target.has_before and after is not None:
             before = None
         plan = self.plan(change.schema)
-        losses = self._losses_of(plan, _type_info(change.images))
+        # CKafka's rows have no reader, and its messages tell nothing.
+        reader: Any = getattr(change.images, "reader", None)
+        losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
         return plan, self._row(change.schema, before), self._row(change.schema, after), losses
 
     def plan(self, schema: TableSchema) -> Plan:
-        """What `plan_of` gives for a table version, compiled once."""
+        """Return the target's plan for a table version, made once."""
         found = self._plans.get(schema)
         if found is None:
             if len(self._plans) >= _CACHED_VERSIONS:
                 self._plans.clear()
-            found = self._plans[schema] = self._plan_of(schema)
+            found = self._plans[schema] = self._target.plan(schema)
         return found
 
     def _row(self, schema: TableSchema, row: Row | None) -> Any:  # noqa: ANN401 - a class made at run time
         if row is None:
             return None
         places = None if ABSENT not in row else tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
-        writer, places = self._writer(schema, places)
+        values, places = self._function(schema, places)
         try:
-            return writer.values([row[at] for at in places])
+            return values([row[at] for at in places])
         except _UNFIT as error:
             raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
 
-    def _writer(
+    def _function(
         self, schema: TableSchema, places: tuple[int, ...] | None
-    ) -> tuple[RowWriter, tuple[int, ...]]:
-        """The writer for some of a table's columns (None: all), and the places of those that are shown."""
+    ) -> tuple[RowFunction, tuple[int, ...]]:
+        """The function for some of a table's columns (None: all), and the places of those that are shown."""
         key = schema, places
-        found = self._writers.get(key)
+        found = self._functions.get(key)
         if found is None:
-            if len(self._writers) >= _CACHED_VERSIONS:
-                self._writers.clear()
+            if len(self._functions) >= _CACHED_VERSIONS:
+                self._functions.clear()
             every = range(len(schema.columns)) if places is None else places
             shown = tuple(at for at in every if schema.columns[at].generated is not Generated.VIRTUAL)
             columns = [schema.columns[at] for at in shown]
-            writes = [self._write_of(column) for column in columns]
-            steps: list[Steps] = [() if write is None else (write,) for write in writes]
-            nulls = [self._null_of(column) for column in columns]
-            made = RowWriter(
-                [column.name for column in columns], steps, nulls, as_struct=self._is_struct(schema, shown)
+            made = row_function(
+                [column.name for column in columns],
+                [_steps(None, self._target.write_of(column), {}) for column in columns],
+                [self._target.null_of(column) for column in columns],
+                as_struct=self._is_struct(schema, shown),
             )
-            found = self._writers[key] = made, shown
+            found = self._functions[key] = made, shown
         return found
 
     def _is_struct(self, schema: TableSchema, places: tuple[int, ...]) -> bool:
         """Whether rows with the columns at these places, which are shown, are structs."""
-        return self._as_structs and len(places) == sum(
-            column.generated is not Generated.VIRTUAL for column in schema.columns
-        )
-
-    def _plan_for(
-        self, reader: RowReader
-    ) -> tuple[Plan, Callable[[Sequence[Any]], Any], tuple[Lossy, ...]] | object:
-        """The plan and the writing of a reader's cells, if they are all shown."""
-        columns = [reader.schema.columns[at] for at in reader.places]
-        if any(column.generated is Generated.VIRTUAL for column in columns):
-            return _INDIRECT
-        writes, nulls = (
-            [self._write_of(column) for column in columns],
-            [self._null_of(column) for column in columns],
-        )
-        plan, is_struct = self.plan(reader.schema), self._is_struct(reader.schema, reader.places)
-        writer = wire_writer(reader, writes, self._shortcuts, nulls, as_struct=is_struct)
-        return plan, writer.values, self._losses_of(plan, TypeInfo(reader.says_types, False))
+        shown = sum(column.generated is not Generated.VIRTUAL for column in schema.columns)
+        return self._target.has_structs and len(places) == shown
 
 
-#: Marks a reader whose rows must be written from their canonical values.
-_INDIRECT: Final = object()
 #: What conversions raise for values that are not of their type.
 _UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
