@@ -45,22 +45,23 @@ BINARIES: Final = BLOBS | GEOMETRIES | {"binary", "varbinary"}
 FRACTIONAL: Final = frozenset({"datetime", "timestamp", "time"})
 
 _ALIASES: Final = {
-    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint", "int4": "int",
-    "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "dec": "decimal", "numeric": "decimal", "fixed": "decimal",
-    "real": "double", "double precision": "double", "float4": "float", "float8": "double", "character": "char", "nchar": "char",
-    "national char": "char", "national character": "char", "character varying": "varchar", "char varying": "varchar",
-    "nvarchar": "varchar", "varcharacter": "varchar", "national varchar": "varchar", "nchar varchar": "varchar",
-    "nchar varying": "varchar", "national char varying": "varchar", "national character varying": "varchar",
-    "var_string": "varchar",
-    "char byte": "binary", "long": "mediumtext", "long varchar": "mediumtext", "long char varying": "mediumtext",
+    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "middleint": "mediumint",
+    "int4": "int", "int8": "bigint", "bool": "tinyint", "boolean": "tinyint", "dec": "decimal",
+    "numeric": "decimal", "fixed": "decimal", "real": "double", "double precision": "double",
+    "float4": "float", "float8": "double", "character": "char", "nchar": "char", "national char": "char",
+    "national character": "char", "character varying": "varchar", "char varying": "varchar",
+    "nvarchar": "varchar", "varcharacter": "varchar", "national varchar": "varchar",
+    "nchar varchar": "varchar", "nchar varying": "varchar", "national char varying": "varchar",
+    "national character varying": "varchar", "var_string": "varchar", "char byte": "binary",
+    "long": "mediumtext", "long varchar": "mediumtext", "long char varying": "mediumtext",
     "long varbinary": "mediumblob", "serial": "bigint", "geomcollection": "geometrycollection",
 }  # fmt: skip
 #: Words that may follow the first word of a type and belong to its name.
 _NAME_WORDS: Final = frozenset({"precision", "varying", "varchar", "varbinary", "byte", "char", "character"})
 #: What a character type becomes with CHARACTER SET binary (MySQL Reference Manual §11.3.2).
 _AS_BINARY: Final = {
-    "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob", "mediumtext": "mediumblob",
-    "longtext": "longblob",
+    "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob",
+    "mediumtext": "mediumblob", "longtext": "longblob",
 }  # fmt: skip
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 

@@ -2,7 +2,7 @@
 for.
 
 Contract: `reader(type, …)` gives a function text → canonical value, `writer(type, …)` its inverse; None
-instead of a function means that text and value are the same, so that the column costs nothing. Both are
+instead of a function means that text and value are the same, so that nothing is done for the column. Both are
 chosen once per column of a table version. A reader raises ValueError for text that is no value of the type.
 The spelling of a producer is a `TextStyle`.
 
@@ -48,39 +48,37 @@ class TextStyle(msgspec.Struct, frozen=True):
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
-    """How to read this column's text; None if the text is the value."""
+    """Return how to read this column's text; None if the text is the value."""
     base = column_type.base
     if base in INTEGERS or base in {"bit", "year"}:
         return numbers.read_int
-    if base == "decimal":
-        return (
-            numbers.read_decimal
-            if column_type.scale is None
-            else functools.partial(numbers.read_scaled_decimal, column_type.scale)
-        )
-    if base in FLOATS:
-        return numbers.read_float if base == "float" else numbers.read_double
+    if base == "decimal" and column_type.scale is not None:
+        return functools.partial(numbers.read_scaled_decimal, column_type.scale)
     if base in BINARIES:
-        read = _read_hex if style.hex_binary else read_bytes
-        length = column_type.length if base == "binary" else None
-        return (
-            read
-            if length is None or length > LONGEST_BINARY
-            else functools.partial(_read_padded, read, length)
-        )
+        return _bytes_reader(column_type, _read_hex if style.hex_binary else read_bytes)
     if base in {"enum", "set"}:
         return functools.partial(_read_members, column_type)
     if base == "timestamp":
         return functools.partial(temporal.read_timestamp, style.zone)
     if base == "json":
         return _read_json if style.is_loose else None
-    return _READ_TEMPORAL.get(base)
+    return _READS.get(base)
+
+
+def _bytes_reader(column_type: ColumnType, read: Callable[[str], bytes]) -> Read:
+    length = column_type.length
+    if column_type.base != "binary" or length is None or length > LONGEST_BINARY:
+        return read
+    return functools.partial(_read_padded, read, length)
 
 
 #: BINARY(n) has at most this many bytes (MySQL Reference Manual §11.3.3).
 LONGEST_BINARY: Final = 255
 
-_READ_TEMPORAL: Final[dict[str, Read]] = {
+_READS: Final[dict[str, Read]] = {
+    "decimal": numbers.read_decimal,
+    "float": numbers.read_float,
+    "double": numbers.read_double,
     "date": temporal.read_date,
     "datetime": temporal.read_datetime,
     "time": temporal.read_time,
@@ -92,9 +90,8 @@ def read_bytes(text: str) -> bytes:
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
-        raise ValueError(
-            "binary text with a character beyond U+00FF, so the producer has destroyed it"
-        ) from None
+        reason = "binary text with a character beyond U+00FF, so the producer has destroyed it"
+        raise ValueError(reason) from None
 
 
 def _read_hex(text: str) -> bytes:
@@ -119,7 +116,7 @@ def _read_json(text: str) -> str:
 
 
 def _read_members(column_type: ColumnType, text: str) -> Value:
-    """ENUM index or SET bit map; some producers write labels, which the members (if known) turn into numbers."""
+    """ENUM index or SET bit map; labels, which some producers write, need the type's members."""
     try:
         return numbers.read_int(text)
     except ValueError:
@@ -135,7 +132,7 @@ def _read_members(column_type: ColumnType, text: str) -> Value:
 
 
 def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
-    """How to write this column's value; None if the value is the text."""
+    """Return how to write this column's value; None if the value is the text."""
     base = column_type.base
     if base == "year":
         return str if style.zero_year == "0" else functools.partial(_year_text, style.zero_year)
@@ -165,15 +162,12 @@ def _stripped_bytes_text(value: bytes) -> str:
 
 
 def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> Callable[[str], str] | None:
-    """Text of one style to text of the other; None if both spell this type alike, so that nothing need be
-    done.
-    """
+    """Return how text of one style becomes text of the other; None if both spell this type alike."""
     if _spelled_alike(column_type.base, source, target):
         return None
     if column_type.base in FLOATS:
-        return numbers.float_converter(
-            numbers.read_float if column_type.base == "float" else numbers.read_double, target.float_text
-        )
+        read_number = numbers.read_float if column_type.base == "float" else numbers.read_double
+        return numbers.float_converter(read_number, target.float_text)
     if column_type.base == "binary" and not target.pads_binary and not source.hex_binary:
         return _stripped_text
     if column_type.base == "year":
@@ -192,11 +186,9 @@ def _stripped_text(text: str) -> str:
 
 
 def _converted_year(zero: str, text: str) -> str:
-    return (
-        text
-        if len(text) == 4 and text != "0000" and text.isdecimal()
-        else _year_text(zero, numbers.read_int(text))
-    )
+    if len(text) == 4 and text != "0000" and text.isdecimal():
+        return text
+    return _year_text(zero, numbers.read_int(text))
 
 
 _LOOSE: Final = BINARIES | {"timestamp", "enum", "set", "json"}

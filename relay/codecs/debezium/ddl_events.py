@@ -127,10 +127,11 @@ def _column(column: Column, position: int, charset: str, database: str, *, is_de
 
 _OTHER: Final = 1111
 _JDBC: Final = {
-    "tinyint": 5, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "year": 4, "float": 6, "double": 8, "decimal": 3,
-    "bit": -7, "char": 1, "binary": -2, "varchar": 12, "varbinary": -3, "tinytext": 12, "text": 12, "mediumtext": 12,
-    "longtext": 12, "tinyblob": 2004, "blob": 2004, "mediumblob": 2004, "longblob": 2004, "enum": 1, "set": 1, "date": 91,
-    "datetime": 93, "timestamp": 2014, "time": 92, "json": _OTHER, "vector": 12,
+    "tinyint": 5, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "year": 4, "float": 6, "double": 8,
+    "decimal": 3, "bit": -7, "char": 1, "binary": -2, "varchar": 12, "varbinary": -3, "tinytext": 12,
+    "text": 12, "mediumtext": 12, "longtext": 12, "tinyblob": 2004, "blob": 2004, "mediumblob": 2004,
+    "longblob": 2004, "enum": 1, "set": 1, "date": 91, "datetime": 93, "timestamp": 2014, "time": 92,
+    "json": _OTHER, "vector": 12,
 }  # fmt: skip
 _SCALED: Final = frozenset({"decimal", "float", "double"})
 
@@ -149,8 +150,9 @@ def _type_expression(column_type: ColumnType, name: str) -> str:
 #: Lengths that are not shown: TiDB's default widths, signed and unsigned, and the ones that TiCDC takes for
 #: such.
 _USUAL: Final = {
-    "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20), "float": (12, 12),
-    "double": (22, 22), "bit": (1, 1), "char": (1, 1), "binary": (1, 1), "varchar": (5, 5), "varbinary": (5, 5),
+    "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
+    "float": (12, 12), "double": (22, 22), "bit": (1, 1), "char": (1, 1), "binary": (1, 1), "varchar": (5, 5),
+    "varbinary": (5, 5),
 }  # fmt: skip
 _ALWAYS: Final = frozenset({"decimal", "vector"})
 

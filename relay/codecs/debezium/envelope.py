@@ -1,37 +1,35 @@
 """Messages of TiCDC Debezium JSON as they travel: the envelope, with rows, schema and table changes still as
 JSON.
 
-Contract: `parse` is strict and raises what msgspec raises; `parse_again` takes what that refuses, or raises
-Malformed. The others take single facts out of a parsed message. A payload without its wrapper is understood
-too.
+Contract: `parse` is strict and raises what msgspec raises; `parse_again` reads what that refuses, or raises
+Malformed. The other functions take single facts out of a parsed message. A payload without its wrapper is
+read too.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import ticdc as _ticdc
+from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import Source, TableId
 from relay.records import ConsumerRecord
 
 CONNECTOR: Final = "TiCDC"
 _NATIVE: Final = frozenset({"mysql", "mariadb"})
-_TSO_END: Final = 1 << 64
-#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
-_Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
 
 
 class Origin(msgspec.Struct, gc=False):
     """`source`."""
 
     connector: str | None = None
-    ts_ms: _Milliseconds | None = None
+    ts_ms: Milliseconds | None = None
     db: str | None = None
     table: str | None = None
     commit_ts: int | None = None
@@ -46,7 +44,7 @@ class Body(msgspec.Struct, gc=False):
     """`payload`, of every kind of message."""
 
     source: Origin | None = None
-    ts_ms: _Milliseconds | None = None
+    ts_ms: Milliseconds | None = None
     op: str | None = None
     before: msgspec.Raw = _NULL
     after: msgspec.Raw = _NULL
@@ -55,18 +53,18 @@ class Body(msgspec.Struct, gc=False):
 
 
 class Envelope(Body, gc=False):
-    """A message with its wrapper, or without one (then `payload` is unset)."""
+    """A whole message, with `payload` and `schema`, or without this wrapper (then `payload` is unset)."""
 
     payload: Body | UnsetType | None = UNSET
     schema: msgspec.Raw = _NULL
 
     def body(self) -> Body | None:
-        """The payload; None if it is null, as in a tombstone."""
+        """Return the payload; None if it is null, as in a tombstone."""
         return self if self.payload is UNSET else self.payload
 
 
 class Key(msgspec.Struct, gc=False):
-    """A row's Kafka key; None for one that is none of this protocol's."""
+    """A row's Kafka key; `payload` is None for a key of another protocol."""
 
     payload: dict[str, Any] | None
     schema: msgspec.Raw = _NULL
@@ -83,10 +81,8 @@ _parse_changes = msgspec.json.Decoder(list[_TableChange] | None).decode
 
 
 def parse_again(protocol: str, value: bytes) -> tuple[Envelope, bool]:
-    """Parse leniently. Bytes that are no UTF-8, which TiCDC passes as they are, become U+FFFD; whether there
-    were any.
-
-    Raises Malformed.
+    """Parse leniently; also return whether there were bytes that are no UTF-8, which TiCDC passes as they
+    are and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
     return _json.parse_leniently(protocol, text, Envelope, _tidy), text != value
@@ -104,7 +100,7 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_foreign(protocol: str, body: Body) -> DecodeError:
-    """The error for a message that TiCDC has not written."""
+    """Return the error for a message that TiCDC has not written."""
     connector = body.source.connector if body.source else None
     if connector in _NATIVE:
         reason = "a message of Debezium's own connector, whose format relay does not read yet"
@@ -115,26 +111,26 @@ def refuse_foreign(protocol: str, body: Body) -> DecodeError:
 
 
 def image(raw: msgspec.Raw) -> bytes | None:
-    """A part of the message as JSON, None if it is null or missing."""
+    """Return a part of the message as JSON, None if it is null or missing."""
     text = bytes(raw)
     return None if text == b"null" else text
 
 
 def source_of(protocol: str, body: Body, origin: Origin, record: ConsumerRecord) -> Source:
-    """`source` in canonical words. Without its time the event has that of its message, else of the record.
-    Raises Malformed.
+    """Return the canonical source. Without a time in `source` the event has that of its message, else of the
+    record. Raises Malformed.
     """
     commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
-    if commit_ts is not None and not 0 <= commit_ts < _TSO_END:
+    if commit_ts is not None and not 0 <= commit_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.commit_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
-    if start_ts is not None and not 0 <= start_ts < _TSO_END:
+    if start_ts is not None and not 0 <= start_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.start_ts", "not a TSO (an integer from 0 to 2^64 - 1)")
     event_time_ns = emitted_at_ns(body, record) if ms is None else ms * 1_000_000
     return Source(_ticdc.CONNECTOR, event_time_ns, commit_ts, start_ts, origin.cluster_id)
 
 
 def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
-    """When TiCDC made the message; else when the row changed, else the record's timestamp."""
+    """Return when TiCDC made the message; else when the row changed, else the record's timestamp."""
     ms = body.ts_ms
     if ms is None:
         ms = body.source.ts_ms if body.source else None
@@ -142,7 +138,7 @@ def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
 
 
 def key_of(key: bytes | None) -> Key:
-    """A row's Kafka key."""
+    """Parse a row's Kafka key."""
     try:
         return _parse_key(key or b"")
     except _json.REFUSED:
@@ -153,19 +149,19 @@ _NO_KEY: Final = Key(None)
 
 
 def key_names(key: bytes | None) -> tuple[str, ...] | None:
-    """The columns of a Kafka key, `()` if it has none; None if it is none of this protocol's."""
+    """Return the columns of a Kafka key, `()` if it has none; None for a key of another protocol."""
     payload = key_of(key).payload
     return None if payload is None else tuple(payload)
 
 
 def change_word(changes: msgspec.Raw) -> str:
-    """What the message calls a DDL statement, "" if it does not."""
+    """Return the message's word for the kind of a DDL statement, "" if it has none."""
     found = _first_change(changes)
     return found.type if found else ""
 
 
 def renamed_pair(changes: msgspec.Raw) -> tuple[TableId, TableId] | None:
-    """The old and the new name that a rename's `id` has, None if it is no such id."""
+    """Return the old and the new name that a rename's `id` has, None if it is no such id."""
     found = _first_change(changes)
     names = _PAIR(found.id) if found else None
     return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))

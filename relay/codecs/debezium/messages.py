@@ -193,7 +193,7 @@ class Messages(Target[RowPlan]):
         times: tuple[int, int, int],
         start_ts: int | None,
     ) -> Payload:
-        """Return the message of a row; `times` are `ts_ms` of the source, the commit ts, and `ts_ms` of the message.
+        """Return the message of a row; `times`: `ts_ms` of the source, commit ts, `ts_ms` of the message.
 
         An UPDATE without a before-image has no `before`. Raises what `printed` raises.
         """

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.defaults import schema_default
+from relay.codecs.wire.lenient_json import REFUSED
 from relay.model import Column, ColumnType, Generated
 from relay.mysql.types import FLOATS, INTEGERS
 
@@ -50,8 +51,8 @@ class Field(msgspec.Struct, frozen=True):
 _PLAIN: Final = {
     "tinyint": Field("int16"), "smallint": Field("int16"), "mediumint": Field("int32"), "int": Field("int32"),
     "bigint": Field("int64"), "float": Field("float"), "double": Field("double"), "decimal": Field("double"),
-    "date": Field("int32", DATE), "time": Field("int64", TIME), "year": Field("int32", YEAR), "timestamp": Field("string", ZONED),
-    "json": Field("string", JSON), "vector": Field("string", VECTOR),
+    "date": Field("int32", DATE), "time": Field("int64", TIME), "year": Field("int32", YEAR),
+    "timestamp": Field("string", ZONED), "json": Field("string", JSON), "vector": Field("string", VECTOR),
 }  # fmt: skip
 _UNSIGNED: Final = {"smallint": Field("int32"), "int": Field("int64")}
 _STRING: Final = Field("string")
@@ -144,15 +145,15 @@ def column_schema(column: Column, *, extension: bool, optional: bool) -> Json:
 
 
 def column_schemas(columns: Sequence[Column], *, extension: bool, relaxed: Iterable[str] = ()) -> list[Json]:
-    """The columns of `before` and `after`: virtual generated ones, which no row has, stand there and once
-    more at the end.
+    """Return the columns of `before` and `after`. Virtual generated ones, which no row has, stand in their
+    places and once more at the end.
 
     `relaxed` names columns that a row may lack, which are optional for that reason.
     """
-    lax = frozenset(relaxed)
+    may_be_absent = frozenset(relaxed)
 
     def entry(column: Column) -> Json:
-        optional = column.nullable is not False or column.name in lax
+        optional = column.nullable is not False or column.name in may_be_absent
         return column_schema(column, extension=extension, optional=optional)
 
     virtual = [column for column in columns if column.generated is Generated.VIRTUAL]
@@ -270,24 +271,24 @@ _decode_column = msgspec.json.Decoder(DeclaredColumn).decode
 
 
 def read_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """The columns that a value's block describes, by name, the first of each name; {} if it describes none
-    that makes sense.
+    """Return the columns that a value's block describes, by name, the first of each name; {} if it cannot be
+    read.
     """
     try:
         block = _decode_block(data)
         parts = {part.field: part.fields for part in (block.fields if block else None) or ()}
         columns = [_decode_column(column) for column in parts.get("after") or parts.get("before") or ()]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except REFUSED:
         return {}
     return {column.field: column for column in reversed(columns)}
 
 
 def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """The columns that a key's block describes, by name; {} if it describes none that makes sense."""
+    """Return the columns that a key's block describes, by name; {} if it cannot be read."""
     try:
         part = _decode_part(data)
         columns = [_decode_column(column) for column in (part.fields if part else None) or ()]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except REFUSED:
         return {}
     return {column.field: column for column in columns}
 
@@ -299,36 +300,34 @@ def agrees(column: Column, declared: DeclaredColumn) -> bool:
         return False
     if declared.tidb_type is not None and declared.tidb_type != tidb_type(column.type):
         return False
-    wanted = dict(field.parameters)
     if field.name in {ENUM, SET} and column.type.members is None:
         return True
-    return all((declared.parameters or {}).get(name, text) == text for name, text in wanted.items())
+    parameters = declared.parameters or {}
+    return all(parameters.get(name, text) == text for name, text in field.parameters)
 
 
 _NAMED: Final = {DATE: "date", YEAR: "year", TIME: "time", ZONED: "timestamp", JSON: "json", VECTOR: "vector"}
 _TYPED: Final = {
     "boolean": ColumnType("bit", length=1), "int8": ColumnType("tinyint"), "int16": ColumnType("smallint"),
-    "int32": ColumnType("int"), "int64": ColumnType("bigint"), "float": ColumnType("float"), "double": ColumnType("double"),
-    "string": ColumnType("varchar"), "bytes": ColumnType("blob"),
+    "int32": ColumnType("int"), "int64": ColumnType("bigint"), "float": ColumnType("float"),
+    "double": ColumnType("double"), "string": ColumnType("varchar"), "bytes": ColumnType("blob"),
 }  # fmt: skip
 
 
 def guessed_type(declared: DeclaredColumn) -> ColumnType:
-    """The MySQL type that a block's column tells: by its semantic name, then by `tidb_type`, then by its
-    plain type.
+    """Return the MySQL type that a block's column tells: by its semantic name, then by `tidb_type`, then by
+    its plain type.
     """
     parameters = declared.parameters or {}
     if declared.name == BITS:
         length = parameters.get("length", "")
-        return ColumnType(
-            "bit", length=int(length) if length.isascii() and length.isdigit() and len(length) < 4 else None
-        )
-    if declared.name in {ENUM, SET}:
-        allowed = parameters.get("allowed")
-        split = split_members if declared.name == ENUM else _split_set
-        return ColumnType(
-            "enum" if declared.name == ENUM else "set", members=None if allowed is None else split(allowed)
-        )
+        is_length = length.isascii() and length.isdigit() and len(length) < 4
+        return ColumnType("bit", length=int(length) if is_length else None)
+    allowed = parameters.get("allowed")
+    if declared.name == ENUM:
+        return ColumnType("enum", members=None if allowed is None else split_members(allowed))
+    if declared.name == SET:
+        return ColumnType("set", members=None if allowed is None else _split_set(allowed))
     if declared.name in {MILLIS, MICROS}:
         return ColumnType("datetime", length=3 if declared.name == MILLIS else 6)
     if declared.name in _NAMED:
@@ -344,9 +343,8 @@ def _split_set(allowed: str) -> tuple[str, ...]:
 
 def _of_tidb(word: str, type_: str) -> ColumnType:
     base, _, suffix = word.partition(" ")
-    found = ColumnType(
-        base, unsigned=suffix == "unsigned", length=1 if base == "bit" and type_ == "boolean" else None
-    )
+    length = 1 if base == "bit" and type_ == "boolean" else None
+    found = ColumnType(base, unsigned=suffix == "unsigned", length=length)
     # FLOAT(M,D) is a `double`.
     fits = ticdc_field(found).type == type_ or (base, type_) == ("float", "double")
     return found if fits else _TYPED.get(type_, _TYPED["string"])

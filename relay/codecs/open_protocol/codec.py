@@ -39,6 +39,7 @@ from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write, position_of
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
+    TSO_END,
     commit_ts_of,
     handle_key_places,
     is_restored,
@@ -62,7 +63,6 @@ from relay.needs import Answers
 from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
-_TSO_END: Final = 1 << 64
 _NS_PER_MS: Final = 1_000_000
 
 _DELETE: Final = Op.DELETE
@@ -232,7 +232,7 @@ def _key(text: bytes) -> _Key:
     except REFUSED as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise Malformed(NAME, "key", reason) from error
-    if not 0 <= key.ts < _TSO_END:
+    if not 0 <= key.ts < TSO_END:
         raise Malformed(NAME, "key.ts", "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
     if not _ROW <= key.t <= _RESOLVED:
         raise UnsupportedMessage(NAME, "key.t", "not 1 (row), 2 (DDL) or 3 (resolved)")

@@ -29,10 +29,11 @@ BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, 
 
 #: Type code by the base of a MySQL type. 247 and above are as in MySQL's wire protocol, 225 is TiDB's VECTOR.
 _CODES: Final = {
-    "tinyint": 1, "smallint": 2, "int": 3, "float": 4, "double": 5, "null": 6, "timestamp": 7, "bigint": 8, "mediumint": 9,
-    "date": 10, "time": 11, "datetime": 12, "year": 13, "varchar": 15, "varbinary": 15, "bit": 16, "vector": 225, "json": 245,
-    "decimal": 246, "enum": 247, "set": 248, "tinytext": 249, "tinyblob": 249, "mediumtext": 250, "mediumblob": 250,
-    "longtext": 251, "longblob": 251, "text": 252, "blob": 252, "char": 254, "binary": 254,
+    "tinyint": 1, "smallint": 2, "int": 3, "float": 4, "double": 5, "null": 6, "timestamp": 7, "bigint": 8,
+    "mediumint": 9, "date": 10, "time": 11, "datetime": 12, "year": 13, "varchar": 15, "varbinary": 15,
+    "bit": 16, "vector": 225, "json": 245, "decimal": 246, "enum": 247, "set": 248, "tinytext": 249,
+    "tinyblob": 249, "mediumtext": 250, "mediumblob": 250, "longtext": 251, "longblob": 251, "text": 252,
+    "blob": 252, "char": 254, "binary": 254,
 }  # fmt: skip
 _VARCHAR, _LONG_BLOB, _NULL, _GEOMETRY = 15, 251, 6, 255
 _NEW_DATE: Final = 14
@@ -150,9 +151,10 @@ def is_wide(column_type: ColumnType) -> bool:
 
 
 def read_of(column_type: ColumnType, zone: tzinfo, code: int, *, is_legacy: bool = False) -> Read | None:
-    """Return how to read the column's wire value, which has `wire_type` already, given the message's type code.
+    """Return how to read the column's wire value, which has `wire_type` already; None if it is canonical.
 
-    `is_legacy`: without flags (TiCDC v4.0.0 to v4.0.4), where strings are base64 too.
+    `code`: the message's type code. `is_legacy`: without flags (TiCDC v4.0.0 to v4.0.4), where strings are
+    base64 too.
     """
     base = column_type.base
     if code == _NEW_DATE:

@@ -409,10 +409,10 @@ def _complaint(path: str, error: Exception) -> Malformed:
 
 # ---------------------------------------------------------------- cells without names
 
-# With `only-output-updated-columns`, where a value becomes NULL, TiCDC writes the column's cell into `p` without
-# the column's name: `"p":{"t":252,"f":64,"v":"b2xk"}`, also between columns that have theirs, and several times
-# in one object (pingcap/ticdc b813e76f9, 2026-08). Such a cell is that of a column which is NULL in `u`, with the
-# same code and flags, and cells keep the order of the table.
+# With `only-output-updated-columns`, where a value becomes NULL, TiCDC writes the column's cell into `p`
+# without its name: `"p":{"t":252,"f":64,"v":"b2xk"}`, also between columns that have names, and several
+# times in one object (pingcap/ticdc b813e76f9, 2026-08). Such a cell belongs to a column that is NULL in
+# `u` and has the same code and flags, and cells keep the order of the table.
 _Members = dict[str, Any]
 _CodeAndFlags = tuple[int, int | None]
 

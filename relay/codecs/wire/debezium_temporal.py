@@ -92,13 +92,13 @@ def _fraction_micros(text: str) -> int:
 
 
 def datetime_millis(text: str) -> int | None:
-    """Return the milliseconds since 1970 of a DATETIME; None if it is not in the calendar. Raises ValueError."""
+    """Return the milliseconds since 1970 of a DATETIME; None if not in the calendar. Raises ValueError."""
     seconds, micros = _seconds(text), _fraction_micros(text[19:])
     return None if seconds is None else seconds * 1_000 + micros // 1_000
 
 
 def datetime_micros(text: str) -> int | None:
-    """Return the microseconds since 1970 of a DATETIME; None if it is not in the calendar. Raises ValueError."""
+    """Return the microseconds since 1970 of a DATETIME; None if not in the calendar. Raises ValueError."""
     seconds, micros = _seconds(text), _fraction_micros(text[19:])
     return None if seconds is None else seconds * 1_000_000 + micros
 

@@ -24,6 +24,7 @@ from msgspec import Meta
 
 from relay.codecs.codec import Payload, ZonedOptions
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
 from relay.model import RowChange
 from relay.needs import Answers, ClaimCheck
@@ -57,7 +58,8 @@ class CompressionOptions(ZonedOptions, frozen=True):
     large_message_handle_compression: Annotated[
         Compression,
         Meta(
-            description="compression of every value in its message; auto looks at each one, and writes plain values"
+            description="compression of every value in its message; "
+            "auto looks at each one, and writes plain values"
         ),
     ] = Compression.AUTO
 
@@ -68,7 +70,8 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
     large_message_handle_option: Annotated[
         Handling,
         Meta(
-            description="what a row above `max-message-bytes` becomes: an error, its handle key, an object in storage"
+            description="what a row above `max-message-bytes` becomes: an error, its handle key, "
+            "an object in storage"
         ),
     ] = Handling.NONE
     max_message_bytes: Annotated[int, Meta(ge=1, description="most bytes of a message that is written")] = (
@@ -77,22 +80,18 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
     claim_check_storage_uri: Annotated[
         str,
         Meta(
-            description="where claim-check objects lie: a folder, or file://, s3://, gcs://, azure:// and a path"
+            description="where claim-check objects lie: a folder, "
+            "or file://, s3://, gcs://, azure:// and a path"
         ),
     ] = ""
 
     def writing_problems(self) -> list[Problem]:
         """Find a claim check without a storage; see `Options.writing_problems`."""
-        if self.large_message_handle_option is Handling.CLAIM_CHECK and not self.claim_check_storage_uri:
-            hint = "set it to a folder or to an object store's URI, such as s3://bucket/prefix, that the readers can open"
-            return [
-                Problem(
-                    "claim-check-storage-uri",
-                    "is missing, and claim-check needs a place for its objects",
-                    hint,
-                )
-            ]
-        return []
+        if self.claim_check_storage_uri or self.large_message_handle_option is not Handling.CLAIM_CHECK:
+            return []
+        message = "is missing, and claim-check needs a place for its objects"
+        hint = "set it to a folder or to an object store's URI, such as s3://bucket/prefix, "
+        return [Problem("claim-check-storage-uri", message, hint + "that the readers can open")]
 
 
 # ---------------------------------------------------------------- compression
@@ -106,29 +105,36 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def decompressed(protocol: str, path: str, data: bytes, setting: Compression) -> bytes:
-    """The data as it was before the producer compressed it.
+    """Return the data as it was before the producer compressed it.
 
-    With AUTO what is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to refuse.
+    With AUTO, data that is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to
+    refuse.
     Raises Malformed for what is not compressed as the setting says, is damaged, or grows above
     `MOST_DECOMPRESSED` (before memory is taken for it).
     """
-    if setting is Compression.AUTO:
-        return _recognised(protocol, path, data)
-    if setting is Compression.LZ4:
-        return _from_lz4(protocol, path, data)
-    return data if setting is Compression.NONE else _from_snappy(protocol, path, data)
+    match setting:
+        case Compression.AUTO:
+            return _recognised(protocol, path, data)
+        case Compression.LZ4:
+            return _from_lz4(protocol, path, data)
+        case Compression.SNAPPY:
+            return _from_snappy(protocol, path, data)
+        case Compression.NONE:
+            return data
 
 
 def compressed(data: bytes, setting: Compression) -> bytes:
-    """The data as the setting says; AUTO is NONE."""
+    """Return the data compressed as the setting says; AUTO is NONE."""
     if setting is Compression.LZ4:
         return bytes(cramjam.lz4.compress(data))
-    return bytes(cramjam.snappy.compress_raw(data)) if setting is Compression.SNAPPY else data
+    if setting is Compression.SNAPPY:
+        return bytes(cramjam.snappy.compress_raw(data))
+    return data
 
 
 def _recognised(protocol: str, path: str, data: bytes) -> bytes:
-    # A brace alone may be the length of a snappy block, 123; a quote cannot follow then, for it would copy
-    # what is not there yet.
+    # A brace alone may be the length of a snappy block, 123. No quote follows it in such a block: it would
+    # mean a copy of bytes that are not there yet.
     if data[:2] == b'{"':
         return data
     if data.startswith(_LZ4_MAGIC):
@@ -144,8 +150,8 @@ def _recognised(protocol: str, path: str, data: bytes) -> bytes:
 def _from_lz4(protocol: str, path: str, data: bytes) -> bytes:
     if not data.startswith(_LZ4_MAGIC):
         raise Malformed(protocol, path, "not an LZ4 frame, as large-message-handle-compression says")
-    # A frame need not say how long its content is. Memory of this size is only taken as far as it is written
-    # to.
+    # A frame need not say how long its content is. The system gives memory only as far as the buffer is
+    # written to.
     buffer = bytearray(min(MOST_DECOMPRESSED, len(data) * _LZ4_MOST_GROWTH))
     try:
         size = cramjam.lz4.decompress_into(data, buffer)
@@ -177,7 +183,7 @@ _OBJECT_NAME: Final = re.compile(r"[0-9a-f-]{36}\.json").fullmatch
 
 
 class ClaimCheckParts(NamedTuple):
-    """What a claim-check object holds: the Kafka record's key (None where the format has none) and its value."""
+    """What a claim-check object holds: the Kafka record's key (None if the format has none) and value."""
 
     key: bytes | None
     value: bytes
@@ -192,8 +198,8 @@ _read_document = msgspec.json.Decoder(_Document).decode
 
 
 def claim_check_name(protocol: str, path: str, location: object) -> str:
-    """The object's name in a message's location: its last path element. The rest of it is untrusted and never
-    used.
+    """Return the object's name in a message's location: its last path element. The rest is untrusted and
+    never used.
 
     Raises Malformed for a name that is not a UUID with `.json`.
     """
@@ -206,33 +212,33 @@ def claim_check_name(protocol: str, path: str, location: object) -> str:
 def claim_checked(
     protocol: str, path: str, location: object, answers: Answers, options: LargeMessageOptions
 ) -> bytes:
-    """The bytes of the object that a message's `location` (of any type: untrusted) refers to.
+    """Return the bytes of the object that a message's `location` (of any type: untrusted) refers to.
 
-    Raises the need for it as long as there is no answer; Malformed for a location that names no object;
+    Raises the need for it as long as there is no answer, Malformed for a location that names no object,
     UnsupportedMessage if no storage is configured.
     """
     name = claim_check_name(protocol, path, location)
     if not options.claim_check_storage_uri:
-        reason = "the row lies in external storage; set the source option claim-check-storage-uri to the producer's storage"
-        raise UnsupportedMessage(protocol, path, reason)
+        hint = "set the source option claim-check-storage-uri to the producer's storage"
+        raise UnsupportedMessage(protocol, path, f"the row lies in external storage; {hint}")
     return answers.find(ClaimCheck(options.claim_check_storage_uri, name))
 
 
 def claim_check_parts(data: bytes) -> ClaimCheckParts | None:
-    """Key and value in an object `{"key": base64 or null, "value": base64}`, still compressed and framed as
-    in Kafka.
+    """Return key and value in an object `{"key": base64 or null, "value": base64}`, still compressed and
+    framed as in Kafka.
 
-    None if it is no such document: the Kafka value itself (`claim-check-raw-value`), or damaged.
+    None if it is no such document: it is the Kafka value itself (`claim-check-raw-value`), or damaged.
     """
     try:
         document = _read_document(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except REFUSED:
         return None
     return ClaimCheckParts(document.key, document.value)
 
 
 def claim_check_document(key: bytes | None, value: bytes) -> bytes:
-    """The object that `claim_check_parts` reads."""
+    """Return the object that `claim_check_parts` reads."""
     return _to_json({"key": key, "value": value})
 
 
@@ -246,8 +252,8 @@ _OPTION: Final = "large-message-handle-option"
 class SizeLimit:
     """What a target does with rows above `max-message-bytes`.
 
-    `room` is what is left of the limit for a message's key and value together; `framing` what the protocol
-    itself puts around one event beside these (Open Protocol: 24 bytes).
+    `room` is what the limit leaves for a message's key and value together; `framing` the bytes that the
+    protocol itself puts around one event (Open Protocol: 24).
     """
 
     def __init__(self, protocol: str, options: LargeMessageOptions, framing: int = 0) -> None:
@@ -271,7 +277,7 @@ class SizeLimit:
         reduced: Callable[[str | None], Payload],
         stored: Callable[[Payload], bytes],
     ) -> Payload:
-        """The message to write instead of one above the limit, with the blob that must be stored before it.
+        """Return the message to write instead of one above the limit, with the blob to store before it.
 
         `reduced` encodes the row with the handle key's columns only, marked with the location of its
         claim-check object, or as handle-key-only if that is None; `stored` gives the content of the object
@@ -308,8 +314,8 @@ def _size(payload: Payload) -> int:
 
 
 def object_name(caused_by: ConsumerRecord, data: bytes) -> str:
-    """A name for a claim-check object made of the source record's position and the content: the same in every
-    run.
+    """Return a claim-check object's name, made of the source record's position and the content: the same in
+    every run.
     """
     digest = hashlib.sha256(f"{caused_by.topic}/{caused_by.partition}/{caused_by.offset}/".encode())
     digest.update(data)
@@ -317,13 +323,13 @@ def object_name(caused_by: ConsumerRecord, data: bytes) -> str:
 
 
 def object_location(storage: str, name: str) -> str:
-    """The URI of an object as a message has it."""
+    """Return the URI of an object as a message has it."""
     base = shown_uri(storage)
     return f"file://{base}/{name}" if base.startswith("/") else f"{base}/{name}"
 
 
 def shown_uri(storage: str) -> str:
-    """A storage's URI without the parameters and passwords that it may hold."""
+    """Return a storage's URI without the parameters and passwords that it may hold."""
     scheme, mark, rest = storage.rstrip("/").partition("://")
     if not mark:
         return scheme

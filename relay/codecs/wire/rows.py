@@ -38,7 +38,7 @@ from relay.model import (
 )
 from relay.records import ConsumerRecord
 
-#: Wire value to canonical value, canonical value to target value, and both in one. None of them is given NULL.
+#: Wire value to canonical value, canonical value to target value, and both in one. NULL is given to none.
 Read = Callable[[Any], Value]
 Write = Callable[[Any], Any]
 Convert = Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""What TiCDC's formats share: commit timestamps, full type texts, split updates, one DDL message a table.
+"""What TiCDC's formats share: commit timestamps, type texts, split updates, one DDL message a table.
 
 Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser/types (read 2026-08); PingCAP
 "TiCDC Behavior in Splitting UPDATE Events".
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, TypeGuard
+from typing import Annotated, Final, TypeGuard
 
 import msgspec
+from msgspec import Meta
 
 from relay.codecs.losses import Lossy
 from relay.model import (
@@ -31,10 +32,14 @@ from relay.records import ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
 CONNECTOR: Final = "ticdc"
+#: TSOs are 64-bit numbers without a sign.
+TSO_END: Final = 1 << 64
+#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
+Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
 
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
-    """The event's commit ts, or one made of its event time and its offset where the source has none
+    """Return the event's commit ts, or one made of its event time and offset where the source has none
     (counted).
     """
     if source.commit_ts is not None:
@@ -45,13 +50,13 @@ def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) 
 
 
 def bare_type_text(column_type: ColumnType) -> str:
-    """The type without parameters, as TiCDC writes it by default: `decimal`, `int unsigned`, `enum`."""
+    """Return the type without parameters, TiCDC's default: `decimal`, `int unsigned`, `enum`."""
     return column_type.base + ("" if column_type.base in {"year", "bit"} else suffix(column_type))
 
 
 def full_type_text(column_type: ColumnType) -> str:
-    """The type as TiDB describes it (`content-compatible`): with the default display widths, `int(11)`,
-    `year(4)`.
+    """Return the type as TiDB describes it (`content-compatible`): with the default display widths,
+    `int(11)`, `year(4)`.
     """
     base = column_type.base
     if base == "year":
@@ -90,7 +95,7 @@ def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
 
 
 def split_updates(events: list[Event]) -> list[Event]:
-    """The events with every UPDATE of a key as DELETE of the old row and INSERT of the new one."""
+    """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one."""
     return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
 
 
@@ -111,19 +116,23 @@ def is_restored(ddl: str) -> bool:
     return _RESTORED.match(ddl) is not None
 
 
-_QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
+_NAME_OR_STRING: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
 
 
 def mysql_text(change: SchemaChange) -> str:
-    """The statement for readers of MySQL's DDL, where a backslash escapes; in TiDB's own spelling it stands
-    for itself.
+    """Return the statement for readers of MySQL's DDL, where a backslash escapes; in TiDB's own spelling it
+    stands for itself.
 
     So every backslash inside a string literal is doubled, if TiCDC has sent the text in TiDB's spelling.
     """
     ddl = change.ddl
     if "\\" not in ddl or change.source.connector != CONNECTOR or not is_restored(ddl):
         return ddl
-    return _QUOTED.sub(lambda match: match[0].replace("\\", "\\\\") if match[0][0] == "'" else match[0], ddl)
+    return _NAME_OR_STRING.sub(_with_escapes, ddl)
+
+
+def _with_escapes(match: re.Match[str]) -> str:
+    return match[0].replace("\\", "\\\\") if match[0].startswith("'") else match[0]
 
 
 _DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}
@@ -131,8 +140,8 @@ _IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.I
 
 
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """The messages that TiCDC sends for a statement: one a table for DROP and RENAME of several, else one as
-    it is.
+    """Return the messages that TiCDC sends for a statement: one a table for DROP and RENAME of several, else
+    one with the whole text.
     """
     if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
         return [
@@ -151,6 +160,6 @@ def quoted(table: TableId) -> str:
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
-    """Where the handle key's columns stand in the table; every column if the table has no such key."""
+    """Return the places of the handle key's columns in the table; of all columns if it has no such key."""
     key = schema.handle_key()
     return tuple(at for at, column in enumerate(schema.columns) if not key or column.name in key)

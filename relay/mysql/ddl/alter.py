@@ -63,10 +63,8 @@ def _item(cursor: Cursor) -> list[Change]:
     found = reader(cursor)
     if any(isinstance(change, OtherChange) for change in found):
         cursor.skip_item()
-    elif cursor.look() in {
-        "PARTITION",
-        "REMOVE",
-    }:  # `ADD COLUMN … PARTITION BY …` needs no comma (MySQL's grammar)
+    elif cursor.look() in {"PARTITION", "REMOVE"}:
+        # `ADD COLUMN … PARTITION BY …` needs no comma (MySQL's grammar).
         found += _item(cursor)
     return found
 
@@ -81,11 +79,8 @@ def _set(cursor: Cursor) -> list[Change]:
 def _add(cursor: Cursor) -> list[Change]:
     if cursor.accept("PARTITION"):
         return [OtherChange(DdlKind.ADD_PARTITION)]
-    if (
-        cursor.look() in {"STATS_EXTENDED", "PERIOD", "SYSTEM"}
-        and cursor.peek(1).kind == "word"
-        and cursor.look(1) in _NOT_TYPES
-    ):
+    is_no_column = cursor.peek(1).kind == "word" and cursor.look(1) in _NOT_TYPES
+    if is_no_column and cursor.look() in {"STATS_EXTENDED", "PERIOD", "SYSTEM"}:
         return [OtherChange(DdlKind.OTHER)]
     change = key_or_constraint(cursor)
     if change is not None:
@@ -223,9 +218,8 @@ def _partition(cursor: Cursor) -> list[Change]:
     """PARTITION BY …; or PARTITION p0 with a placement policy or attributes."""
     if not cursor.accept("BY"):
         return [OtherChange(DdlKind.ALTER_TABLE_OPTION)]
-    while (
-        not cursor.at_end()
-    ):  # the clause goes to the end of the statement, and its commas separate no items
+    # The clause goes to the end of the statement, and its commas separate no items.
+    while not cursor.at_end():
         cursor.skip()
     return [OtherChange(DdlKind.ALTER_PARTITIONING)]
 
@@ -247,15 +241,11 @@ def _skip_partition_names(cursor: Cursor) -> None:
     the end.
     """
     while not cursor.at_end():
-        if cursor.look() == "," and (
-            cursor.look(2) not in {"", ",", ";", "INTO", "TABLESPACE"} or not _is_name(cursor)
-        ):
-            return
+        if cursor.look() == ",":
+            is_name = cursor.peek(1).kind in {"word", "name"}
+            if not is_name or cursor.look(2) not in {"", ",", ";", "INTO", "TABLESPACE"}:
+                return
         cursor.skip()
-
-
-def _is_name(cursor: Cursor) -> bool:
-    return cursor.peek(1).kind in {"word", "name"}
 
 
 def _force(cursor: Cursor) -> list[Change]:

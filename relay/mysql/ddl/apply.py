@@ -36,8 +36,8 @@ from relay.mysql.types import BINARIES, CHARS, parse_type
 
 #: Bytes of the widest character, for charsets where it is not one (MySQL: SHOW CHARACTER SET).
 _CHARACTER_BYTES: Final = {
-    "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2, "cp932": 2, "euckr": 2,
-    "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
+    "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2,
+    "cp932": 2, "euckr": 2, "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
 }  # fmt: skip
 #: More than this no statement can do: a table has at most 4096 columns and 64 keys.
 _CHANGES: Final = 5000
@@ -137,11 +137,7 @@ class _Alteration:
             case AddPrimaryKey(columns):
                 self.primary = None if columns is None else [self._after(name) for name in columns]
             case AddIndex(name, columns, is_unique):
-                self._add_index(
-                    name,
-                    [] if columns is None else [self._after(column) for column in columns],
-                    is_unique=is_unique,
-                )
+                self._add_index(name, [self._after(column) for column in columns or ()], is_unique=is_unique)
             case _:
                 pass
 
@@ -172,15 +168,13 @@ class _Alteration:
             # The columns keep the charset that they had from the table; it must be said now, where it was not
             # said before.
             for slot in self.slots:
-                slot.column = msgspec.structs.replace(
-                    slot.column, type=_pinned(slot.column.type, self.charset, self.collation)
-                )
+                pinned = _pinned(slot.column.type, self.charset, self.collation)
+                slot.column = msgspec.structs.replace(slot.column, type=pinned)
         self.charset, self.collation = charset, change.collation
         if change.convert:
             for slot in self.slots:
-                slot.column = msgspec.structs.replace(
-                    slot.column, type=settled(_without_charset(slot.column.type), charset)
-                )
+                converted = settled(_without_charset(slot.column.type), charset)
+                slot.column = msgspec.structs.replace(slot.column, type=converted)
 
     def _drop_column(self, name: str, *, tolerant: bool) -> None:
         if tolerant and not self._has(name):
@@ -224,11 +218,9 @@ class _Alteration:
         of a bit literal.
         """
         column_type = settled(definition.column.type, self.charset)
-        default = (
-            definition.column.default
-            if definition.bits is None
-            else _bits_default(definition.bits, column_type)
-        )
+        default = definition.column.default
+        if definition.bits is not None:
+            default = _bits_default(definition.bits, column_type)
         return msgspec.structs.replace(definition.column, type=column_type, default=default)
 
     def _column_keys(self, slot: _Slot, definition: ColumnDefinition) -> None:
@@ -297,11 +289,7 @@ def settled(column_type: ColumnType, table_charset: str | None) -> ColumnType:
         size = column_type.length * (_character_bytes(effective) if column_type.base == "text" else 1)
         prefix = next((prefix for prefix, limit in _SIZES if size <= limit), "long")
         return ColumnType(prefix + column_type.base, charset=charset, collation=column_type.collation)
-    return (
-        column_type
-        if column_type.charset == charset
-        else msgspec.structs.replace(column_type, charset=charset)
-    )
+    return msgspec.structs.replace(column_type, charset=charset)
 
 
 def _character_bytes(charset: str | None) -> int:
@@ -320,11 +308,9 @@ def _pinned(column_type: ColumnType, charset: str | None, collation: str | None)
 
 
 def _without_charset(column_type: ColumnType) -> ColumnType:
-    return (
-        msgspec.structs.replace(column_type, charset=None, collation=None)
-        if _has_charset(column_type)
-        else column_type
-    )
+    if not _has_charset(column_type):
+        return column_type
+    return msgspec.structs.replace(column_type, charset=None, collation=None)
 
 
 def _has_charset(column_type: ColumnType) -> bool:
@@ -335,6 +321,6 @@ def _bits_default(bits: Bits, column_type: ColumnType) -> Default:
     """`b'…'` is text for a column of characters or bytes, and a number for all others."""
     if _has_charset(column_type) or column_type.base in BINARIES:
         return Default(bits_text(bits))
-    return Default(
-        str(bits.number) if bits.size <= 8 else "0x" + bits.number.to_bytes(bits.size, "big").hex()
-    )
+    if bits.size <= 8:
+        return Default(str(bits.number))
+    return Default("0x" + bits.number.to_bytes(bits.size, "big").hex())

@@ -217,9 +217,8 @@ def default_value(cursor: Cursor) -> Default | Bits:
     token = cursor.peek()
     if token.kind == "string":
         parts = []
-        while (
-            cursor.peek().kind == "string"
-        ):  # adjacent strings are one string (MySQL Reference Manual §11.1.1)
+        # Adjacent strings are one string (MySQL Reference Manual §11.1.1).
+        while cursor.peek().kind == "string":
             parts.append(cursor.take().text)
         return Default("".join(parts))
     if token.kind == "bits":

@@ -174,7 +174,9 @@ def _other_object(cursor: Cursor, kind: DdlKind) -> OtherStatement:
 
 
 def _create_view_or_trigger(cursor: Cursor) -> Statement:
-    """`[ALGORITHM = …] [DEFINER = user@host] [SQL SECURITY …] VIEW name …`; a trigger's table is not altered."""
+    """`[ALGORITHM = …] [DEFINER = user@host] [SQL SECURITY …] VIEW name …`, or a trigger, which alters no
+    table.
+    """
     while cursor.look() in {"ALGORITHM", "DEFINER", "SQL"}:
         if cursor.take().text.upper() == "SQL":
             cursor.take()
@@ -205,11 +207,9 @@ def _create_index(cursor: Cursor) -> Statement:
     table = table_name(cursor)
     columns = key_columns(cursor)
     _skip_rest(cursor)
-    is_of_values = word in {"UNIQUE", "INDEX"}
-    return AlterTable(
-        table,
-        (AddIndex(name, columns, word == "UNIQUE") if is_of_values else OtherChange(DdlKind.ADD_INDEX),),
-    )
+    if word in {"UNIQUE", "INDEX"}:
+        return AlterTable(table, (AddIndex(name, columns, word == "UNIQUE"),))
+    return AlterTable(table, (OtherChange(DdlKind.ADD_INDEX),))
 
 
 def _create_table(cursor: Cursor) -> Statement:
@@ -249,6 +249,10 @@ def _elements(cursor: Cursor) -> list[Change]:
         cursor.expect(",")
 
 
+#: Words of options that belong to a table's definition.
+_DEFINING_OPTIONS: Final = frozenset({"DEFAULT", "CHARACTER", "CHAR", "CHARSET", "COLLATE", "COMMENT"})
+
+
 def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
     """Read the options behind the columns into `changes`; True if a query follows, from which the table gets
     more columns.
@@ -258,14 +262,7 @@ def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
     while not cursor.at_end() and not is_query:
         is_query = cursor.look() in {"AS", "SELECT", "TABLE", "VALUES"}
         in_partitions = in_partitions or cursor.look() == "PARTITION"
-        if in_partitions or cursor.look() not in {
-            "DEFAULT",
-            "CHARACTER",
-            "CHAR",
-            "CHARSET",
-            "COLLATE",
-            "COMMENT",
-        }:
+        if in_partitions or cursor.look() not in _DEFINING_OPTIONS:
             cursor.skip()
             continue
         change = table_option(cursor)

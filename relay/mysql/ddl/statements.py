@@ -41,7 +41,9 @@ class ColumnDefinition(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddColumn(msgspec.Struct, frozen=True, gc=False):
-    """ADD COLUMN. `after`: None puts it last, "" first, a name behind that column. `tolerant`: IF NOT EXISTS."""
+    """ADD COLUMN. `after`: None for the last place, "" for the first, else the column before it. `tolerant`:
+    IF NOT EXISTS.
+    """
 
     definition: ColumnDefinition
     after: str | None = None
@@ -144,8 +146,8 @@ class OtherChange(msgspec.Struct, frozen=True, gc=False):
 
 
 Change = (
-    AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey | AddIndex | DropIndex
-    | RenameIndex | TableCharset | TableComment | RenameTo | OtherChange
+    AddColumn | DropColumn | ModifyColumn | RenameColumn | SetDefault | AddPrimaryKey | DropPrimaryKey
+    | AddIndex | DropIndex | RenameIndex | TableCharset | TableComment | RenameTo | OtherChange
 )  # fmt: skip
 
 
@@ -237,8 +239,8 @@ class OtherStatement(msgspec.Struct, frozen=True):
 
 
 Statement = (
-    CreateTable | CreateTableLike | CreateTableAs | DropTables | RenameTables | TruncateTable | AlterTable | RecoverTable
-    | CreateDatabase | DropDatabase | AlterDatabase | OtherStatement
+    CreateTable | CreateTableLike | CreateTableAs | DropTables | RenameTables | TruncateTable | AlterTable
+    | RecoverTable | CreateDatabase | DropDatabase | AlterDatabase | OtherStatement
 )  # fmt: skip
 
 

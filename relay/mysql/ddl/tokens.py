@@ -157,11 +157,9 @@ class Cursor:
     def name(self) -> str:
         """Step over a name: quoted or not, also one of digits only, as they are allowed behind a point."""
         token = self.take()
-        quoted = token.kind == "name" or (token.kind == "string" and self._sql[token.start] == '"')
-        if (
-            not (quoted or token.kind == "word" or (token.kind == "number" and token.text.isdigit()))
-            or not token.text
-        ):
+        is_quoted = token.kind == "name" or (token.kind == "string" and self._sql[token.start] == '"')
+        is_digits = token.kind == "number" and token.text.isdigit()
+        if not token.text or not (is_quoted or is_digits or token.kind == "word"):
             raise DdlNotUnderstood("a name is missing")
         return token.text
 
