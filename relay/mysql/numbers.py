@@ -48,7 +48,7 @@ def read_decimal(text: str) -> Decimal:
 
 
 def checked_decimal(text: str) -> str:
-    """A DECIMAL's text, plain and as it came, after a check. Raises ValueError."""
+    """Check the text of a DECIMAL and return it without an exponent. Raises ValueError."""
     return text if _PLAIN_DECIMAL(text) else decimal_text(read_decimal(text))
 
 
@@ -70,7 +70,7 @@ def read_scaled_decimal(scale: int, text: str) -> Decimal:
 
 
 def decimal_text(value: Decimal) -> str:
-    """The digits without exponent, with exactly the value's scale."""
+    """Return the digits without exponent, with exactly the value's scale."""
     text = str(value)
     return format(value, "f") if "E" in text else text
 
@@ -98,8 +98,8 @@ def read_float(text: str) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def shortest_float32(value: float) -> float:
-    """The float with the fewest digits that rounds to the same 32-bit number. Raises ValueError beyond its
-    range.
+    """Return the float with the fewest digits that rounds to the same 32-bit number. Raises ValueError beyond
+    its range.
     """
     try:
         packed = _FLOAT32.pack(value)
@@ -116,7 +116,7 @@ def shortest_float32(value: float) -> float:
     return value
 
 
-#: A number from 0.001 to below 10 000 000 (or its negative) without a needless zero: Go and Java print it
+#: A number from 0.001 to below 10 000 000 (or its negative) without superfluous zeros: Go and Java print it
 #: with the same digits.
 _PLAIN: Final = re.compile(
     r"-?(?:[1-9][0-9]{0,6}|0(?=\.(?!000)[0-9]*[1-9]))(?:\.(?:0|[0-9]*[1-9]))?"
@@ -126,8 +126,8 @@ _SHORT: Final[dict[Callable[[str], float], int]] = {read_float: 7, read_double: 
 
 
 def float_converter(read: Callable[[str], float], write: Callable[[float], str]) -> Callable[[str], str]:
-    """Text to text for `read_float` or `read_double` and a notation below; most numbers differ only in a
-    trailing `.0`.
+    """Return the function from text to text for `read_float` or `read_double` and a notation below; most
+    numbers differ only in a trailing `.0`.
     """
     whole = write(1.0)[1:]
     longest = _SHORT[read]

@@ -40,7 +40,7 @@ def read_time(text: str) -> str:
 
 
 def read_timestamp(zone: tzinfo, text: str) -> str:
-    """A TIMESTAMP of the given zone in UTC. Text with an offset of its own (`… +00:00`, `…Z`) keeps to that.
+    """Return a TIMESTAMP of the given zone in UTC; text with an offset (`… +00:00`, `…Z`) is read with that.
     Raises ValueError.
     """
     if _DATETIME(text) is not None:
@@ -58,8 +58,8 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
 
 
 def timestamp_text(zone: tzinfo, value: str) -> str:
-    """A canonical (UTC) TIMESTAMP in the given zone. Zero timestamps and text that is no calendar time stay
-    as they are.
+    """Return a canonical (UTC) TIMESTAMP in the given zone. Zero timestamps and text that is no calendar time
+    stay as they are.
     """
     return _shift(value, UTC, zone)
 

@@ -13,6 +13,8 @@ import functools
 import re
 from typing import Final
 
+import msgspec
+
 from relay.model import ColumnType
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
@@ -75,11 +77,10 @@ class _Words:
         while match := _TOKEN.match(text, at):
             at = match.end()
             quoted = match.group(1)
-            self._tokens.append(
-                (quoted.replace("''", "'"), True)
-                if quoted is not None
-                else (match.group(2) or match.group(3), False)
-            )
+            if quoted is None:
+                self._tokens.append((match.group(2) or match.group(3), False))
+            else:
+                self._tokens.append((quoted.replace("''", "'"), True))
         if text[at:].strip():
             raise ValueError("unbalanced quotes in a type")
         self._at = 0
@@ -187,9 +188,8 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     scale = numbers[1] if len(numbers) > 1 else None
     if name in {"bool", "boolean"}:
         length = 1
-    if (
-        base == "float" and length is not None and scale is None
-    ):  # FLOAT(p): p > 24 means DOUBLE, and p is not kept
+    if base == "float" and length is not None and scale is None:
+        # FLOAT(p): p > 24 means DOUBLE, and p is not kept.
         base, length = ("double" if length > 24 else "float"), None
     if base == "decimal":
         length, scale = _precision(length, scale)
@@ -217,29 +217,21 @@ _IMPLIED: Final = {"decimal": (10, 0), "bit": (1, None), "char": (1, None), "bin
 
 
 def with_implied_parameters(column_type: ColumnType) -> ColumnType:
-    """The type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is
+    """Return the type as a table definition means it: a bare DECIMAL is DECIMAL(10,0), BIT is BIT(1), CHAR is
     CHAR(1), DATETIME has fsp 0.
 
     Only for text from a table definition: on the wire a bare word says that the parameters are unknown.
     """
     if column_type.length is None and column_type.base in _IMPLIED:
         length, scale = _IMPLIED[column_type.base]
-        return ColumnType(
-            column_type.base,
-            column_type.unsigned,
-            column_type.zerofill,
-            length,
-            scale,
-            column_type.charset,
-            column_type.collation,
-        )
+        return msgspec.structs.replace(column_type, length=length, scale=scale)
     if column_type.length is None and column_type.base in FRACTIONAL:
         return ColumnType(column_type.base, length=0)
     return column_type
 
 
 def format_type(column_type: ColumnType) -> str:
-    """The type in MySQL's spelling: `decimal(10,4) unsigned`, `enum('a','it''s')`, `datetime(3)`."""
+    """Return the type in MySQL's spelling: `decimal(10,4) unsigned`, `enum('a','it''s')`, `datetime(3)`."""
     if column_type.members is not None:
         members = ",".join("'" + member.replace("'", "''") + "'" for member in column_type.members)
         return f"{column_type.base}({members})"
@@ -272,26 +264,19 @@ _PARAMETERIZED: Final = frozenset({"decimal", "bit", "char", "varchar", "binary"
 
 
 def suffix(column_type: ColumnType) -> str:
-    """` unsigned` and ` zerofill`, as they stand behind a numeric type."""
+    """Return ` unsigned` and ` zerofill`, as they stand behind a numeric type."""
     return (" unsigned" if column_type.unsigned else "") + (" zerofill" if column_type.zerofill else "")
 
 
 def _parameters(column_type: ColumnType) -> str:
-    if column_type.length is None or (column_type.length == 0 and column_type.base in FRACTIONAL):
+    base, length = column_type.base, column_type.length
+    if length is None or (length == 0 and base in FRACTIONAL):
         return ""
-    if (
-        column_type.base in {"date", "year", "json"}
-        or column_type.base in BLOBS
-        or column_type.base.endswith("text")
-    ):
+    if base in {"date", "year", "json"} or base in BLOBS or base.endswith("text"):
         return ""
-    return (
-        f"({column_type.length})"
-        if column_type.scale is None
-        else f"({column_type.length},{column_type.scale})"
-    )
+    return f"({length})" if column_type.scale is None else f"({length},{column_type.scale})"
 
 
 def quoted_name(name: str) -> str:
-    """A name in back-ticks."""
+    """Return a name in back-ticks."""
     return "`" + name.replace("`", "``") + "`"

@@ -27,7 +27,7 @@ _CREATE: Final = frozenset(
 _DROP: Final = frozenset(
     {DdlKind.DROP_DATABASE, DdlKind.DROP_TABLE, DdlKind.DROP_VIEW, DdlKind.TRUNCATE_TABLE, DdlKind.DROP_INDEX}
 )
-#: Statements that say nothing of one table's columns.
+#: Statements that tell nothing of one table's columns.
 _WITHOUT_TABLE: Final = frozenset(
     {
         DdlKind.CREATE_DATABASE,
@@ -38,14 +38,14 @@ _WITHOUT_TABLE: Final = frozenset(
     }
 )
 _VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
-#: What TiDB takes where nothing else is said.
+#: TiDB's default.
 _CHARSET: Final = "utf8mb4"
 
 # ---------------------------------------------------------------- the list
 
 
 def table_changes(change: SchemaChange, table: TableId, ddl: str) -> list[Json]:
-    """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
+    """Return `tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_TABLE or not table.table:
         return []
@@ -63,9 +63,9 @@ def table_changes(change: SchemaChange, table: TableId, ddl: str) -> list[Json]:
 
 
 def _word(kinds: tuple[DdlKind, ...]) -> str:
-    if len(kinds) > 1:
-        return "ALTER"
-    return "CREATE" if kinds[0] in _CREATE else "DROP" if kinds[0] in _DROP else "ALTER"
+    if len(kinds) == 1 and kinds[0] in _CREATE:
+        return "CREATE"
+    return "DROP" if len(kinds) == 1 and kinds[0] in _DROP else "ALTER"
 
 
 def _id(change: SchemaChange, table: TableId, kind: DdlKind) -> str:
@@ -100,12 +100,9 @@ def _table(schema: TableSchema, defined: frozenset[str]) -> Json:
 
 def _column(column: Column, position: int, charset: str, database: str, *, is_defined: bool) -> Json:
     column_type = column.type
-    base, is_auto = (
-        column_type.base,
-        column.auto_increment or (column_type.base == "timestamp" and column.on_update is not None),
-    )
-    members, has_charset = column_type.members, base in CHARS or base in {"enum", "set"}
-    name = _type_name(column_type)
+    base, members, name = column_type.base, column_type.members, _type_name(column_type)
+    is_auto = column.auto_increment or (base == "timestamp" and column.on_update is not None)
+    has_charset = base in CHARS or base in {"enum", "set"}
     return {
         "name": column.name,
         "jdbcType": _JDBC.get(base, _OTHER),
@@ -138,7 +135,9 @@ _SCALED: Final = frozenset({"decimal", "float", "double"})
 
 def _type_name(column_type: ColumnType) -> str:
     base = column_type.base
-    return (base + suffix(column_type) if base in INTEGERS or base in FLOATS else base).upper()
+    if base in INTEGERS or base in FLOATS:
+        base += suffix(column_type)
+    return base.upper()
 
 
 def _type_expression(column_type: ColumnType, name: str) -> str:
@@ -147,8 +146,7 @@ def _type_expression(column_type: ColumnType, name: str) -> str:
     return f"VECTOR({column_type.length})" if column_type.base == "vector" and column_type.length else name
 
 
-#: Lengths that are not shown: TiDB's default widths, signed and unsigned, and the ones that TiCDC takes for
-#: such.
+#: Lengths that are not shown, signed and unsigned: TiDB's default widths, and what TiCDC takes for defaults.
 _USUAL: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
     "float": (12, 12), "double": (22, 22), "bit": (1, 1), "char": (1, 1), "binary": (1, 1), "varchar": (5, 5),
@@ -162,9 +160,9 @@ def _length(column_type: ColumnType, *, is_defined: bool) -> int | None:
     if column_type.members is not None:
         return 1 if base == "enum" else 2 * len(column_type.members) - 1
     if base in FRACTIONAL:
-        return (length or None) if is_defined else length
+        return None if is_defined and not length else length
     if base == "year":
-        return length if is_defined else length or 4
+        return length if is_defined or length else 4
     if base in _ALWAYS:
         return length
     usual = _USUAL.get(base)
@@ -264,7 +262,7 @@ _CHANGE: Final[Json] = {
 
 
 def change_schema(source: Json) -> bytes:
-    """The schema block of a DDL event's value."""
+    """Return the schema block of a DDL event's value."""
     fields = [
         source,
         _member("ts_ms", "int64"),

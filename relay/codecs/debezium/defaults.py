@@ -28,21 +28,21 @@ from relay.codecs.wire.lenient_json import go_number
 from relay.model import ABSENT, Column, Default
 from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
 
-#: The default that stands for a moment which only the insertion knows.
+#: The default that stands for the time of the insertion.
 NOW: Final = "CURRENT_TIMESTAMP"
 _ZERO: Final = "0000-00-00 00:00:00"
-#: What a date or time becomes that is no calendar date, in a column that cannot be NULL.
+#: What a date that is not in the calendar becomes in a column that cannot be NULL.
 _EPOCH: Final = 0
 #: Types that cannot have a default in TiDB.
 _WITHOUT: Final = frozenset({"json"})
 
 
 def stored_default(column: Column) -> str | None:
-    """The text of the default as TiDB keeps it, `NOW` for every CURRENT_TIMESTAMP; None if there is none, or
-    another expression.
+    """Return the text of the default as TiDB keeps it, `NOW` for every CURRENT_TIMESTAMP; None if there is
+    none, or it is another expression.
 
-    A column that cannot be NULL gets one from its type if the definition has none: YEAR `0000`, TIMESTAMP the
-    present moment.
+    A column that cannot be NULL gets a default from its type if the definition has none: YEAR `0000`,
+    TIMESTAMP the time of the insertion.
     """
     default = column.default
     if isinstance(default, Default) and default.text is not None:
@@ -68,7 +68,7 @@ def _stored(column: Column, default: Default) -> str | None:
 
 
 def shown_default(column: Column, database: str) -> str | None:
-    """`defaultValueExpression` of a DDL event.
+    """Return `defaultValueExpression` of a DDL event.
 
     Of a TIME that was given with a date only the date is shown (PingCAP "TiCDC Debezium Protocol", data type
     mapping).
@@ -103,7 +103,7 @@ def _sequence_default(column: Column, database: str) -> str | None:
     if not isinstance(default, Default) or not default.is_expression:
         return None
     found = _NEXT_VALUE(default.text or "")
-    return found and f"nextval(`{found[1] or database}`.`{found[2]}`)"
+    return None if found is None else f"nextval(`{found[1] or database}`.`{found[2]}`)"
 
 
 _NEXT_VALUE: Final = re.compile(
@@ -115,7 +115,7 @@ _NEXT_VALUE: Final = re.compile(
 
 
 def schema_default(column: Column) -> Any:  # noqa: ANN401 - any value of JSON
-    """`default` of a column in a TiCDC schema block; None if it has none.
+    """Return `default` of a column in a TiCDC schema block; None if it has none.
 
     It is the text itself for strings (also binary ones, whose values are base64), ENUM and SET.
     """
@@ -190,8 +190,8 @@ _IN_SCHEMA: Final[dict[str, Callable[[str, Column], Any]]] = {
 
 
 def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # noqa: ANN401 - any value of JSON
-    """What a NULL of this column is written as; None for NULL itself. `write` writes the column's canonical
-    values.
+    """Return what a NULL of this column is written as; None for NULL itself. `write` writes the column's
+    canonical values.
 
     CURRENT_TIMESTAMP is 0 for DATETIME, and leaves a TIMESTAMP NULL.
     """
@@ -210,9 +210,7 @@ def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # 
 
 
 def zero_is_null(column: Column) -> bool:
-    """Whether the 0 of this column is a NULL: an insertion's moment is not 1970, so it is the stand-in of
-    `null_default`.
-    """
+    """Whether the 0 of this column is a NULL: nothing was inserted in 1970 (`null_default`)."""
     return column.type.base == "datetime" and column.nullable is not False and stored_default(column) == NOW
 
 

@@ -204,8 +204,8 @@ def _ddl(
 
 
 def _own_statement(ddl: str, body: Body) -> str:
-    """The part of a rename of several tables that the message is about, as TiCDC words it; every other
-    statement as it is.
+    """The part of a rename of several tables that the message is about, in TiCDC's words; every other
+    statement as it came.
 
     TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
     """
@@ -278,9 +278,8 @@ class Encoder:
         lossy += losses
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
         times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)
-        payload = self._messages.row(
-            op, plan, (before, after), times, source.start_ts if self._has_start_ts else None
-        )
+        start_ts = source.start_ts if self._has_start_ts else None
+        payload = self._messages.row(op, plan, (before, after), times, start_ts)
         if lost:
             lossy += lost
         self._count_lost(source, lossy, change.transaction)

@@ -1,10 +1,10 @@
 """Canonical values written as TiCDC's Debezium formats have them, and what is lost by it.
 
 Contract: a `ValueWriter` gives, per column, a function from the canonical value to what msgspec prints as
-TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print in another way. Whenever
-a value cannot be told from another one afterwards, the function appends to `lost`, which the encoder empties
-after every row. `shortcuts` are for sources whose wire has the canonical text already. Source: pingcap/ticdc
-pkg/sink/codec/debezium/codec.go (2026-08), value rules; its records.
+TiCDC's JSON: `bytes` for base64, `msgspec.Raw` for numbers that msgspec would print differently. Whenever a
+reader could not tell the written value from another one, the function appends to `lost`, which the encoder
+empties before every row. `shortcuts` are for sources whose wire has the canonical text already. Source:
+pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08), value rules; its records.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ class ValueWriter:
         return write
 
 
-# ISO 8601 has more forms than MySQL: weeks, offsets, other separators. So what Python reads is looked at once
-# more, in an order that is cheap for the usual text; what is not usual is read closely.
+# ISO 8601 has more forms than MySQL: weeks, offsets, other separators. So what Python has read is checked, in
+# an order that is cheap for the usual text; unusual text is read closely.
 _from_iso: Final = datetime.fromisoformat
 _EPOCH: Final = datetime(1970, 1, 1)
 #: Earlier years are moved.

@@ -37,7 +37,7 @@ _CODES: Final = {
 }  # fmt: skip
 _VARCHAR, _LONG_BLOB, _NULL, _GEOMETRY = 15, 251, 6, 255
 _NEW_DATE: Final = 14
-#: Codes that MySQL has and TiDB never sends, by the code that means the same: NEWDATE is DATE, VAR_STRING is
+#: Codes that MySQL has and TiDB never sends, with the code of the same type: NEWDATE is DATE, VAR_STRING is
 #: VARCHAR.
 _SAME: Final = {14: 10, 253: 15}
 _BASES: Final = {code: base for base, code in reversed(_CODES.items())}
@@ -59,13 +59,13 @@ _WIDE: Final = frozenset({"bigint", "bit", "set"})
 
 
 def same_code(code: int) -> int:
-    """The code that means the same and is in use."""
+    """Return the code that TiDB uses for the same type."""
     return _SAME.get(code, code)
 
 
 def type_of(code: int, flags: int) -> ColumnType:
-    """The type that a column of a message has, without parameters. Raises ValueError for a code that no
-    column has.
+    """Return the type that a column of a message has, without parameters. Raises ValueError for a code that
+    no column has.
     """
     code = same_code(code)
     if code == _GEOMETRY:
@@ -77,7 +77,7 @@ def type_of(code: int, flags: int) -> ColumnType:
 
 
 def column_code(column_type: ColumnType) -> int:
-    """The type code of a column. Spatial types travel as LONGBLOB, unknown ones as VARCHAR (`loses_type`)."""
+    """Return the type code of a column. Spatial types are LONGBLOB, others VARCHAR (`loses_type`)."""
     code = _CODES.get(column_type.base)
     if code is None:
         return _LONG_BLOB if column_type.base in GEOMETRIES else _VARCHAR
@@ -90,7 +90,7 @@ def loses_type(column_type: ColumnType) -> bool:
 
 
 def column_flags(schema: TableSchema) -> dict[str, int]:
-    """The flags of a table's columns, by name (pingcap/ticdc pkg/common/table_info_helper.go).
+    """Return the flags of a table's columns, by name (pingcap/ticdc pkg/common/table_info_helper.go).
 
     A generated column has no flags of secondary indexes. Virtual ones are on no wire.
     """
@@ -126,14 +126,12 @@ def _own_flags(column: Column) -> int:
 
 
 def wire_type(column_type: ColumnType) -> type:
-    """The Python type of the column's JSON value: int, float or str; NoneType for the type NULL."""
+    """Return the Python type of the column's JSON value: int, float or str; NoneType for the type NULL."""
     return _WIRE_TYPES.get(column_code(column_type), str)
 
 
 def is_base64(column_type: ColumnType) -> bool:
-    """Whether the column's text is base64, which the JSON parser decodes: TEXT and BLOB, and what travels as
-    they do.
-    """
+    """Whether the column's text is base64, which the JSON parser decodes: TEXT, BLOB and spatial types."""
     base = column_type.base
     return base not in _STRINGLIKE and (base in CHARS or base in BINARIES)
 
@@ -284,8 +282,7 @@ _READS: Final[dict[str, Read]] = {
 
 _NAMES: Final = {code: f"\\{letter}" for letter, code in _NAMED.items()}
 _ESCAPED: Final = re.compile(r'["\\]|[^ -~]')
-#: Bytes outside of UTF-8 become these lone surrogates in Python's `surrogateescape`, by 0xDC00 more than the
-#: byte.
+#: Bytes that are no UTF-8 become these lone surrogates in Python's `surrogateescape`: 0xDC00 and the byte.
 _FIRST_RAW, _LAST_RAW = 0xDC80, 0xDCFF
 
 

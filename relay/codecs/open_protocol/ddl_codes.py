@@ -90,21 +90,21 @@ _WORDS: Final = {
     "CINDEX": 7,
     "DINDEX": 8,
 }
-#: ALTER TABLE without a change: what is left of TTL_ENABLE, which TiCDC keeps from its readers.
+#: ALTER TABLE without a change: what is left of a change of TTL_ENABLE, which TiCDC does not send.
 _NAME: Final = r"(?:`(?:[^`]|``)*`|[^\s`.;]+)"
 _BARE: Final = re.compile(rf"\s*ALTER\s+TABLE\s+{_NAME}(?:\.{_NAME})?[\s;]*", re.IGNORECASE).fullmatch
 _VERB: Final = re.compile(r"\s*([A-Za-z]+)").match
 
 
 def kinds_of(code: int) -> tuple[DdlKind, ...]:
-    """What a number says of a statement whose text is not understood; () for a number that says nothing."""
+    """Return what a number tells of a statement whose text is not understood; () if it tells nothing."""
     kind = _KINDS.get(code)
     return () if kind is None or kind is DdlKind.OTHER else (kind,)
 
 
 def code_of(change: SchemaChange) -> int:
-    """The number of a statement: the source's if it had one, else by what the statement does; several changes
-    are 61.
+    """Return the number of a statement: the source's if it had one, else by what the statement does; several
+    changes are 61.
     """
     if change.wire_kind.isdecimal() and len(change.wire_kind) < 4:
         return int(change.wire_kind)

@@ -4,7 +4,7 @@
     value =            ( length(8) bytes )*       one for each segment of the key
 
 All integers are big-endian signed 64-bit numbers. Every length is checked against what is left before it is
-used. A framing error condemns the whole record. Source: PingCAP "TiCDC Open Protocol", message format;
+used. A framing error makes the whole record malformed. Source: PingCAP "TiCDC Open Protocol", message format;
 pingcap/ticdc pkg/sink/codec/open (2026-08).
 """
 
@@ -31,7 +31,7 @@ LENGTH_BYTES: Final = 8
 
 
 def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
-    """The record's events, as pairs of key and value segment.
+    """Return the record's events, as pairs of key and value segment.
 
     A single key without any value gives an empty value, which only a resolved event may have. Raises
     Malformed and UnsupportedMessage (a version other than 1).
@@ -39,12 +39,8 @@ def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]
     key, value = key or b"", value or b""
     end, size = len(key), len(value)
     # One event a message is what most producers are set to.
-    if (
-        end > _HEAD_BYTES
-        and size > LENGTH_BYTES
-        and _head(key) == (1, end - 16)
-        and _length(value) == (size - 8,)
-    ):
+    has_room = end > _HEAD_BYTES and size > LENGTH_BYTES
+    if has_room and _head(key) == (1, end - 16) and _length(value) == (size - 8,):
         return [(key[16:], value[8:])]
     if end < LENGTH_BYTES:
         raise _no_key(value)
@@ -62,19 +58,12 @@ def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]
 
 
 def _no_key(value: bytes) -> Malformed:
+    reason = "shorter than the 8 bytes of the version"
     if value.startswith(VERSION):
-        return Malformed(
-            NAME,
-            "key",
-            "empty, and the value begins with the version: a file of TiCDC's storage sink, not a record",
-        )
-    if value.lstrip()[:1] == b"{":
-        return Malformed(
-            NAME,
-            "key",
-            "shorter than 8 bytes, and the value is JSON: is the source protocol ticdc-canal-json?",
-        )
-    return Malformed(NAME, "key", "shorter than the 8 bytes of the version")
+        reason = "empty, and the value begins with the version: a file of TiCDC's storage sink, not a record"
+    elif value.lstrip()[:1] == b"{":
+        reason = "shorter than 8 bytes, and the value is JSON: is the source protocol ticdc-canal-json?"
+    return Malformed(NAME, "key", reason)
 
 
 def _segments(data: bytes, at: int, part: str) -> list[bytes]:
@@ -84,10 +73,9 @@ def _segments(data: bytes, at: int, part: str) -> list[bytes]:
         if end - at < LENGTH_BYTES:
             raise Malformed(NAME, f"{part}[{at}]", f"{end - at} bytes where a length of 8 bytes should stand")
         size = int.from_bytes(data[at : at + 8], "big", signed=True)
-        if not 0 <= size <= end - at - LENGTH_BYTES:
-            raise Malformed(
-                NAME, f"{part}[{at}]", f"a length of {size} where {end - at - LENGTH_BYTES} bytes are left"
-            )
+        left = end - at - LENGTH_BYTES
+        if not 0 <= size <= left:
+            raise Malformed(NAME, f"{part}[{at}]", f"a length of {size} where {left} bytes are left")
         at += LENGTH_BYTES
         found.append(data[at : at + size])
         at += size
@@ -95,10 +83,10 @@ def _segments(data: bytes, at: int, part: str) -> list[bytes]:
 
 
 def framed_key(segments: Iterable[bytes]) -> bytes:
-    """The record key that holds these key segments."""
+    """Return the record key that holds these key segments."""
     return VERSION + framed_value(segments)
 
 
 def framed_value(segments: Iterable[bytes]) -> bytes:
-    """The record value that holds these value segments."""
+    """Return the record value that holds these value segments."""
     return b"".join(part for segment in segments for part in (len(segment).to_bytes(8, "big"), segment))

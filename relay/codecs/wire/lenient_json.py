@@ -33,16 +33,13 @@ MOST_LENIENT: Final = 16 << 20
 def parse_leniently(
     protocol: str, data: bytes, message: type[T], tidy: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> T:
-    """Parse one JSON object; `tidy` puts the document, whose numbers are text, into the wire's own shape.
+    """Parse one JSON object; `tidy` brings the document, whose numbers are text, into the wire's form.
 
     Raises Malformed with the path of what does not fit.
     """
     if len(data) > MOST_LENIENT:
-        raise Malformed(
-            protocol,
-            "",
-            f"not a message in strict JSON, and with {len(data)} bytes too large to be read leniently",
-        )
+        reason = f"not a message in strict JSON, and with {len(data)} bytes too large to be read leniently"
+        raise Malformed(protocol, "", reason)
     try:
         document = json.loads(
             data.decode("utf-8-sig"),
@@ -68,10 +65,11 @@ def parse_leniently(
 
 
 def go_number(value: float) -> int | float | msgspec.Raw:
-    """A float as TiCDC writes it in JSON: Go's shortest digits, positional from 1e-6 to below 1e21, without a
-    trailing `.0`.
+    """Return a float for JSON as TiCDC writes it: Go's shortest digits, positional from 1e-6 to below 1e21,
+    without a trailing `.0`.
 
-    What msgspec would print otherwise comes as its text (pingcap/ticdc pkg/util/json_writer.go, 2026-08).
+    A number that msgspec would print differently is returned as text (pingcap/ticdc pkg/util/json_writer.go,
+    2026-08).
     Raises ValueError for NaN and infinity.
     """
     if value.is_integer() and abs(value) < _EXACT:
@@ -92,10 +90,8 @@ _NEGATIVE_ZERO: Final = msgspec.Raw(b"-0")
 
 
 def with_negative_zeros(data: bytes) -> bytes:
-    """The JSON with `-0.0` for members that are `-0`, which is an integer to JSON parsers, and so loses its
-    sign.
-
-    Strings stay as they are, whatever is in them.
+    """Return the JSON with `-0.0` for members that are `-0`, which JSON parsers read as an integer without a
+    sign. Strings stay as they are.
     """
     if (b":-0" in data or b": -0" in data) and _MAYBE_NEGATIVE_ZERO(data):
         return _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
@@ -118,17 +114,14 @@ class Number(str):
 
 
 def json_text(value: object) -> str:
-    """A part of a leniently read document as compact JSON; numbers keep their digits."""
+    """Return a part of a leniently read document as compact JSON; numbers keep their digits."""
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, dict):
-        return (
-            "{"
-            + ",".join(
-                f"{json.dumps(name, ensure_ascii=False)}:{json_text(part)}" for name, part in value.items()
-            )
-            + "}"
-        )
+        members = [
+            f"{json.dumps(name, ensure_ascii=False)}:{json_text(part)}" for name, part in value.items()
+        ]
+        return "{" + ",".join(members) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(json_text, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
