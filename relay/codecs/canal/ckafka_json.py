@@ -10,7 +10,7 @@ not written. Every value is text or null, in an order of columns that is not the
 in whole seconds, of UTC+8: the documents' samples are Debezium's tutorial, whose times are known. It cannot
 say: types, primary keys, commit ts, watermarks, transactions, when the message was made.
 
-Sources: Tencent Cloud documents 597/52603 ("Canal Format of MySQL Subscription CanalMessage", 2024-01-09),
+Sources: Tencent Cloud documents 597/52603 ("Canal Format of MySQL Subscription Message", 2024-01-09),
 597/64334, 597/83344 and 597/83345. No record of a real connector was at hand.
 """
 
@@ -24,7 +24,6 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog
-from relay.codecs.canal import message as _canal
 from relay.codecs.canal.ckafka_rows import CkafkaImages, CkafkaReaders, CkafkaWriters
 from relay.codecs.canal.ckafka_values import ValueStyle
 from relay.codecs.canal.message import (
@@ -35,7 +34,9 @@ from relay.codecs.canal.message import (
     Cells,
     ddl_word,
     learn_ddl,
+    parse,
     position,
+    text_cells,
 )
 from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
@@ -108,14 +109,17 @@ class _DdlMessage(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(_RowMessage).decode
 
 
-def _parse(value: bytes) -> _RowMessage | CanalMessage:
-    """Parse a row message, or one of Canal's form, with its times in milliseconds. Raises Malformed."""
+def _parse_message(value: bytes) -> _RowMessage | CanalMessage:
+    """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format". Raises Malformed.
+
+    `es` and `ts` are in milliseconds then, whatever their unit was in the message.
+    """
     try:
         return _decode(value)
     except _json.REFUSED:
         pass
     try:
-        message = _canal.parse(NAME, value)
+        message = parse(NAME, value)
     except Malformed:
         if b'"TYPE"' not in value:
             raise
@@ -128,9 +132,7 @@ def _parse(value: bytes) -> _RowMessage | CanalMessage:
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
     """Make text of cells that are numbers, booleans or JSON."""
     images = {name: document.get(name) for name in ("NEW_VALUES", "OLD_VALUES")}
-    return document | {
-        name: _canal.text_cells(image) for name, image in images.items() if isinstance(image, dict)
-    }
+    return document | {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}
 
 
 def _milliseconds(path: str, time: int | None) -> int | None:
@@ -241,7 +243,7 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = _parse(record.value)
+        message = _parse_message(record.value)
         if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         op = _CANAL_OPS.get(message.type)
@@ -283,14 +285,17 @@ class Decoder:
     def _canal_rows(
         self, message: CanalMessage, op: Op, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> list[Event]:
-        """Read rows of the "canal format": what `old` of an UPDATE lacks is as in the new row."""
+        """Read rows of the "canal format".
+
+        `old` of an UPDATE is the whole old row; what it lacks is as in the new one.
+        """
         source, emitted_at_ns = _canal_source(message, record), message.emitted_at_ns(record)
         table = message.table_id()
         known = catalog.table(table, position(source, record))
         types = parse_mysql_types(NAME, message.mysql_type)
         rows, olds = message.data or [], message.old
         if op is not UPDATE or (olds is not None and len(olds) != len(rows)):
-            olds = None
+            olds = None  # no row can be paired with certainty
         changes: list[Event] = []
         for index, row in enumerate(rows):
             path = f"data[{index}]"
@@ -380,10 +385,10 @@ class Encoder:
         # Decoders count an unknown old row where they find it.
         if change.op is UPDATE and images.old is None and Lossy.BEFORE_UNKNOWN not in lossy:
             lossy.append(Lossy.BEFORE_UNKNOWN)
-        file, position = self._binlog(source, caused_by, lossy)
+        binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
         return _RowMessage(
-            BINLOG_NAME=file,
-            BINLOG_POS=position,
+            BINLOG_NAME=binlog_file,
+            BINLOG_POS=binlog_position,
             DATABASE=table.database,
             GLOBAL_ID=source.gtid or None,
             NEW_VALUES=images.new,
@@ -406,7 +411,10 @@ class Encoder:
         return "", caused_by.offset
 
     def _time(self, change: RowChange, lossy: list[Lossy]) -> str:
-        """Return the event time in whole seconds; 0 for a row of a snapshot, as from the connector."""
+        """Return the event time in whole seconds; 0 for a row of a snapshot.
+
+        The connector writes it so, and readers know snapshots by it.
+        """
         source = change.source
         if source.snapshot or change.op is READ:
             seconds, is_lost = 0, source.connector != _CONNECTOR

@@ -67,7 +67,8 @@ class CkafkaReaders:
         try:
             rows = _rows(reader, images)
         except Malformed:
-            # Perhaps the definition is out of date and lacks a label. Text that is wrong fails here again.
+            # Perhaps a label is not in the definition, which then is out of date. Other text that is wrong
+            # fails again.
             reader = self._reader(wire, known, has_members=False)
             rows = _rows(reader, images)
         if reader.is_guessed:

@@ -165,7 +165,7 @@ def ticdc_ddl_word(change: SchemaChange) -> str:
 class TicdcOptions(LargeMessageOptions, frozen=True):
     """Options of TiCDC's sink URI.
 
-    Those that change the content matter on the target side only; the decoder sees for itself.
+    Those that change the content matter on the target side; the decoder sees for itself.
     """
 
     enable_tidb_extension: Annotated[
