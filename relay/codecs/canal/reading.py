@@ -364,7 +364,7 @@ class _Table(Table[TextReader]):
                 and all(sql_types.get(name) == sql_type for name, sql_type in found.sql_types.items())
             ):
                 return found
-        sql_types.asked.clear()
+        sql_types.asked.clear()  # the new reader rests on what is asked from here on
         resolved = resolve(wire, known, sql_types)
         custom = self._custom_of(sql_types, wire.mysql_types or {})
         made = TextReader(
