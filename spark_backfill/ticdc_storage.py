@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from relay.codecs.canal import ticdc_canal_json
-from relay.codecs.canal.ticdc_message import ControlMessage, TidbMembers, ddl_word
+from relay.codecs.canal.ticdc_canal_json import ControlMessage, TidbMembers, ticdc_ddl_word
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from relay.model import TSO_LOGICAL_BITS, SchemaChange
@@ -183,7 +183,7 @@ def _statement(config: Config, path: str, place: Place, text: bytes) -> _Stateme
     )
     record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, msgspec.json.encode(message))
     (change,) = (event for event in config.translator().inspect(record) if isinstance(event, SchemaChange))
-    value = msgspec.json.encode(msgspec.structs.replace(message, type=ddl_word(change)))
+    value = msgspec.json.encode(msgspec.structs.replace(message, type=ticdc_ddl_word(change)))
     return _Statement(msgspec.structs.replace(record, value=value), change, found.is_known)
 
 

@@ -1,13 +1,12 @@
-"""Upstream Canal's flat JSON: one message a row event (1…N rows of one operation), DDL as text, members in
-alphabetical order.
+"""Upstream Canal's flat JSON: one message a row event (1…N rows of one operation), DDL as text.
 
     data database es gtid id isDdl mysqlType old pkNames sql sqlType table ts type
 
-Written by alibaba/canal (FlatMessage, fastjson) for `flatMessage=true`; `gtid` since 1.1.7; `isDdl` of
-database DDL is false up to 1.1.4. Every value is text or null; `old` of an UPDATE holds the changed columns.
-It cannot say: commit ts, watermarks, transactions, binlog positions, nullability, defaults. Written like
-Canal 1.1.8, but one row a message, `es` with milliseconds and decimals with their full scale. Verified with
-records of Canal 1.1.8 on MySQL 8.0.12.
+Written by alibaba/canal (FlatMessage, fastjson) for `flatMessage=true`, members in alphabetical order; `gtid`
+since 1.1.7; `isDdl` of database DDL is false up to 1.1.4. Every value is text or null; `old` of an UPDATE
+holds the changed columns. It cannot say: commit ts, watermarks, transactions, binlog positions, nullability,
+defaults. Written like Canal 1.1.8, but one row a message, `es` with milliseconds and decimals with their full
+scale. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog, learn
-from relay.codecs.canal import message as _canal
-from relay.codecs.canal.message import Dialect, Message
-from relay.codecs.canal.reading import Codes, RowReaders
-from relay.codecs.canal.writing import RowWriters
+from relay.catalog import Catalog
+from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, learn_ddl, parse
+from relay.codecs.canal.reading import SqlTypes, TextReaders
+from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ticdc import mysql_text
@@ -42,14 +40,9 @@ _OPS: Final = {
     "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ,
 }  # fmt: skip
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
-#: NULL has another `sqlType` than a value in these types (LogEventConvert.java, 1.1.7 and later).
-_NULL_CODES: Final = {"set": 2004, "json": 1111}
+#: In these types NULL has another `sqlType` than a value (LogEventConvert.java, 1.1.7 and later).
+_NULL_SQL_TYPES: Final = {"set": 2004, "json": 1111}
 _TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
-
-# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
-# for every row.
-_UPDATE: Final = Op.UPDATE
-_READ: Final = Op.READ
 
 # ---------------------------------------------------------------- wire
 
@@ -97,7 +90,7 @@ class CanalOptions(ZonedOptions, frozen=True):
 
 
 def carries(_: CanalOptions) -> Carries:
-    """What a message can say."""
+    """Return what a message can say."""
     return Carries(
         before=Before.CHANGED,
         delete_image=True,
@@ -129,7 +122,7 @@ class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, _: Answers) -> None:
-        self._rows = RowReaders(NAME, _style(options), _mistaken_texts)
+        self._rows = TextReaders(NAME, _style(options), _mistaken_texts)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -138,10 +131,10 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = _canal.parse(NAME, record.value)
+        message = parse(NAME, record.value)
         op = _OPS.get(message.type)
         if not message.is_ddl and op is not None and message.data:
-            source = _source(message, record, is_snapshot=op is _READ)
+            source = _source(message, record, is_snapshot=op is READ)
             return self._rows.changes(message, op, source, record, catalog, lossy), catalog
         if message.type == "TIDB_WATERMARK":
             raise UnsupportedMessage(
@@ -151,10 +144,10 @@ class Decoder:
             return self._ddl(message, record, catalog, lossy)
         if op is None and message.data is None and message.sql is not None:
             return self._statement(message, record, catalog, lossy)
-        raise _refuse(message, op)
+        raise _refusal(message, op)
 
     def _ddl(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         catalog, change = self._learn(message, record, catalog)
         if not change.kinds:
@@ -162,11 +155,9 @@ class Decoder:
         return [change], catalog
 
     def _statement(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
-        """A query event: DDL of a database (Canal up to 1.1.4), or no change of data at all (rows query log,
-        XA).
-        """
+        """Read a query event: DDL of a database (Canal up to 1.1.4), or no change (rows query log, XA)."""
         learnt, change = self._learn(message, record, catalog)
         if change.kinds:
             return [change], learnt
@@ -174,27 +165,20 @@ class Decoder:
         return [], catalog
 
     def _learn(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog
     ) -> tuple[Catalog, SchemaChange]:
-        source = _source(message, record)
         # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
-        database = (message.database or "").strip("`")
-        return learn(
-            catalog,
-            ddl=message.sql or "",
-            table=TableId(database, message.table or ""),
-            wire_kind=message.type,
-            source=source,
-            at=_canal.position(source, record),
-            emitted_at_ns=_canal.emitted_at_ns(message, record),
-            restored=False,
-        )
+        table = TableId((message.database or "").strip("`"), message.table or "")
+        return learn_ddl(message, table, _source(message, record), record, catalog)
 
 
-def _mistaken_texts(codes: Codes, said: dict[str, str]) -> dict[str, Read]:
-    """`TEXT(100)` is no text to Canal: it sends the UTF-8 bytes as ISO 8859-1 and the type number of a BLOB."""
-    suspects = [name for name, text in said.items() if "(" in text and text.lower().startswith(_TEXTS)]
-    return {name: _read_mistaken_text for name in suspects if codes.get(name) == 2004}
+def _mistaken_texts(sql_types: SqlTypes, types: dict[str, str]) -> dict[str, Read]:
+    """Find columns such as `TEXT(100)`, which Canal does not take for text.
+
+    It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
+    """
+    suspects = [name for name, text in types.items() if "(" in text and text.lower().startswith(_TEXTS)]
+    return {name: _read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
 
 
 def _read_mistaken_text(text: str) -> str:
@@ -204,22 +188,20 @@ def _read_mistaken_text(text: str) -> str:
         raise ValueError("neither text nor bytes of text") from None
 
 
-def _source(message: Message, record: ConsumerRecord, *, is_snapshot: bool = False) -> Source:
-    # Canal writes no `_tidb`; a look-alike that does is kept in the count of what is lost.
+def _source(message: CanalMessage, record: ConsumerRecord, *, is_snapshot: bool = False) -> Source:
+    # Canal writes no `_tidb`; where a look-alike does, it counts as lost.
     extras = {"_tidb": message.tidb} if message.tidb else None
     gtid = message.gtid or None
-    return Source(
-        "canal",
-        _canal.event_time_ns(message, record),
-        gtid=gtid,
-        snapshot=Snapshot.TRUE if is_snapshot else None,
-        extras=extras,
-    )
+    snapshot = Snapshot.TRUE if is_snapshot else None
+    return Source("canal", message.event_time_ns(record), gtid=gtid, snapshot=snapshot, extras=extras)
 
 
-def _refuse(message: Message, op: Op | None) -> Malformed | UnsupportedMessage:
+def _refusal(message: CanalMessage, op: Op | None) -> Malformed | UnsupportedMessage:
     if op is not None and message.sql:
-        reason = "a statement without its rows (binlog_format is not ROW), so the change itself is not in the message"
+        reason = (
+            "a statement without its rows (binlog_format is not ROW), "
+            "so the change itself is not in the message"
+        )
         return UnsupportedMessage(NAME, "sql", reason)
     if op is not None:
         return Malformed(NAME, "data", "a row message without a row")
@@ -237,16 +219,17 @@ class Encoder:
     def __init__(self, options: CanalOptions, _: Answers) -> None:
         self._max_batch_size = options.max_batch_size
         self._count_lost = source_losses(carries(options))
-        self._writers = RowWriters(NAME, Dialect(_style(options), format_type, null_codes=_NULL_CODES))
+        self._writers = TextWriters(
+            NAME, Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES)
+        )
         self._to_json = msgspec.json.Encoder().encode
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
             return [Payload(None, self._to_json(self._row(events[0], caused_by, lossy)))]
-        return [
-            Payload(None, value) for value in map(self._to_json, self._messages(events, caused_by, lossy))
-        ]
+        messages = self._messages(events, caused_by, lossy)
+        return [Payload(None, self._to_json(message)) for message in messages]
 
     def _messages(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -264,8 +247,7 @@ class Encoder:
         return messages
 
     def _has_joined(self, last: _FlatMessage, message: _FlatMessage) -> bool:
-        """Put the row into the last message if it may have more rows and is of the same table version,
-        operation and time.
+        """Put the row into the last message, if that has room, the same table version, operation and time.
 
         `sqlType` is then the last row's, as in Canal.
         """
@@ -281,15 +263,13 @@ class Encoder:
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
         source, op = change.source, change.op
-        text = self._writers.text(change)
+        text = self._writers.write(change)
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        old = None
-        if op is _UPDATE:
-            old = [text.changed()]
+        old = [text.changed()] if op is UPDATE else None
         self._count_lost(source, lossy, change.transaction)
-        if op is _READ and not source.snapshot:
+        if op is READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         return _FlatMessage(
             [cells],
@@ -302,7 +282,7 @@ class Encoder:
             old,
             writer.pk_names or None,
             "",
-            writer.sql_type(cells),
+            writer.sql_type or writer.sql_type_of(cells),
             writer.table.table,
             change.emitted_at_ns // 1_000_000,
             _WORDS[op],
@@ -325,7 +305,7 @@ class Encoder:
             _NULL,
             change.table.table,
             change.emitted_at_ns // 1_000_000,
-            _canal.ddl_word(change.kinds[0] if change.kinds else None, change.wire_kind),
+            ddl_word(change),
         )
 
 

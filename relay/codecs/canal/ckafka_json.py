@@ -1,5 +1,4 @@
-"""CKafka's JSON of MySQL: what the connector of TDMQ for CKafka (Tencent Cloud) writes as "official format
-1".
+"""CKafka's JSON of MySQL: "official format 1" of the connector of TDMQ for CKafka (Tencent Cloud).
 
     row     BINLOG_NAME BINLOG_POS DATABASE EVENT_SERVER_ID GLOBAL_ID GROUP_ID NEW_VALUES OLD_VALUES
             TABLE TIME TYPE
@@ -18,23 +17,33 @@ Sources: Tencent Cloud documents 597/52603 ("Canal Format of MySQL Subscription 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
-from typing import Annotated, Final, Literal
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog, learn
-from relay.codecs.canal import message as _canal
-from relay.codecs.canal.ckafka_message import DdlMessage, RowMessage, mysql_types, parse, read_time, time_text
-from relay.codecs.canal.ckafka_rows import Images, RowReaders, RowWriters
+from relay.catalog import Catalog
+from relay.codecs.canal.ckafka_rows import CkafkaImages, CkafkaReaders, CkafkaWriters
 from relay.codecs.canal.ckafka_values import ValueStyle
-from relay.codecs.canal.message import Message
-from relay.codecs.canal.reading import WireTable
+from relay.codecs.canal.message import (
+    DELETE,
+    READ,
+    UPDATE,
+    CanalMessage,
+    Cells,
+    ddl_word,
+    learn_ddl,
+    parse,
+    position,
+    text_cells,
+)
+from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.ticdc import mysql_text
-from relay.errors import DecodeError, Malformed, UnsupportedMessage
+from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
@@ -50,7 +59,113 @@ _CANAL_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELE
 #: The document knows CREATE, ALTER, ERASE, RENAME and QUERY; an index is part of its table.
 _DDL_WORDS: Final = {"CINDEX": "ALTER", "DINDEX": "ALTER"}
 
-_SECOND: Final = 1_000_000_000
+_SECOND_NS: Final = 1_000_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: `es` and `ts` below this are seconds: the document has both units. It is 1973 in milliseconds and 5138 in
+#: seconds.
+_LEAST_MILLISECONDS: Final = 100_000_000_000
+#: As in `relay.codecs.canal.message.Milliseconds`: later times leave no room for a commit ts.
+_END_OF_TIME: Final = 1 << 46
+_TOO_LATE: Final = "a time beyond the year 4199"
+_NO_ROW: Final = "a row message without its row"
+
+# ---------------------------------------------------------------- wire
+
+
+class _RowMessage(msgspec.Struct, kw_only=True, gc=False):
+    """A row, as it is read and as relay writes it."""
+
+    BINLOG_NAME: str | None = None
+    BINLOG_POS: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
+    DATABASE: str | None = None
+    EVENT_SERVER_ID: Any = None
+    GLOBAL_ID: str | None = None
+    GROUP_ID: Any = None
+    NEW_VALUES: Cells | None = None
+    OLD_VALUES: Cells | None = None
+    TABLE: str | None = None
+    TIME: str | None = None
+    TYPE: str
+
+
+class _DdlMessage(msgspec.Struct, kw_only=True):
+    """A DDL statement as relay writes it."""
+
+    data: None = None
+    database: str
+    es: int
+    id: int = 0
+    isDdl: bool = True
+    mysqlType: None = None
+    old: None = None
+    pkNames: None = None
+    sql: str
+    sqlType: None = None
+    table: str
+    ts: int
+    type: str
+
+
+_decode = msgspec.json.Decoder(_RowMessage).decode
+
+
+def _parse_message(value: bytes) -> _RowMessage | CanalMessage:
+    """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format". Raises Malformed.
+
+    `es` and `ts` are in milliseconds then, whatever their unit was in the message.
+    """
+    try:
+        return _decode(value)
+    except _json.REFUSED:
+        pass
+    try:
+        message = parse(NAME, value)
+    except Malformed:
+        if b'"TYPE"' not in value:
+            raise
+        return _json.parse_leniently(NAME, value, _RowMessage, _tidy)
+    message.es = _milliseconds("es", message.es)
+    message.ts = _milliseconds("ts", message.ts)
+    return message
+
+
+def _tidy(document: dict[str, Any]) -> dict[str, Any]:
+    """Make text of cells that are numbers, booleans or JSON."""
+    images = {name: document.get(name) for name in ("NEW_VALUES", "OLD_VALUES")}
+    return document | {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}
+
+
+def _milliseconds(path: str, time: int | None) -> int | None:
+    """Return `es` or `ts` in milliseconds. Raises Malformed."""
+    if time is None or not 0 < time < _LEAST_MILLISECONDS:
+        return time
+    if time * 1000 >= _END_OF_TIME:
+        raise Malformed(NAME, path, _TOO_LATE)
+    return time * 1000
+
+
+def _read_time(text: str, zone: tzinfo) -> int:
+    """Return TIME (`yyyyMMddHHmmss`, the wall clock of the zone) in seconds since 1970. Raises Malformed."""
+    if len(text) != 14 or not (text.isascii() and text.isdigit()):
+        raise Malformed(NAME, "TIME", "not a time as yyyyMMddHHmmss")
+    try:
+        moment = datetime.fromisoformat(f"{text[:8]}T{text[8:]}").replace(tzinfo=zone)
+    except ValueError:
+        raise Malformed(NAME, "TIME", "not a time of the calendar") from None
+    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    if seconds * 1000 >= _END_OF_TIME:
+        raise Malformed(NAME, "TIME", _TOO_LATE)
+    return seconds
+
+
+def _time_text(seconds: int, zone: tzinfo) -> str:
+    """Return seconds since 1970 as TIME. Raises NotRepresentable for a time before the year 1."""
+    try:
+        moment = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
+    except OverflowError as error:
+        raise NotRepresentable(NAME, "TIME", "a time beyond the calendar") from error
+    return f"{moment.year:04}{moment:%m%d%H%M%S}"
+
 
 # ---------------------------------------------------------------- options
 
@@ -68,7 +183,8 @@ class CkafkaOptions(ZonedOptions, frozen=True):
     value_style: Annotated[
         ValueStyle,
         Meta(
-            description="spelling of values: MySQL's text, Debezium's encodings, or both where they differ in form",
+            description="spelling of values: MySQL's text, Debezium's encodings, "
+            "or both where they differ in form",
             extra={"side": "source"},
         ),
     ] = "auto"
@@ -81,12 +197,12 @@ class CkafkaOptions(ZonedOptions, frozen=True):
     ] = "s"
 
     def event_zone(self) -> tzinfo:
-        """The zone of TIME."""
+        """Return the zone of TIME."""
         return zone_of(self.event_time_offset)
 
 
 def carries(_: CkafkaOptions) -> Carries:
-    """What a message can say."""
+    """Return what a message can say."""
     return Carries(
         before=Before.FULL,
         delete_image=True,
@@ -118,7 +234,7 @@ class Decoder:
 
     def __init__(self, options: CkafkaOptions, _: Answers) -> None:
         self._zone = options.event_zone()
-        self._rows = RowReaders(NAME, _style(options), options.value_style)
+        self._rows = CkafkaReaders(NAME, _style(options), options.value_style)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -127,18 +243,18 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = parse(NAME, record.value)
-        if isinstance(message, RowMessage):
+        message = _parse_message(record.value)
+        if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         op = _CANAL_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
             return self._canal_rows(message, op, record, catalog, lossy), catalog
         if message.is_ddl or (op is None and message.sql):
             return self._ddl(message, record, catalog, lossy)
-        raise _refuse(op)
+        raise _refusal(op)
 
     def _row(
-        self, message: RowMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: _RowMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> RowChange:
         op = _OPS.get(message.TYPE)
         if op is None:
@@ -146,26 +262,18 @@ class Decoder:
         source = self._source(message, record)
         if op is Op.INSERT and source.snapshot:
             op = Op.READ
-        new = None if op is Op.DELETE else message.NEW_VALUES
-        old = message.OLD_VALUES if op in {Op.UPDATE, Op.DELETE} else None
-        if (old if op is Op.DELETE else new) is None:
-            raise Malformed(
-                NAME, "OLD_VALUES" if op is Op.DELETE else "NEW_VALUES", "a row message without its row"
-            )
-        if not (new or old):
-            raise Malformed(NAME, "NEW_VALUES", "a row without columns")
-        images = Images(op, new, old)
+        images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
         wire = WireTable(TableId(message.DATABASE or "", message.TABLE or ""), images.names(), None, None)
-        known = catalog.table(wire.id, _canal.position(source, record))
+        known = catalog.table(wire.id, position(source, record))
         return self._rows.change(wire, known, images, source, record.timestamp_ms * 1_000_000, lossy)
 
-    def _source(self, message: RowMessage, record: ConsumerRecord) -> Source:
-        seconds = None if message.TIME is None else read_time(NAME, message.TIME, self._zone)
+    def _source(self, message: _RowMessage, record: ConsumerRecord) -> Source:
+        seconds = None if message.TIME is None else _read_time(message.TIME, self._zone)
         members = {"EVENT_SERVER_ID": message.EVENT_SERVER_ID, "GROUP_ID": message.GROUP_ID}
         extras = {name: value for name, value in members.items() if value is not None}
         return Source(
             _CONNECTOR,
-            seconds * _SECOND if seconds else record.timestamp_ms * 1_000_000,
+            seconds * _SECOND_NS if seconds else record.timestamp_ms * 1_000_000,
             gtid=message.GLOBAL_ID or None,
             binlog_file=message.BINLOG_NAME or None,
             binlog_position=message.BINLOG_POS,
@@ -175,44 +283,37 @@ class Decoder:
         )
 
     def _canal_rows(
-        self, message: Message, op: Op, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: CanalMessage, op: Op, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> list[Event]:
-        """Rows of the "canal format": `old` of an UPDATE is the whole old row; what it lacks is as in the new
-        one.
+        """Read rows of the "canal format".
+
+        `old` of an UPDATE is the whole old row; what it lacks is as in the new one.
         """
-        source, emitted_at_ns = _canal_source(message, record), _canal.emitted_at_ns(message, record)
-        table = TableId(message.database or "", message.table or "")
-        known, types = catalog.table(table, _canal.position(source, record)), mysql_types(NAME, message)
-        rows = message.data or []
-        olds = (
-            message.old if message.old is not None and len(message.old) == len(rows) else [None] * len(rows)
-        )
+        source, emitted_at_ns = _canal_source(message, record), message.emitted_at_ns(record)
+        table = message.table_id()
+        known = catalog.table(table, position(source, record))
+        types = parse_mysql_types(NAME, message.mysql_type)
+        rows, olds = message.data or [], message.old
+        if op is not UPDATE or (olds is not None and len(olds) != len(rows)):
+            olds = None  # no row can be paired with certainty
         changes: list[Event] = []
-        for index, (row, old) in enumerate(zip(rows, olds, strict=True)):
+        for index, row in enumerate(rows):
             path = f"data[{index}]"
-            if op is Op.DELETE:
-                images = Images(op, None, row, old_path=path)
+            if op is DELETE:
+                images = CkafkaImages(op, None, row, old_path=path)
             else:
-                whole = row | old if op is Op.UPDATE and old is not None else None
-                images = Images(op, row, whole, path, f"old[{index}]")
+                old = None if olds is None else olds[index]
+                whole = None if old is None else row | old
+                images = CkafkaImages(op, row, whole, path, f"old[{index}]")
             wire = WireTable(table, images.names(), types, message.pk_names)
             changes.append(self._rows.change(wire, known, images, source, emitted_at_ns, lossy))
         return changes
 
     def _ddl(
-        self, message: Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         source = _canal_source(message, record)
-        learnt, change = learn(
-            catalog,
-            ddl=message.sql or "",
-            table=TableId(message.database or "", message.table or ""),
-            wire_kind=message.type,
-            source=source,
-            at=_canal.position(source, record),
-            emitted_at_ns=_canal.emitted_at_ns(message, record),
-            restored=False,
-        )
+        learnt, change = learn_ddl(message, message.table_id(), source, record, catalog)
         if change.kinds:
             return [change], learnt
         if not message.is_ddl:
@@ -222,12 +323,27 @@ class Decoder:
         return [change], learnt
 
 
-def _canal_source(message: Message, record: ConsumerRecord) -> Source:
+def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
+    """Return the images that an operation has. Raises Malformed if the message lacks its row."""
+    if op is DELETE:
+        new = None
+        if old is None:
+            raise Malformed(NAME, "OLD_VALUES", _NO_ROW)
+    elif new is None:
+        raise Malformed(NAME, "NEW_VALUES", _NO_ROW)
+    elif op is not UPDATE:
+        old = None
+    if not (new or old):
+        raise Malformed(NAME, "NEW_VALUES", "a row without columns")
+    return CkafkaImages(op, new, old)
+
+
+def _canal_source(message: CanalMessage, record: ConsumerRecord) -> Source:
     extras = {"_tidb": message.tidb} if message.tidb else None
-    return Source(_CONNECTOR, _canal.event_time_ns(message, record), gtid=message.gtid or None, extras=extras)
+    return Source(_CONNECTOR, message.event_time_ns(record), gtid=message.gtid or None, extras=extras)
 
 
-def _refuse(op: Op | None) -> DecodeError:
+def _refusal(op: Op | None) -> DecodeError:
     if op is not None:
         return Malformed(NAME, "data", "a row message without a row")
     return UnsupportedMessage(NAME, "type", "neither a row nor DDL")
@@ -243,14 +359,14 @@ class Encoder:
 
     def __init__(self, options: CkafkaOptions, _: Answers) -> None:
         self._zone = options.event_zone()
-        self._ddl_unit_ns = _SECOND if options.ddl_time_unit == "s" else 1_000_000
-        self._rows = RowWriters(NAME, _style(options))
+        self._ddl_unit_ns = _SECOND_NS if options.ddl_time_unit == "s" else 1_000_000
+        self._rows = CkafkaWriters(NAME, _style(options))
         self._count_lost = source_losses(carries(options))
         self._to_json = msgspec.json.Encoder().encode
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
-        messages: list[RowMessage | DdlMessage] = []
+        messages: list[_RowMessage | _DdlMessage] = []
         for event in events:
             if isinstance(event, RowChange):
                 messages.append(self._row(event, caused_by, lossy))
@@ -260,19 +376,19 @@ class Encoder:
                 lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
         return [Payload(None, self._to_json(message)) for message in messages]
 
-    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> RowMessage:
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _RowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
         self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses
         # Decoders count an unknown old row where they find it.
-        if change.op is Op.UPDATE and images.old is None and Lossy.BEFORE_UNKNOWN not in lossy:
+        if change.op is UPDATE and images.old is None and Lossy.BEFORE_UNKNOWN not in lossy:
             lossy.append(Lossy.BEFORE_UNKNOWN)
-        file, position = self._binlog(source, caused_by, lossy)
-        return RowMessage(
-            BINLOG_NAME=file,
-            BINLOG_POS=position,
+        binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
+        return _RowMessage(
+            BINLOG_NAME=binlog_file,
+            BINLOG_POS=binlog_position,
             DATABASE=table.database,
             GLOBAL_ID=source.gtid or None,
             NEW_VALUES=images.new,
@@ -283,12 +399,11 @@ class Encoder:
         )
 
     def _binlog(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> tuple[str, int]:
-        """The binlog file and position; where the source has none, no file and the offset of the source
-        record (counted).
+        """Return the binlog file and position; "" and the record's offset if the source has none (counted).
 
-        Readers order rows and recognise repeats by the pair, and take both to be there. The offset rises
-        within a partition and is the same in every run; the empty name tells that it belongs to no binlog of
-        the server.
+        Readers order rows and recognise repeats by the pair, and expect both. The offset rises within a
+        partition and is the same in every run; the empty name says that it belongs to no binlog of the
+        server.
         """
         if source.binlog_position is not None:
             return source.binlog_file or "", source.binlog_position
@@ -296,16 +411,21 @@ class Encoder:
         return "", caused_by.offset
 
     def _time(self, change: RowChange, lossy: list[Lossy]) -> str:
-        """The event time in whole seconds; 0 for a row of a snapshot, as the connector has it and as readers
-        know it.
+        """Return the event time in whole seconds; 0 for a row of a snapshot.
+
+        The connector writes it so, and readers know snapshots by it.
         """
         source = change.source
-        is_snapshot = source.snapshot or change.op is Op.READ
-        if (source.connector != _CONNECTOR) if is_snapshot else source.event_time_ns % _SECOND:
+        if source.snapshot or change.op is READ:
+            seconds, is_lost = 0, source.connector != _CONNECTOR
+        else:
+            seconds, rest_ns = divmod(source.event_time_ns, _SECOND_NS)
+            is_lost = rest_ns > 0
+        if is_lost:
             lossy.append(Lossy.EVENT_TIME_PRECISION)
-        return time_text(NAME, 0 if is_snapshot else source.event_time_ns // _SECOND, self._zone)
+        return _time_text(seconds, self._zone)
 
-    def _ddl(self, change: SchemaChange, lossy: list[Lossy]) -> DdlMessage:
+    def _ddl(self, change: SchemaChange, lossy: list[Lossy]) -> _DdlMessage:
         source = change.source
         self._count_lost(source, lossy)
         # DDL in Canal's form has no place for these, unlike rows.
@@ -316,8 +436,8 @@ class Encoder:
         time, rest = divmod(source.event_time_ns, self._ddl_unit_ns)
         if rest:
             lossy.append(Lossy.EVENT_TIME_PRECISION)
-        word = _canal.ddl_word(change.kinds[0] if change.kinds else None, change.wire_kind)
-        return DdlMessage(
+        word = ddl_word(change)
+        return _DdlMessage(
             database=change.table.database,
             es=time,
             sql=mysql_text(change),

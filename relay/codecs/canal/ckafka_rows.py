@@ -1,8 +1,8 @@
 """Rows of CKafka's messages: text cells to canonical rows and back, by the table's definition.
 
 Contract: the messages hold names and text alone, so types and keys come from the catalogue; without it every
-column is a `varchar` (counted). What is compiled for a table version is kept in `RowReaders` and
-`RowWriters`, caches that could be emptied at any time.
+column is a `varchar` (counted). What is compiled for a table version is kept in `CkafkaReaders` and
+`CkafkaWriters`, caches that could be emptied at any time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
-from relay.codecs.canal.message import Cells
-from relay.codecs.canal.reading import Codes, RowReader, WireTable, resolve
+from relay.codecs.canal.message import DELETE, UPDATE, Cells
+from relay.codecs.canal.reading import SqlTypes, TextReader, WireTable, resolve
 from relay.codecs.losses import Lossy
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -26,10 +26,8 @@ _CACHED: Final = 4096
 _GUESS: Final = ColumnType("varchar")
 
 
-class Images(msgspec.Struct, frozen=True):
-    """The text of a change's images as the message has them, None where it has none, and their places in the
-    message.
-    """
+class CkafkaImages(msgspec.Struct, frozen=True):
+    """The text of a change's images (None where the message has none), and their places in the message."""
 
     op: Op
     new: Cells | None
@@ -38,28 +36,29 @@ class Images(msgspec.Struct, frozen=True):
     old_path: str = "OLD_VALUES"
 
     def names(self) -> tuple[str, ...]:
-        """The columns of both, in the order of the message."""
+        """Return the columns of both, in the order of the message."""
         return tuple((self.new or {}) | (self.old or {}))
 
 
-class RowReaders:
+class CkafkaReaders:
     """A decoder's readers, by table and columns."""
 
     def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle) -> None:
         self._protocol, self._style, self._value_style = protocol, style, value_style
-        self._readers: dict[tuple[TableId, tuple[str, ...], bool], RowReader] = {}
+        self._readers: dict[tuple[TableId, tuple[str, ...], bool], TextReader] = {}
 
     def change(
         self,
         wire: WireTable,
         known: TableSchema | None,
-        images: Images,
+        images: CkafkaImages,
         source: Source,
         emitted_at_ns: int,
         lossy: list[Lossy],
     ) -> RowChange:
-        """The canonical change; `known` is the catalogue's definition. Raises Malformed for text that its
-        type does not allow.
+        """Return the canonical change; `known` is the catalogue's definition.
+
+        Raises Malformed for a text that its type does not allow.
         """
         reader = self._reader(wire, known)
         given = [image for image in (images.new, images.old) if image is not None]
@@ -68,18 +67,18 @@ class RowReaders:
         try:
             rows = _rows(reader, images)
         except Malformed:
-            # It may be a label that the definition does not have, which then is out of date. Text that is
-            # wrong stays wrong.
+            # Perhaps a label is not in the definition, which then is out of date. Other text that is wrong
+            # fails again.
             reader = self._reader(wire, known, has_members=False)
             rows = _rows(reader, images)
         if reader.is_guessed:
             lossy.append(Lossy.SCHEMA_GUESSED)
-        if images.op is Op.UPDATE and images.old is None:
+        if images.op is UPDATE and images.old is None:
             lossy.append(Lossy.BEFORE_UNKNOWN)
         return RowChange(images.op, reader.schema, rows, source, emitted_at_ns)
 
-    def _reader(self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True) -> RowReader:
-        """The reader for these columns; without members of ENUM and SET labels stay as they came."""
+    def _reader(self, wire: WireTable, known: TableSchema | None, *, has_members: bool = True) -> TextReader:
+        """Return the reader for these columns; without members, labels of ENUM and SET stay as they came."""
         key = wire.id, wire.names, has_members
         found = self._readers.get(key)
         if found is None or found.known is not known or found.wire != wire:
@@ -88,8 +87,8 @@ class RowReaders:
             found = self._readers[key] = self._compile(wire, known, has_members=has_members)
         return found
 
-    def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> RowReader:
-        schema, is_guessed = resolve(wire, known, Codes())
+    def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> TextReader:
+        schema, is_guessed = resolve(wire, known, SqlTypes())
         if not has_members:
             columns = tuple(
                 replace(column, type=replace(column.type, members=None)) for column in schema.columns
@@ -100,19 +99,20 @@ class RowReaders:
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
                 custom[column.name] = read
-        return RowReader(self._protocol, self._style, wire, known, (schema, is_guessed), custom)
+        return TextReader(self._protocol, self._style, wire, known, (schema, is_guessed), custom)
 
 
-def _rows(reader: RowReader, images: Images) -> Rows:
+def _rows(reader: TextReader, images: CkafkaImages) -> Rows:
     before = None if images.old is None else reader.row(images.old, images.old_path)
-    return Rows(before, None if images.new is None else reader.row(images.new, images.new_path))
+    after = None if images.new is None else reader.row(images.new, images.new_path)
+    return Rows(before, after)
 
 
-class RowWriter:
+class CkafkaWriter:
     """Writes rows of one table version.
 
     `losses` is what the definition says and text cells cannot: types other than a bare `varchar`, the primary
-    key; and whether numbers stand for labels of ENUM and SET because the members are unknown.
+    key, and labels of ENUM and SET for which numbers stand because the members are unknown.
     """
 
     def __init__(self, schema: TableSchema, style: TextStyle) -> None:
@@ -128,7 +128,7 @@ class RowWriter:
         self.losses = [what for what, is_lost in losses.items() if is_lost]
 
     def cells(self, row: Row) -> Cells:
-        """The row as text in column order. Columns that are ABSENT are left out."""
+        """Return the row as text in column order. Columns that are ABSENT are left out."""
         cells: dict[str, Any] = {}
         for (name, write), value in zip(self._writers, row, strict=True):
             if value is not ABSENT:
@@ -136,29 +136,29 @@ class RowWriter:
         return cells
 
 
-class RowWriters:
+class CkafkaWriters:
     """An encoder's writers, by table version."""
 
     def __init__(self, protocol: str, style: TextStyle) -> None:
         self._protocol, self._style = protocol, style
-        self._writers: dict[TableSchema, RowWriter] = {}
+        self._writers: dict[TableSchema, CkafkaWriter] = {}
 
-    def images(self, change: RowChange) -> tuple[RowWriter, Images]:
-        """The change's images as text, and the table's writer.
+    def images(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
+        """Return the table's writer, and the change's images as text.
 
         Raises NotRepresentable if there is no image of its operation, or a value is not of its column's type.
         """
         before, after = change.before, change.after
-        if (before if change.op is Op.DELETE else after) is None:
+        if (before if change.op is DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         writer = self._writers.get(change.schema)
         if writer is None:
             if len(self._writers) >= _CACHED:
                 self._writers.clear()
-            writer = self._writers[change.schema] = RowWriter(change.schema, self._style)
+            writer = self._writers[change.schema] = CkafkaWriter(change.schema, self._style)
         try:
             new = None if after is None else writer.cells(after)
             old = None if before is None else writer.cells(before)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
-        return writer, Images(change.op, new, old)
+        return writer, CkafkaImages(change.op, new, old)

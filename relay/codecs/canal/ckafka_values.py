@@ -73,17 +73,21 @@ def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Rea
 
 
 def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
-    """How to write this column's value; None if the value is the text. ENUM and SET are labels where the
-    members are known.
+    """Return how to write this column's value; None if the value is the text.
+
+    ENUM and SET are labels where the members are known.
     """
     if column_type.members is None:
         return writer(column_type, style)
-    return functools.partial(_enum_text if column_type.base == "enum" else _set_text, column_type.members)
+    label_text = _enum_text if column_type.base == "enum" else _set_text
+    return functools.partial(label_text, column_type.members)
 
 
 def _enum_text(members: tuple[str, ...], value: int | str) -> str:
-    """The label. Index 0 is the empty text that MySQL stores for an invalid value; if that is a label, too,
-    it stays a number.
+    """Return the label.
+
+    Index 0 is the empty text that MySQL stores for an invalid value. If that is a label, too, it stays a
+    number.
     """
     if isinstance(value, str):
         return value
@@ -126,14 +130,14 @@ def _digits(fsp: int, micros: int) -> int:
 
 
 def _read_timestamp(fsp: int, mysql: Read, text: str) -> Value:
-    """MySQL's text, or ISO 8601 with an offset, of which Java leaves out trailing zeros."""
+    """Read MySQL's text, or ISO 8601 with an offset, whose trailing zeros Java leaves out."""
     value = str(mysql(text))
     whole, _, fraction = value.partition(".")
     return f"{whole}.{fraction.ljust(fsp, '0')}" if len(fraction) < fsp else value
 
 
 def _read_decimal(scale: int, mysql: Read, is_debezium: bool, text: str) -> Value:
-    """Digits, or base64 of the unscaled number (big-endian two's complement)."""
+    """Read digits, or base64 of the unscaled number (big-endian two's complement)."""
     if not is_debezium:
         try:
             return mysql(text)
@@ -151,12 +155,12 @@ def _read_boolean(mysql: Read, text: str) -> Value:
 
 
 def _read_bits(mysql: Read, text: str) -> Value:
-    """base64 of the bits, least significant byte first (io.debezium.data.Bits), or decimal digits."""
+    """Read base64 of the bits, least significant byte first (io.debezium.data.Bits), or decimal digits."""
     bits = try_base64(text)
     return int.from_bytes(bits, "little") if bits and len(bits) <= 8 else mysql(text)
 
 
 def _read_binary(mysql: Read, text: str) -> Value:
-    """base64 where it is strictly that, else one character a byte."""
+    """Read base64 where it is strictly that, else one character a byte."""
     data = try_base64(text)
     return mysql(text if data is None else data.decode("latin-1"))

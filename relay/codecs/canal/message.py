@@ -1,5 +1,4 @@
-"""What the Canal family shares (TiCDC Canal-JSON, upstream Canal, CKafka): the message, DDL words, column
-codes.
+"""What the Canal family shares (TiCDC Canal-JSON, upstream Canal, CKafka): message, DDL words, `sqlType`.
 
 Sources: PingCAP "TiCDC Canal-JSON Protocol" (sqlType by value), alibaba/canal
 parse/…/dbsync/LogEventConvert.java and connector/core/…/producer/MQMessageUtils.java (1.1.8), pingcap/ticdc
@@ -14,27 +13,32 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from relay.catalog import Catalog, learn
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.base64_text import read_base64
 from relay.errors import Malformed
-from relay.model import ColumnType, DdlKind, Position, Source
+from relay.model import ColumnType, DdlKind, Op, Position, SchemaChange, Source, TableId
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
 from relay.records import ConsumerRecord
 
-#: The text cells of one row image, as they travel.
+#: The text cells of one row, as they travel.
 Cells = dict[str, str | None]
 
 #: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
 Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
 
+# The operations that are tested for every row. Python 3.11 resolves `Op.UPDATE` through a descriptor, at the
+# price of a function call.
+UPDATE: Final = Op.UPDATE
+DELETE: Final = Op.DELETE
+READ: Final = Op.READ
+
 # ---------------------------------------------------------------- message
 
 
-class Message(msgspec.Struct, kw_only=True, gc=False):
-    """A message of any producer of the family, as it travels; in TiCDC's order, which msgspec then finds
-    fastest.
-    """
+class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
+    """A message of any producer of the family. Members are in TiCDC's order, which msgspec reads fastest."""
 
     database: str | None = None
     table: str | None = None
@@ -51,20 +55,38 @@ class Message(msgspec.Struct, kw_only=True, gc=False):
     tidb: dict[str, Any] | None = msgspec.field(name="_tidb", default=None)
     gtid: str | None = None
 
+    def table_id(self) -> TableId:
+        """Return the name of the table that the message is about."""
+        return TableId(self.database or "", self.table or "")
 
-_decode = msgspec.json.Decoder(Message).decode
+    def event_time_ns(self, record: ConsumerRecord) -> int:
+        """Return when the row changed: `es`, else `ts`, else the record's timestamp."""
+        es = self.es
+        if es is None:
+            es = self.ts
+        return (record.timestamp_ms if es is None else es) * 1_000_000
+
+    def emitted_at_ns(self, record: ConsumerRecord) -> int:
+        """Return when the producer made the message: `ts`, else the record's timestamp.
+
+        TiCDC before v5.4.0 writes 0 for a `ts` that it does not know.
+        """
+        return (self.ts or record.timestamp_ms) * 1_000_000
 
 
-def parse(protocol: str, value: bytes) -> Message:
-    """Parse one message, strictly or leniently. Raises Malformed."""
+_decode = msgspec.json.Decoder(CanalMessage).decode
+
+
+def parse(protocol: str, value: bytes) -> CanalMessage:
+    """Parse one message, strictly or else leniently. Raises Malformed."""
     try:
         return _decode(value)
     except _json.REFUSED:
-        return _json.parse_leniently(protocol, value, Message, _tidy)
+        return _json.parse_leniently(protocol, value, CanalMessage, _tidy)
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """What look-alikes do differently: one row as an object, cells as numbers, booleans or JSON."""
+    """Undo what look-alikes do differently: one row as an object; numbers, booleans or JSON as cells."""
     tidied = dict(document)
     for name in ("data", "old"):
         rows = document.get(name)
@@ -78,48 +100,49 @@ def _tidy(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def text_cells(row: dict[str, Any]) -> dict[str, Any]:
-    """The cells of a leniently read row, which may be numbers, booleans or JSON, as text."""
+    """Return a leniently read row with numbers, booleans and JSON as text."""
     return {name: _cell_text(value) for name, value in row.items()}
 
 
 def _cell_text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return None if value is None else str(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, bool):
         return "1" if value else "0"
     return _json.json_text(value)
 
 
-def sql_types(message: Message) -> dict[str, int]:
-    """The message's `sqlType`, {} if it has none that makes sense."""
-    try:
-        return msgspec.json.decode(message.sql_type, type=dict[str, int] | None, strict=False) or {}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-
-
-def event_time_ns(message: Message, record: ConsumerRecord) -> int:
-    """When the row changed: `es`, else `ts`, else the record's timestamp."""
-    es = message.es
-    if es is None:
-        es = message.ts if message.ts is not None else record.timestamp_ms
-    return es * 1_000_000
-
-
-def emitted_at_ns(message: Message, record: ConsumerRecord) -> int:
-    """When the producer made the message: `ts` (0 in TiCDC before v5.4.0: it did not say), else the record's
-    timestamp.
-    """
-    return (message.ts or record.timestamp_ms) * 1_000_000
-
-
 def position(source: Source, record: ConsumerRecord) -> Position:
-    """Where the event stands, for the catalogue."""
+    """Return where the event stands, for the catalogue."""
     return Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
 
 
+def learn_ddl(
+    message: CanalMessage,
+    table: TableId,
+    source: Source,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    *,
+    restored: bool = False,
+) -> tuple[Catalog, SchemaChange]:
+    """Apply a message's DDL statement to the catalogue; see `relay.catalog.learn`."""
+    return learn(
+        catalog,
+        ddl=message.sql or "",
+        table=table,
+        wire_kind=message.type,
+        source=source,
+        at=position(source, record),
+        emitted_at_ns=message.emitted_at_ns(record),
+        restored=restored,
+    )
+
+
 def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
-    """Bytes of a base64 member, None if it is not there. Raises Malformed."""
+    """Return the bytes of a base64 member, None if it is not there. Raises Malformed."""
     if value is None:
         return None
     try:
@@ -130,7 +153,7 @@ def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:
 
 # ---------------------------------------------------------------- DDL words
 
-#: Canal's word for a statement by its first action; whatever is not listed and changes a table is ALTER.
+#: Canal's word for a statement by its first action; one that is not listed is ALTER.
 _WORDS: Final = {
     DdlKind.CREATE_TABLE: "CREATE",
     DdlKind.DROP_TABLE: "ERASE",
@@ -154,76 +177,78 @@ _WORDS: Final = {
 DDL_WORDS: Final = frozenset(_WORDS.values()) | {"ALTER"}
 
 
-def ddl_word(kind: DdlKind | None, wire_kind: str) -> str:
-    """Canal's `type` of a DDL message; for a statement that was not understood the source's own word, if
-    Canal has it.
+def ddl_word(change: SchemaChange) -> str:
+    """Return Canal's `type` of a DDL message.
+
+    A statement that was not understood keeps the source's own word, if Canal has it.
     """
-    if kind is None:
-        return wire_kind if wire_kind in DDL_WORDS else "QUERY"
-    return _WORDS.get(kind, "ALTER")
+    if change.kinds:
+        return _WORDS.get(change.kinds[0], "ALTER")
+    return change.wire_kind if change.wire_kind in DDL_WORDS else "QUERY"
 
 
 # ---------------------------------------------------------------- sqlType
 
-_CODES: Final = {
-    "tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "float": 7, "double": 8, "decimal": 3, "bit": -7,
-    "char": 1, "varchar": 12, "binary": 2004, "varbinary": 2004, "tinytext": 2005, "text": 2005, "mediumtext": 2005,
-    "longtext": 2005, "tinyblob": 2004, "blob": 2004, "mediumblob": 2004, "longblob": 2004, "date": 91, "datetime": 93,
-    "timestamp": 93, "time": 92, "year": 12, "enum": 4, "set": -7, "json": 12, "vector": 12,
+_SQL_TYPES: Final = {
+    "tinyint": -6, "smallint": 5, "mediumint": 4, "int": 4, "bigint": -5, "float": 7, "double": 8,
+    "decimal": 3, "bit": -7, "char": 1, "varchar": 12, "binary": 2004, "varbinary": 2004, "tinytext": 2005,
+    "text": 2005, "mediumtext": 2005, "longtext": 2005, "tinyblob": 2004, "blob": 2004, "mediumblob": 2004,
+    "longblob": 2004, "date": 91, "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "enum": 4,
+    "set": -7, "json": 12, "vector": 12,
 }  # fmt: skip
 #: The next wider java.sql.Types number, for an unsigned value that the signed type of its size cannot hold.
 _PROMOTED: Final = {"tinyint": 5, "smallint": 4, "int": -5, "bigint": 3}
 
-#: A column's java.sql.Types number, given its text.
-CodeOf = Callable[[str | None], int]
+#: A cell's java.sql.Types number, given its text.
+SqlTypeOf = Callable[[str | None], int]
 
 
 def java_sql_type(column_type: ColumnType) -> int:
-    """The java.sql.Types number of a type, before promotion. Spatial types are BLOB (2004), unknown ones
-    VARCHAR (12).
+    """Return the java.sql.Types number of a type, before promotion.
+
+    Spatial types are BLOB (2004), unknown ones VARCHAR (12).
     """
-    return _CODES.get(column_type.base, 2004 if column_type.base in BINARIES else 12)
+    return _SQL_TYPES.get(column_type.base, 2004 if column_type.base in BINARIES else 12)
 
 
-def promoted_code(column_type: ColumnType) -> CodeOf | None:
-    """How an unsigned integer's number depends on its value; None if the type's number is always the same."""
+def _promoted_sql_type(column_type: ColumnType) -> SqlTypeOf | None:
+    """Return how an unsigned integer's number depends on its value; None if it does not."""
     if not column_type.unsigned or column_type.base not in _PROMOTED:
         return None
     limit = 1 << (INTEGER_BITS[column_type.base] - 1)
     digits = len(str(limit))
     plain, promoted = java_sql_type(column_type), _PROMOTED[column_type.base]
 
-    def code_of(text: str | None) -> int:
+    def sql_type_of(text: str | None) -> int:
         if text is None or len(text) < digits or not text.isdecimal():
             return plain
         return promoted if len(text) > digits or int(text) >= limit else plain
 
-    return code_of
+    return sql_type_of
 
 
 class Dialect(msgspec.Struct, frozen=True):
     """What differs between the producers of Canal messages, as data.
 
-    `type_text` gives a column's `mysqlType`, `null_codes` the `sqlType` numbers that NULL has in some types.
+    `type_text` gives a column's `mysqlType`, `null_sql_types` the `sqlType` of NULL in the types where NULL
+    has its own.
     """
 
     style: TextStyle
     type_text: Callable[[ColumnType], str]
-    null_codes: Mapping[str, int] = {}
+    null_sql_types: Mapping[str, int] = {}
     with_virtual_columns: bool = True
     with_parameters: bool = True
 
     def loses_parameters(self, types: Iterable[ColumnType]) -> bool:
-        """Whether these types have parameters that the dialect leaves out, or lack those that it should
-        write.
-        """
+        """Return whether parameters of these types are left out, or lack although they should be written."""
         test = lacks_parameters if self.with_parameters else has_parameters
         return any(map(test, types))
 
-    def code_of(self, column_type: ColumnType) -> CodeOf | None:
-        """How the `sqlType` of this type depends on the value, None if it does not."""
-        null_code = self.null_codes.get(column_type.base)
-        if null_code is None:
-            return promoted_code(column_type)
+    def sql_type_of(self, column_type: ColumnType) -> SqlTypeOf | None:
+        """Return how the `sqlType` of this type depends on the value, None if it does not."""
+        null_sql_type = self.null_sql_types.get(column_type.base)
+        if null_sql_type is None:
+            return _promoted_sql_type(column_type)
         plain = java_sql_type(column_type)
-        return lambda text: null_code if text is None else plain
+        return lambda text: null_sql_type if text is None else plain

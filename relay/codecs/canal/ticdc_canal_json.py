@@ -18,12 +18,20 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from relay.catalog import Catalog, learn
-from relay.codecs.canal import message as _canal
-from relay.codecs.canal.message import Dialect
-from relay.codecs.canal.reading import RowReaders
-from relay.codecs.canal.ticdc_message import ControlMessage, RowMessage, TidbMembers, ddl_word
-from relay.codecs.canal.writing import RowWriters, Text
+from relay.catalog import Catalog
+from relay.codecs.canal.message import (
+    DELETE,
+    READ,
+    UPDATE,
+    CanalMessage,
+    Dialect,
+    base64_bytes,
+    ddl_word,
+    learn_ddl,
+    parse,
+)
+from relay.codecs.canal.reading import TextReaders
+from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.base64_text import base64_text
@@ -50,6 +58,7 @@ from relay.codecs.wire.ticdc import (
 )
 from relay.errors import DecodeError, Malformed, Problem, UnsupportedMessage
 from relay.model import (
+    DdlKind,
     Event,
     Op,
     RowChange,
@@ -74,18 +83,89 @@ _TSO_END: Final = 1 << 64
 _BRACE: Final = ord("{")
 _LOCATION: Final = "_tidb.claimCheckLocation"
 
-# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
-# for every row.
-_UPDATE: Final = Op.UPDATE
-_DELETE: Final = Op.DELETE
-_READ: Final = Op.READ
+# ---------------------------------------------------------------- wire
+# Messages as relay writes them, with their members in the order of the real ones (since v6.5.0).
+
+
+class TidbMembers(msgspec.Struct, omit_defaults=True):
+    """`_tidb`."""
+
+    commitTs: int | UnsetType = UNSET
+    watermarkTs: int | UnsetType = UNSET
+    onlyHandleKey: bool | UnsetType = UNSET
+    claimCheckLocation: str | UnsetType = UNSET
+    rowkey: str | UnsetType = UNSET
+
+
+class _RowMessage(msgspec.Struct):
+    """A row: `old` stands before `data`."""
+
+    id: int
+    database: str
+    table: str
+    pkNames: list[str]
+    isDdl: bool
+    type: str
+    es: int
+    ts: int
+    sql: str
+    sqlType: msgspec.Raw
+    mysqlType: msgspec.Raw
+    old: list[dict[str, Any]] | None
+    data: list[dict[str, Any]]
+    tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
+
+
+class ControlMessage(msgspec.Struct):
+    """A DDL statement or watermark: `data` stands before `old`."""
+
+    id: int
+    database: str
+    table: str
+    pkNames: None
+    isDdl: bool
+    type: str
+    es: int
+    ts: int
+    sql: str
+    sqlType: None
+    mysqlType: None
+    data: None
+    old: None
+    tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
+
+
+#: DDL that TiCDC calls QUERY although it alters a table (TTL, exchange partition, and everything else without
+#: a word of its own).
+_QUERY_KINDS: Final = frozenset(
+    {
+        DdlKind.ALTER_TTL,
+        DdlKind.REMOVE_TTL,
+        DdlKind.EXCHANGE_PARTITION,
+        DdlKind.ADD_CHECK,
+        DdlKind.DROP_CHECK,
+        DdlKind.ALTER_CHECK,
+        DdlKind.ALTER_TABLE_OPTION,
+    }
+)
+
+
+def ticdc_ddl_word(change: SchemaChange) -> str:
+    """Return the `type` of a DDL message."""
+    if len(change.kinds) > 1:
+        return "ALTER"
+    if change.kinds and change.kinds[0] in _QUERY_KINDS:
+        return "QUERY"
+    return ddl_word(change)
+
 
 # ---------------------------------------------------------------- options
 
 
 class TicdcOptions(LargeMessageOptions, frozen=True):
-    """Options of TiCDC's sink URI; those that change the content matter on the target side, the decoder sees
-    for itself.
+    """Options of TiCDC's sink URI.
+
+    Those that change the content matter on the target side; the decoder sees for itself.
     """
 
     enable_tidb_extension: Annotated[
@@ -110,30 +190,29 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     ] = False
 
     def writing_problems(self) -> list[Problem]:
-        """Find options whose words stand in a member that is not written; see `Options.writing_problems`."""
+        """Find options that write into `_tidb` where it is not written; see `Options.writing_problems`."""
         problems = super().writing_problems()
+        if self.enable_tidb_extension:
+            return problems
+        reasons = []
         handling = self.large_message_handle_option
-        needs = {
-            f"large-message-handle-option={handling} marks its messages in `_tidb`": handling
-            is not Handling.NONE,
-            "output-row-key=true writes into `_tidb`": self.output_row_key,
-        }
-        if not self.enable_tidb_extension:
-            problems += [
-                Problem("enable-tidb-extension", why, "set it to true")
-                for why, is_needed in needs.items()
-                if is_needed
-            ]
-        return problems
+        if handling is not Handling.NONE:
+            reasons.append(f"large-message-handle-option={handling} marks its messages in `_tidb`")
+        if self.output_row_key:
+            reasons.append("output-row-key=true writes into `_tidb`")
+        return problems + [Problem("enable-tidb-extension", why, "set it to true") for why in reasons]
+
+    @property
+    def writes_only_changed(self) -> bool:
+        """Whether `old` of an UPDATE has only the columns that changed."""
+        return self.only_output_updated_columns or self.content_compatible
 
 
 def carries(options: TicdcOptions) -> Carries:
-    """What a message can say with these options."""
+    """Return what a message can say with these options."""
     extension = options.enable_tidb_extension
     return Carries(
-        before=Before.CHANGED
-        if options.only_output_updated_columns or options.content_compatible
-        else Before.FULL,
+        before=Before.CHANGED if options.writes_only_changed else Before.FULL,
         delete_image=not options.delete_only_output_handle_key_columns,
         primary_key=True,
         type_parameters=options.content_compatible,
@@ -165,7 +244,7 @@ class Decoder:
         self._options, self._answers = options, answers
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowReaders(NAME, _style(options))
+        self._rows = TextReaders(NAME, _style(options))
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -177,7 +256,7 @@ class Decoder:
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
             value = decompressed(NAME, "", value, self._compression)
-        message = _canal.parse(NAME, value)
+        message = parse(NAME, value)
         tidb = message.tidb
         if tidb is not None and "claimCheckLocation" in tidb:
             message = self._from_storage(message)
@@ -192,11 +271,12 @@ class Decoder:
             return self._ddl(message, record, catalog, lossy)
         if message.type == _WATERMARK:
             return [self._watermark(message, record)], catalog
-        raise _refuse(op)
+        raise _refusal(op)
 
-    def _from_storage(self, stub: _canal.Message) -> _canal.Message:
-        """The message that this one, with the handle key alone, stands for. Raises Malformed if the object
-        holds another one.
+    def _from_storage(self, stub: CanalMessage) -> CanalMessage:
+        """Return the message that this one, which has the handle key alone, stands for.
+
+        Raises Malformed if the claim-check object holds another message.
         """
         data = claim_checked(
             NAME, _LOCATION, (stub.tidb or {})["claimCheckLocation"], self._answers, self._options
@@ -204,7 +284,7 @@ class Decoder:
         parts = claim_check_parts(data)
         try:
             value = decompressed(NAME, "", data if parts is None else parts.value, self._compression)
-            message = _canal.parse(NAME, value)
+            message = parse(NAME, value)
         except Malformed as error:
             raise Malformed(
                 NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"
@@ -214,36 +294,26 @@ class Decoder:
         return message
 
     def _ddl(
-        self, message: _canal.Message, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
-        source = _source(message, record)
-        ddl = message.sql or ""
-        catalog, change = learn(
-            catalog,
-            ddl=ddl,
-            table=TableId(message.database or "", message.table or ""),
-            wire_kind=message.type,
-            source=source,
-            at=_canal.position(source, record),
-            emitted_at_ns=_canal.emitted_at_ns(message, record),
-            restored=is_restored(ddl),
-        )
+        source, restored = _source(message, record), is_restored(message.sql or "")
+        catalog, change = learn_ddl(message, message.table_id(), source, record, catalog, restored=restored)
         if not change.kinds:
             lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
         return [change], catalog
 
-    def _watermark(self, message: _canal.Message, record: ConsumerRecord) -> Watermark:
+    def _watermark(self, message: CanalMessage, record: ConsumerRecord) -> Watermark:
         watermark_ts = (message.tidb or {}).get("watermarkTs")
         source = Source(
             CONNECTOR,
-            _canal.event_time_ns(message, record),
+            message.event_time_ns(record),
             commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"),
         )
-        return Watermark(source, _canal.emitted_at_ns(message, record))
+        return Watermark(source, message.emitted_at_ns(record))
 
 
-def _identity(message: _canal.Message) -> tuple[object, ...]:
-    """What a message and the one in its claim-check object have in common."""
+def _identity(message: CanalMessage) -> tuple[object, ...]:
+    """Return what a message and the one in its claim-check object have in common."""
     commit_ts = (message.tidb or {}).get("commitTs")
     return message.database, message.table, message.type, message.is_ddl, message.es, commit_ts
 
@@ -253,14 +323,14 @@ def _count_once(what: Lossy, lossy: list[Lossy]) -> None:
         lossy.append(what)
 
 
-def _refuse(op: Op | None) -> DecodeError:
+def _refusal(op: Op | None) -> DecodeError:
     if op is not None:
         return Malformed(NAME, "data", "a row message without a row")
     return UnsupportedMessage(NAME, "type", "not one of INSERT, UPDATE, DELETE, TIDB_WATERMARK")
 
 
 def _tso(value: object, path: str) -> int:
-    """A TSO, also one that the lenient parser kept as text."""
+    """Return a TSO, also one that the lenient parser kept as text. Raises Malformed."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value) if len(value) <= 20 else None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _TSO_END:
@@ -268,9 +338,10 @@ def _tso(value: object, path: str) -> int:
     return value
 
 
-def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
+def _source(message: CanalMessage, record: ConsumerRecord) -> Source:
     tidb, es = message.tidb, message.es
-    event_time_ns = _canal.event_time_ns(message, record) if es is None else es * 1_000_000
+    # Almost every message has `es`, and needs no call then.
+    event_time_ns = message.event_time_ns(record) if es is None else es * 1_000_000
     if tidb is None:
         return Source(CONNECTOR, event_time_ns)
     commit_ts = tidb.get("commitTs")
@@ -287,7 +358,7 @@ def _source(message: _canal.Message, record: ConsumerRecord) -> Source:
         CONNECTOR,
         event_time_ns,
         commit_ts,
-        row_key=_canal.base64_bytes(NAME, "_tidb.rowkey", row_key),
+        row_key=base64_bytes(NAME, "_tidb.rowkey", row_key),
         extras=extras or None,
     )
 
@@ -301,8 +372,8 @@ class Encoder:
     def __init__(self, options: TicdcOptions, _: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
-        self._only_updated = options.only_output_updated_columns or options.content_compatible
-        self._writers = RowWriters(NAME, _dialect(options))
+        self._only_changed = options.writes_only_changed
+        self._writers = TextWriters(NAME, _dialect(options))
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
         self._room = self._limit.room
@@ -337,16 +408,16 @@ class Encoder:
         )
 
     def _reduced(
-        self, change: RowChange, text: Text, tidb: TidbMembers | UnsetType
+        self, change: RowChange, text: TextChange, tidb: TidbMembers | UnsetType
     ) -> Callable[[str | None], Payload]:
-        """How to write the row with its handle key alone; see `SizeLimit.reduce`."""
+        """Return how to write the row with its handle key alone; see `SizeLimit.reduce`."""
 
         def write(location: str | None) -> Payload:
-            members = TidbMembers() if tidb is UNSET else tidb
-            mark: dict[str, Any] = (
-                {"onlyHandleKey": True} if location is None else {"claimCheckLocation": location}
-            )
-            members = msgspec.structs.replace(members, **mark)
+            members = TidbMembers() if tidb is UNSET else msgspec.structs.replace(tidb)
+            if location is None:
+                members.onlyHandleKey = True
+            else:
+                members.claimCheckLocation = location
             return Payload(None, self._row_value(change, self._only_key(text, change.schema), members))
 
         return write
@@ -355,9 +426,9 @@ class Encoder:
         value = payload.value or b""
         return value if self._options.claim_check_raw_value else claim_check_document(None, value)
 
-    def _row_value(self, change: RowChange, text: Text, tidb: TidbMembers | UnsetType) -> bytes:
+    def _row_value(self, change: RowChange, text: TextChange, tidb: TidbMembers | UnsetType) -> bytes:
         op, writer, cells = change.op, text.writer, text.cells
-        message = RowMessage(
+        message = _RowMessage(
             0,
             change.schema.id.database,
             change.schema.id.table,
@@ -367,42 +438,43 @@ class Encoder:
             change.source.event_time_ns // 1_000_000,
             change.emitted_at_ns // 1_000_000,
             "",
-            writer.sql_type(cells),
+            writer.sql_type or writer.sql_type_of(cells),
             writer.mysql_type,
-            [self._old(text)] if op is _UPDATE else None,
+            [self._old(text)] if op is UPDATE else None,
             [cells],
             tidb,
         )
         value = self._to_json(message)
         return compressed(value, self._compression) if self._is_packed else value
 
-    def _text(self, change: RowChange, lossy: list[Lossy]) -> Text:
-        text = self._writers.text(change)
+    def _text(self, change: RowChange, lossy: list[Lossy]) -> TextChange:
+        text = self._writers.write(change)
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        if change.op is _READ and not change.source.snapshot:
+        if change.op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
-        if change.op is _DELETE and self._options.delete_only_output_handle_key_columns:
+        if change.op is DELETE and self._options.delete_only_output_handle_key_columns:
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
                 lossy.append(Lossy.DELETE_IMAGE)
             return only_key
         return text
 
-    def _only_key(self, text: Text, schema: TableSchema) -> Text:
-        """The row with the handle key's columns only; all of them if it has no such key."""
+    def _only_key(self, text: TextChange, schema: TableSchema) -> TextChange:
+        """Return the row with the handle key's columns only; with all if the table has no such key."""
         key = handle_key_places(schema)
-        writer = self._writers.only(schema, tuple(at for at in text.writer.places if at in key))
+        writer = self._writers.writer_for(schema, tuple(at for at in text.writer.places if at in key))
         names = [schema.columns[at].name for at in writer.places]
-        cells, old = (
-            {name: row[name] for name in names if name in row} for row in (text.cells, text.old or {})
-        )
-        return Text(writer, cells, None if text.old is None else old, text.loses_parameters)
+        cells = {name: text.cells[name] for name in names if name in text.cells}
+        old = text.old
+        if old is not None:
+            old = {name: old[name] for name in names if name in old}
+        return TextChange(writer, cells, old, text.loses_parameters)
 
-    def _old(self, text: Text) -> dict[str, Any]:
+    def _old(self, text: TextChange) -> dict[str, Any]:
         if text.old is None:
             return {}
-        if self._only_updated:
+        if self._only_changed:
             return text.changed()
         return text.cells | text.old
 
@@ -423,9 +495,8 @@ class Encoder:
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         tidb = self._tidb(change.source, caused_by, lossy)
-        word = ddl_word(change)
-        statements = per_table_statements(change)
-        return [self._control(change, table, word, sql, tidb) for table, sql in statements]
+        word = ticdc_ddl_word(change)
+        return [self._control(change, table, word, sql, tidb) for table, sql in per_table_statements(change)]
 
     def _watermark(self, mark: Watermark) -> Payload:
         tidb = TidbMembers(watermarkTs=mark.source.commit_ts or 0)

@@ -1,24 +1,24 @@
 """Rows of the Canal family, written: text cells, `sqlType` and `mysqlType`.
 
-Contract: rows that came as text of the family are taken as they are, and only the columns that the two
-producers spell differently are converted, which is decided once per table version (`TextPlan`); rows of any
-other origin are written from their canonical values (`RowWriter`). `RowWriters` is an encoder's cache and
-could be emptied at any time.
+Contract: how the rows of a reader are written is decided once per reader and target (`Plan`). Rows that came
+as text of the family are taken as they are, and only the columns that the two producers spell differently are
+converted (`TextPlan`); wire values of other families are converted in one step a column (`TypedPlan`); rows
+of any other origin are written from their canonical values (`TextWriter`). `TextWriters` is an encoder's
+cache and could be emptied at any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.canal.message import Cells, Dialect, java_sql_type
-from relay.codecs.canal.reading import RowReader, TextRows
+from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
+from relay.codecs.canal.reading import TextReader, TextRows
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.errors import NotRepresentable
-from relay.model import ABSENT, Generated, Op, Row, RowChange, TableSchema
+from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
 from relay.mysql.values import converter
 from relay.mysql.values import writer as value_writer
@@ -27,118 +27,111 @@ from relay.mysql.values import writer as value_writer
 _CACHED_TABLES: Final = 4096
 #: Texts of `sqlType` that are kept of one table version: unsigned columns and NULLs change it from row to
 #: row.
-_CACHED_CODES: Final = 256
-# Python 3.11 resolves `Op.UPDATE` through a descriptor, at the price of a function call; these are looked at
-# for every row.
-_UPDATE: Final = Op.UPDATE
-_DELETE: Final = Op.DELETE
+_CACHED_SQL_TYPES: Final = 256
+_NO_TEXT: Final = "a value that the target's spelling has no text for"
+
+#: Images that were kept as they came, with the reader that understands them.
+_WITH_READER: Final = (TextRows, TypedRows)
+
+_to_json = msgspec.json.Encoder().encode
 
 
-class Text(msgspec.Struct, gc=False):
-    """A change as text cells in column order, ready to be sent: the row, and the old row if the change has
-    one.
+class TextChange(msgspec.Struct, gc=False):
+    """A change as text cells in column order, ready to be sent: the row, and the old row if there is one.
 
     `loses_parameters`: the source said more of the types than the target will, or less than the target
     should.
     """
 
-    writer: RowWriter
+    writer: TextWriter
     cells: dict[str, Any]
     old: dict[str, Any] | None
     loses_parameters: bool
 
     def changed(self) -> dict[str, Any]:
-        """The old text of the columns whose text differs, as both TiCDC and Canal compare."""
+        """Return the old text of the columns whose text differs, as both TiCDC and Canal compare."""
         cells = self.cells
         return {name: text for name, text in (self.old or {}).items() if text != cells.get(name, ABSENT)}
 
 
-class RowWriter:
-    """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`. Compiled once per
-    table version.
+#: How the rows of one reader become text. Raises DecodeError for a value that is wrong in the source,
+#: NotRepresentable for one that the target cannot say.
+Plan = Callable[[RowChange], TextChange]
+
+
+class TextWriter:
+    """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
+
+    Compiled once per table version and columns; `places` are those of the columns in the table.
     """
 
     def __init__(self, schema: TableSchema, dialect: Dialect, places: tuple[int, ...]) -> None:
         columns = [schema.columns[at] for at in places]
         self.table, self.places = schema.id, places
-        self._writers = [
+        self._writes = [
             (column.name, at, value_writer(column.type, dialect.style))
             for at, column in zip(places, columns, strict=True)
         ]
-        self._codes = {column.name: java_sql_type(column.type) for column in columns}
-        codes_of = [(column.name, dialect.code_of(column.type)) for column in columns]
-        self._variable = [(name, code_of) for name, code_of in codes_of if code_of is not None]
-        self._sql_types: dict[tuple[int, ...], msgspec.Raw] = {}
-        self._sql_type = None if self._variable else msgspec.Raw(_to_json(self._codes))
-        self.mysql_type = msgspec.Raw(
-            _to_json({column.name: dialect.type_text(column.type) for column in columns})
-        )
+        self._plain = {column.name: java_sql_type(column.type) for column in columns}
+        sql_types = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
+        self._varying = [(name, sql_type_of) for name, sql_type_of in sql_types if sql_type_of is not None]
+        self._by_variant: dict[tuple[int, ...], msgspec.Raw] = {}
+        #: `sqlType` of every row; None if it depends on the values (see `sql_type_of`).
+        self.sql_type = None if self._varying else msgspec.Raw(_to_json(self._plain))
+        types = {column.name: dialect.type_text(column.type) for column in columns}
+        self.mysql_type = msgspec.Raw(_to_json(types))
         key = schema.primary_key or ()
         self.pk_names = [column.name for column in schema.columns if column.name in key]
         self.loses_parameters = dialect.loses_parameters([column.type for column in columns])
 
     def cells(self, row: Row) -> dict[str, Any]:
-        """The canonical row as text cells in column order. Columns that are ABSENT are left out."""
+        """Return the canonical row as text cells in column order. Columns that are ABSENT are left out."""
         cells: dict[str, Any] = {}
-        for name, place, write in self._writers:
+        for name, place, write in self._writes:
             value = row[place]
             if value is not ABSENT:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
 
-    def sql_type(self, cells: dict[str, Any]) -> msgspec.Raw:
-        """`sqlType` for the row: some numbers depend on the value."""
-        return self._varying(cells) if self._sql_type is None else self._sql_type
-
-    def _varying(self, cells: dict[str, Any]) -> msgspec.Raw:
-        # Apart, because the closure over `cells` would cost every row.
-        variant = tuple([code_of(cells.get(name)) for name, code_of in self._variable])
-        found = self._sql_types.get(variant)
+    def sql_type_of(self, cells: dict[str, Any]) -> msgspec.Raw:
+        """Return `sqlType` for a row where it depends on the values."""
+        variant = tuple([sql_type_of(cells.get(name)) for name, sql_type_of in self._varying])
+        found = self._by_variant.get(variant)
         if found is None:
-            if len(self._sql_types) >= _CACHED_CODES:
-                self._sql_types.clear()
-            codes = zip((name for name, _ in self._variable), variant, strict=True)
-            found = self._sql_types[variant] = msgspec.Raw(_to_json(self._codes | dict(codes)))
+            if len(self._by_variant) >= _CACHED_SQL_TYPES:
+                self._by_variant.clear()
+            sql_types = zip((name for name, _ in self._varying), variant, strict=True)
+            found = self._by_variant[variant] = msgspec.Raw(_to_json(self._plain | dict(sql_types)))
         return found
 
 
 class TextPlan:
-    """Turns the text of one producer's rows into another's: only the columns that they spell differently are
-    touched.
-    """
+    """Turns one producer's text into another's; only columns that they spell differently are touched."""
 
-    def __init__(self, protocol: str, reader: RowReader, dialect: Dialect, writer: RowWriter) -> None:
-        self._protocol, self.writer = protocol, writer
-        columns = reader.schema.columns
-        self._loses_parameters = (
-            writer.loses_parameters
-            if dialect.with_parameters
-            else dialect.loses_parameters(reader.wire.types())
-        )
-        self._differing: list[tuple[str, Callable[[str], str]]] = []
+    def __init__(self, protocol: str, reader: TextReader, dialect: Dialect, writer: TextWriter) -> None:
+        self._protocol, self._writer = protocol, writer
+        self._loses_parameters = writer.loses_parameters
+        if not dialect.with_parameters:
+            self._loses_parameters = dialect.loses_parameters(reader.wire.types())
+        self._differing: list[tuple[str, Callable[[str], Any]]] = []
         for name, place in zip(reader.wire.names, reader.places, strict=True):
-            column_type = columns[place].type
-            convert = cast(
-                "Callable[[str], str] | None", reader.custom.get(name)
-            )  # they are all text to text
-            convert = convert or converter(column_type, reader.style, dialect.style)
+            column_type = reader.schema.columns[place].type
+            convert = reader.custom.get(name) or converter(column_type, reader.style, dialect.style)
             if convert is not None:
                 self._differing.append((name, convert))
 
-    def text(self, images: TextRows) -> Text:
-        """The change in the target's spelling. Raises Malformed for a text that its type does not allow."""
-        if not self._differing:
-            return Text(self.writer, images.cells, images.old, self._loses_parameters)
-        old = images.old
-        try:
-            cells = self._converted(images.cells)
-            old = None if old is None else self._converted(old)
-        except (ValueError, ArithmeticError) as error:
-            _ = images.before, images.after  # raises Malformed with the column's name
-            raise NotRepresentable(
-                self._protocol, "data", "a value that the target's spelling has no text for"
-            ) from error
-        return Text(self.writer, cells, old, self._loses_parameters)
+    def write(self, change: RowChange) -> TextChange:
+        """Return the change in the target's spelling; see `Plan`."""
+        images: TextRows = change.images  # type: ignore[assignment]  # the plan is kept with their reader
+        cells, old = images.cells, images.old
+        if self._differing:
+            try:
+                cells = self._converted(cells)
+                if old is not None:
+                    old = self._converted(old)
+            except (ValueError, ArithmeticError) as error:
+                raise _unfit(self._protocol, images) from error
+        return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
         converted = cells.copy()
@@ -149,33 +142,25 @@ class TextPlan:
         return converted
 
 
-class WirePlan:
-    """Turns the wire values of another family (`relay.codecs.wire.rows`) into text cells in one step a
-    column.
-    """
+class TypedPlan:
+    """Turns the wire values of another family (`relay.codecs.wire.rows`) into text in one step a column."""
 
-    def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: RowWriter) -> None:
+    def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
         columns = [reader.schema.columns[at] for at in reader.places]
-        self._values = reader.row_function(
-            [value_writer(column.type, dialect.style) for column in columns], _SHORTCUTS
-        )
+        writes = [value_writer(column.type, dialect.style) for column in columns]
+        self._cells = reader.row_function(writes, _SHORTCUTS)
 
-    def text(self, op: Op, images: TypedRows) -> Text:
-        """The change in the target's spelling. Raises Malformed for a value that its type does not allow."""
+    def write(self, change: RowChange) -> TextChange:
+        """Return the change in the target's spelling; see `Plan`."""
+        images: TypedRows = change.images  # type: ignore[assignment]  # the plan is kept with their reader
         old, new = images.old, images.new
         try:
-            cells = self._values(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
-            before = self._values(old) if op is _UPDATE and old is not None else None
+            cells = self._cells(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
+            before = self._cells(old) if change.op is UPDATE and old is not None else None
         except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
-            _ = (
-                images.before,
-                images.after,
-            )  # raises Malformed with the column's name if the source is to blame
-            raise NotRepresentable(
-                self._protocol, "data", "a value that the target's spelling has no text for"
-            ) from error
-        return Text(self._writer, cells, before, self._writer.loses_parameters)
+            raise _unfit(self._protocol, images) from error
+        return TextChange(self._writer, cells, before, self._writer.loses_parameters)
 
 
 _SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
@@ -183,80 +168,62 @@ _SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
 }
 
 
-class RowWriters:
+def _unfit(protocol: str, images: TextRows | TypedRows) -> NotRepresentable:
+    _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
+    return NotRepresentable(protocol, "data", _NO_TEXT)
+
+
+class TextWriters:
     """An encoder's writers and plans, by table version."""
 
     def __init__(self, protocol: str, dialect: Dialect) -> None:
         self._protocol, self._dialect = protocol, dialect
-        self._writers: dict[tuple[TableSchema, tuple[int, ...]], RowWriter] = {}
+        self._writers: dict[tuple[TableSchema, tuple[int, ...]], TextWriter] = {}
 
-    def text(self, change: RowChange) -> Text:
-        """The change as text. Raises NotRepresentable if it has no image of its operation."""
+    def write(self, change: RowChange) -> TextChange:
+        """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
         images = change.images
-        if type(images) is TextRows:
-            plan = images.reader.plans.get(self)
-            if plan is None:
-                plan = images.reader.plans[self] = self._plan(images.reader)
-            if type(plan) is TextPlan:
-                return plan.text(images)
-        elif isinstance(images, TypedRows):
-            wire_plan: WirePlan | _Indirect | None = images.reader.plans.get(self)
-            if wire_plan is None:
-                wire_plan = images.reader.plans[self] = self._wire_plan(images.reader)
-            if isinstance(wire_plan, WirePlan):
-                return wire_plan.text(change.op, images)
+        if not isinstance(images, _WITH_READER):
+            return self._write_canonical(change)
+        plan: Plan | None = images.reader.plans.get(self)
+        if plan is None:
+            plan = images.reader.plans[self] = self._plan_for(images.reader)
+        return plan(change)
+
+    def _plan_for(self, reader: TextReader | TypedReader) -> Plan:
+        """Return how a reader's rows are written: directly if they have the target's columns in its order."""
+        places = tuple(sorted(reader.places))
+        if reader.places != self._without_hidden(reader.schema, places):
+            return self._write_canonical
+        writer = self.writer_for(reader.schema, places)
+        if isinstance(reader, TextReader):
+            return TextPlan(self._protocol, reader, self._dialect, writer).write
+        return TypedPlan(self._protocol, reader, self._dialect, writer).write
+
+    def _write_canonical(self, change: RowChange) -> TextChange:
+        """Write rows of any origin; see `Plan`."""
         before, after = change.before, change.after
-        row = before if change.op is _DELETE else after
+        row = before if change.op is DELETE else after
         if row is None:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
-        writer = self.only(change.schema, self._shown(change.schema, row))
+        places = tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
+        writer = self.writer_for(change.schema, self._without_hidden(change.schema, places))
         try:
-            old = writer.cells(before) if change.op is _UPDATE and before else None
-            return Text(writer, writer.cells(row), old, writer.loses_parameters)
+            old = writer.cells(before) if change.op is UPDATE and before else None
+            return TextChange(writer, writer.cells(row), old, writer.loses_parameters)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
 
-    def only(self, schema: TableSchema, places: tuple[int, ...]) -> RowWriter:
-        """The writer for some of a table's columns, given by their places in it."""
+    def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
+        """Return the writer for some of a table's columns, given by their places in it."""
         found = self._writers.get((schema, places))
         if found is None:
             if len(self._writers) >= _CACHED_TABLES:
                 self._writers.clear()
-            found = self._writers[schema, places] = RowWriter(schema, self._dialect, places)
+            found = self._writers[schema, places] = TextWriter(schema, self._dialect, places)
         return found
-
-    def _plan(self, reader: RowReader) -> TextPlan | _Indirect:
-        """The plan for a reader's rows, if their text can be taken as it is: in column order, and without
-        columns to hide.
-        """
-        places = reader.places
-        is_direct = list(places) == sorted(places) and places == self._without_hidden(reader.schema, places)
-        return (
-            TextPlan(self._protocol, reader, self._dialect, self.only(reader.schema, places))
-            if is_direct
-            else _INDIRECT
-        )
-
-    def _wire_plan(self, reader: TypedReader) -> WirePlan | _Indirect:
-        is_direct = reader.places == self._without_hidden(reader.schema, reader.places)
-        return (
-            WirePlan(self._protocol, reader, self._dialect, self.only(reader.schema, reader.places))
-            if is_direct
-            else _INDIRECT
-        )
-
-    def _shown(self, schema: TableSchema, row: Row) -> tuple[int, ...]:
-        return self._without_hidden(schema, tuple(at for at, cell in enumerate(row) if cell is not ABSENT))
 
     def _without_hidden(self, schema: TableSchema, places: tuple[int, ...]) -> tuple[int, ...]:
         if self._dialect.with_virtual_columns:
             return places
         return tuple(at for at in places if schema.columns[at].generated is not Generated.VIRTUAL)
-
-
-class _Indirect(Enum):
-    INDIRECT = "rows whose canonical values must be written"
-
-
-_INDIRECT: Final = _Indirect.INDIRECT
-_to_json = msgspec.json.Encoder().encode
