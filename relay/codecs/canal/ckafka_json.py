@@ -35,13 +35,13 @@ from relay.codecs.canal.message import (
     ddl_word,
     learn_ddl,
     parse,
-    position,
     text_cells,
 )
 from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
+from relay.codecs.wire.rows import position_of
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -64,7 +64,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: `es` and `ts` below this are seconds: the document has both units. It is 1973 in milliseconds and 5138 in
 #: seconds.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
-#: As in `relay.codecs.canal.message.Milliseconds`: later times leave no room for a commit ts.
+#: As in `relay.codecs.wire.ticdc.Milliseconds`: later times leave no room for a commit ts.
 _END_OF_TIME: Final = 1 << 46
 _TOO_LATE: Final = "a time beyond the year 4199"
 _NO_ROW: Final = "a row message without its row"
@@ -264,7 +264,7 @@ class Decoder:
             op = Op.READ
         images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
         wire = WireTable(TableId(message.DATABASE or "", message.TABLE or ""), images.names(), None, None)
-        known = catalog.table(wire.id, position(source, record))
+        known = catalog.table(wire.id, position_of(source, record))
         return self._rows.change(wire, known, images, source, record.timestamp_ms * 1_000_000, lossy)
 
     def _source(self, message: _RowMessage, record: ConsumerRecord) -> Source:
@@ -291,7 +291,7 @@ class Decoder:
         """
         source, emitted_at_ns = _canal_source(message, record), message.emitted_at_ns(record)
         table = message.table_id()
-        known = catalog.table(table, position(source, record))
+        known = catalog.table(table, position_of(source, record))
         types = parse_mysql_types(NAME, message.mysql_type)
         rows, olds = message.data or [], message.old
         if op is not UPDATE or (olds is not None and len(olds) != len(rows)):

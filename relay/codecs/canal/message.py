@@ -8,16 +8,17 @@ pkg/sink/codec/canal (2026-08).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from relay.catalog import Catalog, learn
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.base64_text import read_base64
+from relay.codecs.wire.rows import position_of
+from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import Malformed
-from relay.model import ColumnType, DdlKind, Op, Position, SchemaChange, Source, TableId
+from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
 from relay.records import ConsumerRecord
@@ -25,8 +26,6 @@ from relay.records import ConsumerRecord
 #: The text cells of one row, as they travel.
 Cells = dict[str, str | None]
 
-#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
-Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
 
 # The operations that are tested for every row. Python 3.11 resolves `Op.UPDATE` through a descriptor, at the
 # price of a function call.
@@ -114,11 +113,6 @@ def _cell_text(value: object) -> str | None:
     return _json.json_text(value)
 
 
-def position(source: Source, record: ConsumerRecord) -> Position:
-    """Return where the event stands, for the catalogue."""
-    return Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
-
-
 def learn_ddl(
     message: CanalMessage,
     table: TableId,
@@ -135,7 +129,7 @@ def learn_ddl(
         table=table,
         wire_kind=message.type,
         source=source,
-        at=position(source, record),
+        at=position_of(source, record),
         emitted_at_ns=message.emitted_at_ns(record),
         restored=restored,
     )

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells, position
+from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo
+from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo, position_of
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -344,7 +344,7 @@ class _Table(Table[TextReader]):
                 return found
         wire = WireTable(self.id, names, self._parsed(types), message.pk_names)
         found = self._compiled(
-            wire, catalog.table(self.id, position(source, record)), SqlTypes(message.sql_type)
+            wire, catalog.table(self.id, position_of(source, record)), SqlTypes(message.sql_type)
         )
         if is_newest and not found.sql_types:
             if len(self._by_shape) >= _CACHED_TEXTS:

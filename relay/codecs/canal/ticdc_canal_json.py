@@ -48,6 +48,7 @@ from relay.codecs.wire.large_messages import (
 )
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
+    TSO_END,
     bare_type_text,
     commit_ts_of,
     full_type_text,
@@ -78,7 +79,6 @@ NAME: Final = "ticdc-canal-json"
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
-_TSO_END: Final = 1 << 64
 #: The first byte of a message that is not compressed.
 _BRACE: Final = ord("{")
 _LOCATION: Final = "_tidb.claimCheckLocation"
@@ -333,7 +333,7 @@ def _tso(value: object, path: str) -> int:
     """Return a TSO, also one that the lenient parser kept as text. Raises Malformed."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value) if len(value) <= 20 else None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _TSO_END:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TSO_END:
         raise Malformed(NAME, path, "not a timestamp of TiDB (an integer from 0 to 2^64 - 1)")
     return value
 
@@ -345,7 +345,7 @@ def _source(message: CanalMessage, record: ConsumerRecord) -> Source:
     if tidb is None:
         return Source(CONNECTOR, event_time_ns)
     commit_ts = tidb.get("commitTs")
-    if type(commit_ts) is int and 0 <= commit_ts < _TSO_END:
+    if type(commit_ts) is int and 0 <= commit_ts < TSO_END:
         if len(tidb) == 1:
             return Source(CONNECTOR, event_time_ns, commit_ts)
     elif commit_ts is not None:
