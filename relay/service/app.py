@@ -26,8 +26,8 @@ from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay
 from relay.service.loop.resolver import AsyncResolver, Translates
 from relay.service.loop.rounds import Counts, RecordRefused, Timing
-from relay.service.observe.board import About, Board
 from relay.service.observe.http import HttpServer
+from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
 from relay.topics.startup import Topics, check_topics
 
@@ -50,10 +50,10 @@ async def _run_until_signal(config: Config, log: Log, translator: Translates | N
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    board = Board(About.of(config))
+    status = Status(About.of(config))
     try:
-        with Watchdog(board, config.delivery.stall_timeout_seconds, log):
-            return await run_until(stop, config, log, translator, board)
+        with Watchdog(status, config.delivery.stall_timeout_seconds, log):
+            return await run_until(stop, config, log, translator, status)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             # One more signal while the interpreter ends must not change the exit status.
@@ -66,10 +66,10 @@ async def run_until(
     config: Config,
     log: Log,
     translator: Translates | None = None,
-    board: Board | None = None,
+    status: Status | None = None,
 ) -> int:
     """Run the relay until `stop` is set; logs what happens and gives the exit status."""
-    board = board or Board(About.of(config))
+    status = status or Status(About.of(config))
     log.info(
         "relay.starting",
         source=config.source.bootstrap_servers,
@@ -81,12 +81,12 @@ async def run_until(
     )
     try:
         with _client_logs(log):
-            async with _http(config, board, log):
-                counts = await serve(stop, config, log, translator, board)
+            async with _http(config, status, log):
+                counts = await serve(stop, config, log, translator, status)
     except RecordRefused as refused:
-        return _record_refused(refused, log, board)
+        return _record_refused(refused, log, status)
     except RelayError as error:
-        return _failed(error, log, board)
+        return _failed(error, log, status)
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
@@ -95,14 +95,14 @@ async def run_until(
 
 
 async def serve(
-    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, board: Board
+    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, status: Status
 ) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
     settings = cluster_settings(config)
-    board.check("configuration", ok=True)
+    status.set_check("configuration", ok=True)
     try:
-        return await _serve(stop, config, settings, log, board, translator or config.translator())
+        return await _serve(stop, config, settings, log, status, translator or config.translator())
     except BrokerUnavailable as error:
         raise await with_reasons(error, config, settings) from error
 
@@ -112,7 +112,7 @@ async def _serve(
     config: Config,
     settings: ClusterSettings,
     log: Log,
-    board: Board,
+    status: Status,
     translator: Translates,
 ) -> Counts:
     checking, stopping = asyncio.create_task(check_topics(config, settings)), asyncio.create_task(stop.wait())
@@ -126,7 +126,7 @@ async def _serve(
         await asyncio.wait({checking, stopping})
     topics = checking.result()
     topics.tell(log)
-    async with _assembled(config, settings, topics, log, board, translator) as relay:
+    async with _assembled(config, settings, topics, log, status, translator) as relay:
         running = asyncio.create_task(relay.run())
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -145,18 +145,23 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def _assembled(
-    config: Config, settings: ClusterSettings, topics: Topics, log: Log, board: Board, translator: Translates
+    config: Config,
+    settings: ClusterSettings,
+    topics: Topics,
+    log: Log,
+    status: Status,
+    translator: Translates,
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     is_exact = config.delivery.mode is Mode.EXACTLY_ONCE
-    board.translator = translator
+    status.translator = translator
     progress = ProgressTopic(config, settings.target) if is_exact and not config.is_one_cluster else None
-    schemas = Schemas(config, translator, log, board, settings)
+    schemas = Schemas(config, translator, log, status, settings)
     intake = Intake(
         translator,
         AsyncResolver(log, writes="to" in config.translator().route.storages),
         log,
-        board,
+        status,
         errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
         history_topic=config.history_topic,
         ahead=schemas.ahead,
@@ -169,7 +174,7 @@ async def _assembled(
             lambda: sink(config, topics.limits, settings.target),
             intake,
             log,
-            board,
+            status,
             schemas,
             check_topics=lambda: check_topics(config, settings),
             timing=_timing(config),
@@ -190,12 +195,12 @@ def _timing(config: Config) -> Timing:
 
 
 @contextlib.asynccontextmanager
-async def _http(config: Config, board: Board, log: Log) -> AsyncIterator[None]:
+async def _http(config: Config, status: Status, log: Log) -> AsyncIterator[None]:
     """Serve health, metrics and status, if they are wanted."""
     if not config.http.port:
         yield
         return
-    async with HttpServer(config.http.host, config.http.port, board, log=log):
+    async with HttpServer(config.http.host, config.http.port, status, log=log):
         yield
 
 
@@ -213,13 +218,13 @@ def _client_logs(log: Log) -> Iterator[None]:
             handler.detach(name)
 
 
-def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:
+def _record_refused(refused: RecordRefused, log: Log, status: Status) -> int:
     """Say which record it is; its position is what an operator needs, and its content is never logged."""
     error = refused.error
     place = f"{refused.topic}/{refused.partition}"
     if isinstance(error, RelayError):
         message = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        board.failed("translate", error.code, f"{place}/{refused.offset}", message)
+        status.add_error("translate", error.code, f"{place}/{refused.offset}", message)
         log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=message)
         return error.exit_status
     log.error(
@@ -229,8 +234,8 @@ def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:
     return DEFECT
 
 
-def _failed(error: RelayError, log: Log, board: Board) -> int:
-    board.failed("produce", error.code, "", str(error))
+def _failed(error: RelayError, log: Log, status: Status) -> int:
+    status.add_error("produce", error.code, "", str(error))
     log.error("relay.failed", code=error.code, message=str(error))
     return error.exit_status
 

@@ -189,10 +189,10 @@ async def test_a_commit_that_never_succeeds_ends_the_relay(bench: Bench) -> None
     assert bench.target.records == []
 
 
-async def test_the_board_knows_the_partitions_after_a_failure(bench: Bench) -> None:
+async def test_the_status_knows_the_partitions_after_a_failure(bench: Bench) -> None:
     failures = [Undelivered("refused", retriable=True)]
     bench.target.refuse = lambda _: failures.pop() if failures else None
     running = asyncio.create_task(bench.run_to_the_end())
     await until(lambda: bench.relay.counts.sinks == 1 and bench.source.committed == {A: 20, B: 20})
-    assert set(bench.board.partitions) == {A, B}
+    assert set(bench.status.partitions) == {A, B}
     await running

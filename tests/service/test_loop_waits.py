@@ -30,7 +30,7 @@ def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def is_ready(bench: Bench) -> bool:
-    return bool(report.readiness(bench.board)["ready"])
+    return bool(report.readiness(bench.status)["ready"])
 
 
 async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) -> None:
@@ -56,7 +56,7 @@ async def test_what_was_committed_before_the_start_is_told(bench: Bench) -> None
     bench.source.committed = {A: 20, B: 20}
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: is_ready(bench))
-    assert [bench.board.partitions[each].committed for each in (A, B)] == [20, 20]
+    assert [bench.status.partitions[each].committed for each in (A, B)] == [20, 20]
     bench.relay.request_stop()
     await running
 
@@ -80,7 +80,7 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
     bench.relay.request_stop()
     await asyncio.sleep(0.05)
     assert not running.done()
-    assert bench.board.state == "draining"
+    assert bench.status.phase == "draining"
     assert not is_ready(bench)
     await running
 
@@ -177,7 +177,7 @@ async def test_lag_grows_while_the_target_is_away(
     lags = []
     for _ in range(20):
         await asyncio.sleep(0.005)
-        lags.append(bench.board.lag)
+        lags.append(bench.status.lag)
     assert max(lag or 0 for lag in lags) >= 20
     bench.target.refuse = lambda _: None
     await until(lambda: bench.source.committed == dict.fromkeys(bench.source.every, bench.source.length))
@@ -194,8 +194,8 @@ async def test_an_outage_of_a_quiet_source_is_told_and_counted(bench: Bench) -> 
     bench.source.length = 0
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: len(bench.log.named("source.unreachable")) >= 2)
-    assert bench.board.errors["poll", BrokerUnavailable.code] >= 2
-    assert not bench.board.checks["source"].ok
+    assert bench.status.errors["poll", BrokerUnavailable.code] >= 2
+    assert not bench.status.checks["source"].ok
     bench.relay.request_stop()
     await running
 
@@ -344,7 +344,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
     bench.relay._silence.seconds = 0.03
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(list_log.named("source.unreachable")))
-    assert not bench.board.checks["source"].ok
+    assert not bench.status.checks["source"].ok
     away = False
     bench.target.problem = TopicUnusable("topic history has no leader")
     failures = [BrokerUnavailable("the history cannot be read now")] * 2
@@ -369,8 +369,8 @@ async def test_checks_are_ok_again_when_records_flow_again(
     await until(lambda: source.committed == {A: 200, B: 200})
     bench.relay.request_stop()
     await running
-    assert {"source", "target", "topics"} <= bench.board.checks.keys()
-    assert all(check.ok for check in bench.board.checks.values())
+    assert {"source", "target", "topics"} <= bench.status.checks.keys()
+    assert all(check.ok for check in bench.status.checks.values())
 
 
 STUCK = """
@@ -378,7 +378,7 @@ import sys, time
 from relay.service.observe import watchdog
 from relay.logs import Log
 
-class Board:
+class Status:
     began = time.monotonic()
     @property
     def heartbeat_age(self):
@@ -386,7 +386,7 @@ class Board:
 
 watchdog.HURRY_SECONDS = 0.5
 log = Log()
-with watchdog.Watchdog(Board(), 0.5, log):
+with watchdog.Watchdog(Status(), 0.5, log):
     while True:
         log.info("x", text="y" * 4000)
 """

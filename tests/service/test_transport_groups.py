@@ -392,4 +392,4 @@ async def test_nothing_is_left_to_read_behind_the_marker_of_a_transaction(route:
     await asyncio.sleep(1)
     assert await relay.stop() == 0
     assert await route.committed() == {0: 6}
-    assert relay.board.lag == 0
+    assert relay.status.lag == 0

@@ -21,7 +21,7 @@ from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.resolver import Translates
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 
 
 def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
@@ -86,11 +86,11 @@ class Schemas:
         config: Config,
         translator: Translates,
         log: Log,
-        board: Board,
+        status: Status,
         settings: ClusterSettings | None = None,
     ) -> None:
         settings = settings or cluster_settings(config)
-        self._translator, self._log, self._board = translator, log, board
+        self._translator, self._log, self._status = translator, log, status
         self._source_topics = config.source.topics
         self._topic = (
             WholeTopic(config.target_servers, settings.target, config.history_topic)
@@ -98,7 +98,7 @@ class Schemas:
             else None
         )
         self._follower = (
-            DdlFollower(config, translator, board.beat, settings.source) if config.schema.wait else None
+            DdlFollower(config, translator, status.heartbeat, settings.source) if config.schema.wait else None
         )
         # Read, but not learnt yet: the reading was cut off.
         self._unlearnt: list[ConsumerRecord] = []
@@ -117,11 +117,11 @@ class Schemas:
         """Learn everything that the history holds by now. Raises BrokerUnavailable, TopicUnusable."""
         if self._topic is None:
             return
-        await self._topic.to_end(self._unlearnt.extend, self._board.beat)
+        await self._topic.to_end(self._unlearnt.extend, self._status.heartbeat)
         learnt = source_records(self._unlearnt)
         self._unlearnt.clear()
         failed = self._learn(learnt)
-        self._board.check("schema-history", ok=True)
+        self._status.set_check("schema-history", ok=True)
         if learnt or not self._is_loaded:
             self._is_loaded = True
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)

@@ -17,7 +17,7 @@ from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.resolver import Translates
 from relay.service.loop.rounds import Counts, Owned, Round
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 from relay.translator import State
 
 #: How often offsets of transactions are committed again, moved or not; `offsets.retention.minutes` is a week
@@ -32,9 +32,9 @@ class Ledger:
     raised whenever partitions are taken away; what an older generation still holds does not count any more.
     """
 
-    def __init__(self, source: Source, sink: Sink, translator: Translates, log: Log, board: Board) -> None:
+    def __init__(self, source: Source, sink: Sink, translator: Translates, log: Log, status: Status) -> None:
         self.source, self.sink = source, sink
-        self._translator, self._log, self._board = translator, log, board
+        self._translator, self._log, self._status = translator, log, status
         self.generation = 0
         self.owned: dict[Partition, Owned] = {}
         self.promised: dict[Partition, int] = {}
@@ -56,16 +56,16 @@ class Ledger:
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a
             # crash.
             self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
-        self._board.assigned(self.owned)
+        self._status.assigned(self.owned)
         for partition, (offset, is_committed) in positions.items():
             end, committed = self.source.end(partition), offset if is_committed else None
-            self._board.progress(partition, position=offset, end=end, timestamp_ms=None, committed=committed)
+            self._status.progress(partition, position=offset, end=end, timestamp_ms=None, committed=committed)
 
     def disown(self) -> None:
         """Give all partitions up."""
         self._leave()
         self._lost_ground.clear()
-        self._board.assigned(())
+        self._status.assigned(())
 
     def _leave(self) -> None:
         """What is under way for the owned partitions counts no more, and where they are is not known."""
@@ -108,9 +108,9 @@ class Ledger:
         self._passed_over.pop(partition, None)
         self.counts.read += done
         last = records[done - 1]
-        self._board.consumed(partition.topic, done, size_of(records[:done]))
+        self._status.consumed(partition.topic, done, size_of(records[:done]))
         end = self.source.end(partition)
-        self._board.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
+        self._status.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
 
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
         """Positions that have moved although nothing was polled: over what is no record. So lag ends with the
@@ -146,11 +146,11 @@ class Ledger:
         Raises Undelivered, InstanceFenced.
         """
         while len(self.rounds) > keep:
-            self._board.beat()
+            self._status.heartbeat()
             oldest = self.rounds[0]
             await self.sink.delivered(oldest.pending)
             if oldest.pending:
-                self._board.works("target", "topics")
+                self._status.recovered("target", "topics")
             self.rounds.popleft()
             self._tell(oldest)
             if oldest.generation == self.generation:
@@ -162,10 +162,10 @@ class Ledger:
 
     def _tell(self, settled: Round) -> None:
         if settled.pending:
-            self._board.took("produce", time.monotonic() - settled.sent_at)
+            self._status.observe("produce", time.monotonic() - settled.sent_at)
         for topic, count in settled.written.items():
             self.counts.written += count
-            self._board.produced(topic, count, settled.sizes[topic])
+            self._status.produced(topic, count, settled.sizes[topic])
 
     async def commit(self) -> bool:
         """Commit what is acknowledged, and nothing else; False if it is not certain that this succeeded.
@@ -194,8 +194,8 @@ class Ledger:
             self.promised |= offsets
         elif not await self._commit_offsets(offsets):
             return False
-        self._board.took("commit", time.monotonic() - began)
-        self._board.committed(offsets)
+        self._status.observe("commit", time.monotonic() - began)
+        self._status.committed(offsets)
         if generation == self.generation:
             for partition, offset in offsets.items():
                 self.owned[partition].committed = offset
@@ -217,10 +217,10 @@ class Ledger:
         except TimeoutError as error:
             self._log.warning("commit.unanswered", reason=str(error))
             reason = str(error) or "no answer in time"
-            self._board.failed("commit", DeliveryFailed.code, "", reason)
-            self._board.check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
+            self._status.add_error("commit", DeliveryFailed.code, "", reason)
+            self._status.set_check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
             return False
-        self._board.check("commit", ok=True)
+        self._status.set_check("commit", ok=True)
         return True
 
     def rewind(self) -> Sequence[Partition]:
@@ -265,8 +265,8 @@ class Ledger:
 
     def tell_positions(self) -> None:
         """Note where every partition is, also those that nothing came from, and how much is known of tables."""
-        self._board.schema_versions(self._translator.catalog.versions)
+        self._status.schema_versions(self._translator.catalog.versions)
         for partition, owned in self.owned.items():
-            self._board.progress(
+            self._status.progress(
                 partition, position=owned.next, end=self.source.end(partition), timestamp_ms=None
             )

@@ -31,7 +31,7 @@ from relay.service.loop.ledger import Ledger
 from relay.service.loop.rounds import Round, Timing, unacknowledged
 from relay.service.loop.silence import SILENT_SECONDS, Silence
 from relay.service.loop.stopping import Stop
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 #: Failed deliveries in a row of a kind that waiting does not cure.
@@ -52,7 +52,7 @@ class Relay:
         make_sink: Callable[[], Sink],
         intake: Intake,
         log: Log,
-        board: Board,
+        status: Status,
         schemas: Schemas,
         *,
         check_topics: Callable[[], Awaitable[object]],
@@ -61,9 +61,9 @@ class Relay:
     ) -> None:
         self._make_source, self._make_sink = make_source, make_sink
         self._intake, self._translator = intake, intake.translator
-        self._log, self._board, self._schemas, self._check_topics = log, board, schemas, check_topics
+        self._log, self._status, self._schemas, self._check_topics = log, status, schemas, check_topics
         self._timing = timing or Timing()
-        self._ledger = Ledger(make_source(), make_sink(), intake.translator, log, board)
+        self._ledger = Ledger(make_source(), make_sink(), intake.translator, log, status)
         self.counts = self._ledger.counts
         self._stop = Stop()
         # Held while records are translated, settled or committed; not while polling.
@@ -90,7 +90,7 @@ class Relay:
             # What is under way is the other instance's by now.
             raise
         except RelayError:
-            self._board.entered("draining")
+            self._status.enter_phase("draining")
             # What is acknowledged may as well be committed: the fewer records are translated again.
             with contextlib.suppress(RelayError):
                 await self._drain()
@@ -101,21 +101,21 @@ class Relay:
             await asyncio.gather(
                 source.stop(), sink.stop() if self._is_drained else sink.abandon(), self._schemas.stop()
             )
-            self._board.entered("stopped")
+            self._status.enter_phase("stopped")
 
     async def _start(self) -> None:
         # First of all: a transactional sink ends what an earlier instance has left open, so that offsets read
         # later are right.
         await start_sink(self._ledger.sink)
-        self._board.check("target", ok=True)
+        self._status.set_check("target", ok=True)
         await self._ledger.source.start(self)
-        self._board.check("source", ok=True)
+        self._status.set_check("source", ok=True)
 
     async def _turn_until_stopped(self) -> None:
         turns, stop = asyncio.ensure_future(self._turns()), asyncio.ensure_future(self._stop.wait())
         try:
             await asyncio.wait({turns, stop}, return_when=asyncio.FIRST_COMPLETED)
-            self._board.entered("draining")
+            self._status.enter_phase("draining")
             # The turn under way may wait for acknowledgements much longer than a stop may take.
             self._drain_until = time.monotonic() + self._timing.drain
             _, late = await asyncio.wait({turns}, timeout=self._timing.drain)
@@ -151,7 +151,7 @@ class Relay:
             self._log.info(
                 "partitions.revoked", partitions=[str(partition) for partition in self._ledger.owned]
             )
-            self._board.check("member", ok=False, detail="the group is handing out its partitions anew")
+            self._status.set_check("member", ok=False, detail="the group is handing out its partitions anew")
             self._forget()
             self._revoking = False
 
@@ -159,8 +159,8 @@ class Relay:
         """Remember what the group gave us; the loop opens it at its next turn."""
         self._forget()
         self._opening = partitions
-        self._board.assigned(partitions)
-        self._board.check("member", ok=True)
+        self._status.assigned(partitions)
+        self._status.set_check("member", ok=True)
         self._log.info("partitions.assigned", partitions=[str(partition) for partition in partitions])
 
     def _forget(self) -> None:
@@ -170,7 +170,7 @@ class Relay:
     # The loop's own task.
 
     async def _turn(self) -> None:
-        self._board.beat()
+        self._status.heartbeat()
         if self._is_abandoned:
             # Before anything is opened: only a new sink tells whether the last transaction of the old one
             # counts.
@@ -183,7 +183,7 @@ class Relay:
             await self._back_off(1)
             return
         # Only now: before, the tables are not known, or other instances have not handed over yet.
-        self._board.entered("running")
+        self._status.enter_phase("running")
         generation = self._ledger.generation
         polled = await self._poll()
         if self._stop.is_set():
@@ -250,15 +250,15 @@ class Relay:
             return {}
         if polled or self._failed_polls:
             self._failed_polls = 0
-            self._board.works("source")
+            self._status.recovered("source")
         return polled
 
     async def _poll_failed(self, error: Exception) -> None:
         """Read every partition again from where we are: records may have been lost with the exception."""
         self._failed_polls += 1
         self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
-        self._board.failed("poll", BrokerUnavailable.code, "", str(error))
-        self._board.check("source", ok=False, detail=str(error))
+        self._status.add_error("poll", BrokerUnavailable.code, "", str(error))
+        self._status.set_check("source", ok=False, detail=str(error))
         # An outage is waited for, however long; what goes on while the brokers answer needs somebody.
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
         if is_odd and await self._stop.unless_asked(self._ledger.source.waiting()) is not None:
@@ -267,7 +267,7 @@ class Relay:
         await self._back_off(self._failed_polls)
 
     async def _back_off(self, failures: int) -> None:
-        self._board.beat()
+        self._status.heartbeat()
         await self._stop.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
 
     async def _listen(self, *, heard: bool) -> None:
@@ -282,7 +282,7 @@ class Relay:
         if records_wait is None:
             self._unreachable("no broker answers")
         else:
-            self._board.check("source", ok=True)
+            self._status.set_check("source", ok=True)
         if not self._silence.is_deaf(records_wait=bool(records_wait)):
             return
         self._log.warning("source.silent", message="records wait, and none came: the consumer is replaced")
@@ -311,8 +311,8 @@ class Relay:
 
     def _unreachable(self, why: str) -> None:
         self._log.warning("source.unreachable", message=f"{why}; relay waits")
-        self._board.failed("poll", BrokerUnavailable.code, "", why)
-        self._board.check("source", ok=False, detail=why)
+        self._status.add_error("poll", BrokerUnavailable.code, "", why)
+        self._status.set_check("source", ok=False, detail=why)
 
     async def _process(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]
@@ -333,8 +333,8 @@ class Relay:
             self._ledger.owned[partition].next = current.reached[partition] = gaps[partition]
         await builder.send_rest()
         current.sent_at = time.monotonic()
-        self._board.took("translate", current.sent_at - began)
-        self._board.batch(sum(map(len, polled.values())))
+        self._status.observe("translate", current.sent_at - began)
+        self._status.batch(sum(map(len, polled.values())))
         self._ledger.rounds.append(current)
         await self._ledger.settle(keep=0 if current.refused else self._timing.rounds - 1)
         if current.refused and current.generation == self._ledger.generation:
@@ -358,8 +358,8 @@ class Relay:
         if not error.retriable:
             self._ledger.failed_deliveries += 1
         self._log.warning("delivery.failed", reason=str(error), retriable=error.retriable)
-        self._board.failed("produce", DeliveryFailed.code, "", str(error))
-        self._board.check("target", ok=False, detail=str(error))
+        self._status.add_error("produce", DeliveryFailed.code, "", str(error))
+        self._status.set_check("target", ok=False, detail=str(error))
         if self._ledger.failed_deliveries >= GIVE_UP_DELIVERIES:
             self._ledger.rounds.clear()
             raise DeliveryFailed(
@@ -386,9 +386,9 @@ class Relay:
             await self._check_topics()
         except ServiceError as error:
             self._log.warning("topics.unusable", reason=str(error))
-            self._board.check("topics", ok=False, detail=str(error))
+            self._status.set_check("topics", ok=False, detail=str(error))
         else:
-            self._board.check("topics", ok=True)
+            self._status.set_check("topics", ok=True)
 
     async def _replaced(self) -> bool:
         """Start a new sink."""
@@ -397,13 +397,13 @@ class Relay:
             await self._ledger.sink.start()
         except Undelivered as error:
             self._log.warning("sink.unavailable", reason=str(error))
-            self._board.failed("produce", BrokerUnavailable.code, "", str(error))
-            self._board.check("target", ok=False, detail=str(error))
+            self._status.add_error("produce", BrokerUnavailable.code, "", str(error))
+            self._status.set_check("target", ok=False, detail=str(error))
             await self._ledger.sink.abandon()
             return False
         self._ledger.replaced()
         self.counts.sinks += 1
-        self._board.check("target", ok=True)
+        self._status.set_check("target", ok=True)
         self._log.info("sink.replaced")
         return True
 

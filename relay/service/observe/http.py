@@ -1,6 +1,6 @@
 """The HTTP server of the service: /livez, /readyz, /metrics, /status, and a page for people at /.
 
-It only reads the board: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
+It only reads the status: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
 shows here, and ends no process. There is no access log and no authentication: nothing that is served is a
 secret or a row's value.
 """
@@ -26,8 +26,8 @@ from aiohttp import web
 from relay.errors import AddressUnavailable
 from relay.logs import Log
 from relay.service.observe import report
-from relay.service.observe.board import RUNNING, Board
 from relay.service.observe.metrics import exposition, registry_of
+from relay.service.observe.status import RUNNING, Status
 
 #: What there is, with a word about each; also the answer to any other path.
 PATHS: Final[Mapping[str, str]] = {
@@ -52,15 +52,15 @@ _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 class HttpServer:
-    """Serves a board while its `async with` block runs. Port 0 takes any free port; `port` says which.
+    """Serves a status while its `async with` block runs. Port 0 takes any free port; `port` says which.
 
     Entering raises AddressUnavailable.
     """
 
-    def __init__(self, host: str, port: int, board: Board, *, log: Log | None = None) -> None:
-        self._host, self._port, self._board, self._log = host, port, board, log
-        self._registry = registry_of(board)
-        self._page = files("relay.service").joinpath("status_page.html").read_bytes()
+    def __init__(self, host: str, port: int, status: Status, *, log: Log | None = None) -> None:
+        self._host, self._port, self._status, self._log = host, port, status, log
+        self._registry = registry_of(status)
+        self._page = files("relay.service.observe").joinpath("status_page.html").read_bytes()
         self._page_headers = {
             "Content-Security-Policy": content_security_policy(self._page),
             "X-Frame-Options": "DENY",
@@ -113,7 +113,7 @@ class HttpServer:
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
-            "/status": self._status,
+            "/status": self._status_json,
         }
         # HEAD comes with GET.
         application.add_routes([web.get(path, handler) for path, handler in handlers.items()])
@@ -151,17 +151,17 @@ class HttpServer:
         )
 
     async def _livez(self, _: web.Request) -> web.Response:
-        return _json(report.liveness(self._board), 200 if report.is_alive(self._board) else 503)
+        return _json(report.liveness(self._status), 200 if report.is_alive(self._status) else 503)
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _json(report.readiness(self._board), 200 if self._board.state == RUNNING else 503)
+        return _json(report.readiness(self._status), 200 if self._status.phase == RUNNING else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = exposition(self._registry, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _status(self, _: web.Request) -> web.Response:
-        return _json(report.status(self._board), indent=False)
+    async def _status_json(self, _: web.Request) -> web.Response:
+        return _json(report.details(self._status), indent=False)
 
 
 class _Connection(web.RequestHandler):
@@ -207,9 +207,9 @@ def content_security_policy(page: bytes) -> str:
     )
 
 
-def _json(body: Mapping[str, Any], status: int = 200, *, indent: bool = True) -> web.Response:
+def _json(body: Mapping[str, Any], code: int = 200, *, indent: bool = True) -> web.Response:
     data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0))
-    return web.Response(body=data, status=status, content_type="application/json")
+    return web.Response(body=data, status=code, content_type="application/json")
 
 
 def _unavailable(host: str, port: int, error: OSError | ValueError) -> AddressUnavailable:

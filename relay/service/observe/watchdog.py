@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from relay.logs import Log
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 
 STALLED = 3
 #: What the last words of a stalled process may take.
@@ -20,7 +20,7 @@ _LOOKS = 10
 
 
 class Watchdog:
-    """A thread that looks at the board's heartbeat while its `with` block runs.
+    """A thread that looks at the status's heartbeat while its `with` block runs.
 
     Every wait of the loop has a deadline of its own, and a broker's outage is waited for with a beating
     heart. So a heartbeat older than `limit_seconds` is a defect, in relay or in a client. `exit_process` is
@@ -28,9 +28,9 @@ class Watchdog:
     """
 
     def __init__(
-        self, board: Board, limit_seconds: float, log: Log, exit_process: Callable[[int], object] = os._exit
+        self, status: Status, limit_seconds: float, log: Log, exit_process: Callable[[int], object] = os._exit
     ) -> None:
-        self._board, self._limit, self._log, self._exit = board, limit_seconds, log, exit_process
+        self._status, self._limit, self._log, self._exit = status, limit_seconds, log, exit_process
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -46,7 +46,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._done.wait(self._limit / _LOOKS):
-            age = self._board.heartbeat_age
+            age = self._status.heartbeat_age
             if age is not None and age > self._limit:
                 # Whoever reads the log may be what the loop waits for.
                 hurry = threading.Timer(HURRY_SECONDS, self._exit, [STALLED])

@@ -215,7 +215,7 @@ class Totals:
     produced: Traffic = field(default_factory=Traffic)
 
 
-class Board:
+class Status:
     """What the loop has to say. Times are seconds since 1970 from `now`; ages and rates go by `steady`, which
     nobody sets back.
     """
@@ -229,8 +229,8 @@ class Board:
     ) -> None:
         self.about, self.now, self.steady = about, now, steady
         self.translator: HasCounts | None = None
-        self.state, self.started = STARTING, now()
-        self.state_since = self.started
+        self.phase, self.started = STARTING, now()
+        self.phase_since = self.started
         self.partitions: dict[Partition, Progress] = {}
         #: When the partitions were last handed out, by the steady clock.
         self.assigned_at = steady()
@@ -248,21 +248,21 @@ class Board:
         self.schemas = 0
         self.checks: dict[str, Check] = {}
         self._newest_ms: int | None = None
-        self._beat: float | None = None
+        self._heartbeat_at: float | None = None
         self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
 
     # What the loop calls.
 
-    def entered(self, state: str) -> None:
-        """Note a new state: "starting", "running", "draining" or "stopped"."""
-        if state != self.state:
-            self.state, self.state_since = state, self.now()
-        # From here on the heartbeat counts, so a loop that never turns is found out, too.
-        self._beat = self.steady()
+    def enter_phase(self, phase: str) -> None:
+        """Note the phase of the run: "starting", "running", "draining" or "stopped"."""
+        if phase != self.phase:
+            self.phase, self.phase_since = phase, self.now()
+        # The heartbeat counts from here on, so that a loop that never turns is noticed, too.
+        self._heartbeat_at = self.steady()
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Note that the loop turns."""
-        self._beat = at = self.steady()
+        self._heartbeat_at = at = self.steady()
         if at - self._samples[-1].at >= SAMPLE_SECONDS:
             self._samples.append(self.sample())
 
@@ -321,14 +321,14 @@ class Board:
         if records:
             self.batches.add(records)
 
-    def took(self, stage: str, seconds: float) -> None:
-        """Note how long a stage of a round lasted: one of `STAGES`."""
+    def observe(self, stage: str, seconds: float) -> None:
+        """Note how long a stage of a round took: one of `STAGES`."""
         histogram = self.stages.get(stage)
         if histogram is None:
             histogram = self.stages[stage] = Histogram(STAGE_SECONDS)
         histogram.add(seconds)
 
-    def failed(self, stage: str, code: str, place: str, message: str) -> None:
+    def add_error(self, stage: str, code: str, place: str, message: str) -> None:
         """Count an error and keep it among the last ones; the same words again are the same error.
 
         `place` is a topic, partition and offset or a name, `message` relay's own; never a row's values.
@@ -355,7 +355,7 @@ class Board:
         """Note how many table definitions the catalogue holds."""
         self.schemas = count
 
-    def check(self, name: str, ok: bool, detail: str = "") -> None:
+    def set_check(self, name: str, ok: bool, detail: str = "") -> None:
         """Note a line of /readyz: "configuration", "topics", "source", "target", "commit", "schema-history"
         or "member".
         """
@@ -363,18 +363,18 @@ class Board:
         since = before.since if before and before.ok == ok else self.now()
         self.checks[name] = Check(ok, _clean(detail), since)
 
-    def works(self, *names: str) -> None:
-        """Note that checks which were failing are ok again."""
+    def recovered(self, *names: str) -> None:
+        """Note that checks that were failing are ok again."""
         for name in names:
             if name in self.checks and not self.checks[name].ok:
-                self.check(name, ok=True)
+                self.set_check(name, ok=True)
 
     # What the others read.
 
     @property
     def heartbeat_age(self) -> float | None:
         """Seconds since the loop's last turn; None before the first."""
-        return None if self._beat is None else max(0.0, self.steady() - self._beat)
+        return None if self._heartbeat_at is None else max(0.0, self.steady() - self._heartbeat_at)
 
     @property
     def newest_ms(self) -> int | None:
