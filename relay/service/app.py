@@ -23,9 +23,9 @@ from relay.logs import ClientLogs, Log
 from relay.service.check.reasons import with_reasons
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.relay_loop import Relay
+from relay.service.loop.ledger import Counts, RecordRefused
+from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.resolver import AsyncResolver, Translates
-from relay.service.loop.rounds import Counts, RecordRefused, Timing
 from relay.service.observe.http import HttpServer
 from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog

@@ -17,9 +17,8 @@ from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.relay_loop import Relay
+from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import Timing
 from relay.service.observe.status import About, Status
 from relay.translator import State
 

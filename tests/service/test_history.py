@@ -310,7 +310,7 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
     """The history is read once: what it told after the point to which the loop goes back must not be lost
     with it.
     """
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     pupil, topic = Pupil(), Topic()
     bench = Bench(list_log, A, B, copy=pupil, transactional=transactional)
     bench.relay._schemas._topic = topic  # type: ignore[assignment]

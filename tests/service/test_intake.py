@@ -13,8 +13,8 @@ from service.memory import MemoryBatch, PlainTranslator, Target, plain_status
 
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.intake import Intake
+from relay.service.loop.ledger import Owned, Round
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import Owned, Round
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 

@@ -12,12 +12,12 @@ from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
 from relay.errors import DeliveryFailed, InstanceFenced
 from relay.kafka.ports import PollFailed, Undelivered
-from relay.service.loop.rounds import RecordRefused
+from relay.service.loop.ledger import RecordRefused
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, rounds=request.param, transactional=True)
 
 
@@ -77,7 +77,7 @@ async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(
     def refuse(batch: MemoryBatch) -> Undelivered | None:
         if not forgotten or int(batch[0].value or b"") < 10:
             return None
-        assert any(bench.relay._ledger.promised.values())
+        assert any(bench.relay._ledger.expected_offsets.values())
         monkeypatch.setattr(MemorySink, "aborted_leftovers", True)
         bench.target.records.clear()
         bench.source.committed = dict.fromkeys((A, B), 0)

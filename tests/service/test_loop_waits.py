@@ -18,14 +18,15 @@ from relay.kafka.ports import Owner, Partition, Undelivered
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import resolver as objects
+from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.relay_loop import Timing
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import RecordRefused, Timing
 from relay.service.observe import report
 
 
 @pytest.fixture
 def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B)
 
 
@@ -74,7 +75,7 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
         refused.set()
         await asyncio.sleep(0.2)
 
-    bench.relay._ledger.sink.delivered = slow  # type: ignore[method-assign, assignment]
+    bench.relay._connections.sink.delivered = slow  # type: ignore[method-assign, assignment]
     bench.source.length = 40
     await refused.wait()
     bench.relay.request_stop()
@@ -95,7 +96,7 @@ async def test_a_stop_that_cuts_a_round_off_is_no_success(list_log: Any, transac
         is_stuck.set()
         await asyncio.Event().wait()
 
-    bench.relay._ledger.sink.send = send  # type: ignore[method-assign, assignment]
+    bench.relay._connections.sink.send = send  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(bench.relay.run())
     await is_stuck.wait()
     bench.relay.request_stop()
@@ -119,7 +120,7 @@ async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_fo
         await start(owner)
 
     bench.source.poll, bench.source.start = deaf, refused  # type: ignore[method-assign]
-    bench.relay._silence.seconds = 0.02
+    bench.relay._recovery.silent_seconds = 0.02
     await bench.run_to_the_end()
     bench.check_complete()
     assert calls == ["start"] * 4
@@ -159,7 +160,7 @@ async def test_lag_grows_while_the_target_is_away(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
     """Nothing is polled meanwhile, so what is read again must count as lag."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, transactional=transactional)
     bench.target.refuse = lambda batch: (
         Undelivered("refused", retriable=True) if int(batch[0].value or b"") >= 6 else None
@@ -190,7 +191,7 @@ async def test_an_outage_of_a_quiet_source_is_told_and_counted(bench: Bench) -> 
         return None
 
     bench.source.waiting = nobody  # type: ignore[method-assign, assignment]
-    bench.relay._silence.seconds = 0.02
+    bench.relay._recovery.silent_seconds = 0.02
     bench.source.length = 0
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: len(bench.log.named("source.unreachable")) >= 2)
@@ -241,7 +242,7 @@ def needing(
 @pytest.fixture
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundredth of the time."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.1)
     monkeypatch.setattr(objects, "RETRY_SECONDS", tuple(seconds / 100 for seconds in objects.RETRY_SECONDS))
 
@@ -332,7 +333,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
     """Else an alert on them would stay for ever."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, length=6, transactional=transactional)
     source, away = bench.source, True
     waiting = source.waiting
@@ -341,7 +342,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
         return None if away else await waiting()  # type: ignore[return-value]
 
     source.waiting = maybe  # type: ignore[method-assign]
-    bench.relay._silence.seconds = 0.03
+    bench.relay._recovery.silent_seconds = 0.03
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(list_log.named("source.unreachable")))
     assert not bench.status.checks["source"].ok

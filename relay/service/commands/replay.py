@@ -22,10 +22,10 @@ from relay.kafka.clients import target_settings
 from relay.kafka.ports import Oversize, Undelivered, start_sink
 from relay.kafka.reading import Progress
 from relay.kafka.sink import KafkaSink
+from relay.kafka.sizes import record_too_large
 from relay.records import ProducerRecord
 from relay.resolver import Resolver
 from relay.service.loop.history import history_record
-from relay.service.loop.rounds import record_too_large
 from relay.topics.plan import limit_of
 from relay.translator import Translator
 
