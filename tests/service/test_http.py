@@ -303,7 +303,7 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, st
     status.translator = Broken()
     for path in ("/status", "/metrics"):
         code, text, _ = await site.get(path)
-        assert (code, json.loads(text)) == (500, {"error": "a defect of relay", "kind": "RuntimeError"})
+        assert (code, json.loads(text)) == (500, {"error": "a bug in relay", "kind": "RuntimeError"})
     assert (await site.get("/livez"))[0] == 200
 
 

@@ -389,9 +389,7 @@ class Ledger:
         ]
 
     def report_positions(self) -> None:
-        """Note where every partition is, also those that nothing came from, and how many table definitions are
-        known.
-        """
+        """Note where every partition is, also those without new records, and how many tables are known."""
         self._status.schema_versions(self._translator.catalog.versions)
         for partition, position in self.positions.items():
             end = self._connections.source.end(partition)

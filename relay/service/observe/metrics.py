@@ -1,8 +1,7 @@
 """The status as Prometheus metrics. They are made when they are asked for, so the loop pays nothing for them.
 
-Every label set that is known beforehand is there from the start and shows 0: an alert on a rate sees the
-first error, too. Counters that belong to topics, codes or losses that nobody knew of come with their first
-count.
+Every label set that is known beforehand is there from the start and shows 0, so that an alert on a rate sees
+the first error, too. Counters of topics, codes or losses that were not known come with their first count.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from relay.service.observe.status import ERROR_STAGES, Histogram, Status
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
 OTHER_KINDS: Final = ("schema-change", "watermark", "transaction-mark", "heartbeat")
-#: The code of what no error of relay's stands for.
+#: The code of any exception that is none of relay's own.
 DEFECT: Final = "defect"
 
 Labels = tuple[str, ...]
@@ -34,7 +33,7 @@ Counts = Iterable[tuple[Labels, float]]
 
 
 def error_codes() -> list[str]:
-    """The codes of all errors, in order."""
+    """Return the codes of all errors, in order."""
 
     def below(kind: type[RelayError]) -> Iterator[str]:
         yield kind.code
@@ -152,7 +151,7 @@ class StatusCollector(Collector):
 
 
 def registry_of(status: Status) -> CollectorRegistry:
-    """The metrics of a status, of the process and of the interpreter, in a registry of their own."""
+    """Return a registry with the metrics of a status, of the process and of the interpreter."""
     registry = CollectorRegistry()
     registry.register(StatusCollector(status))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -161,7 +160,7 @@ def registry_of(status: Status) -> CollectorRegistry:
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """The metrics in the format that an Accept header asks for, and its content type."""
+    """Return the metrics in the format that an Accept header asks for, and its content type."""
     try:
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type

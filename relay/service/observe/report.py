@@ -1,6 +1,6 @@
-"""What the status says, as the JSON of /livez, /readyz and /status: plain dictionaries of texts and numbers.
+"""The status as the JSON of /livez, /readyz and /status: plain dictionaries of texts and numbers.
 
-Moments are ISO 8601 in UTC, durations seconds, and null stands for what is not known.
+Times are ISO 8601 in UTC, durations are seconds, and null stands for what is not known.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Json = dict[str, Any]
 
 
 def is_alive(status: Status) -> bool:
-    """Whether the loop turns. Only a running one has to: a start may wait for a group, and a stop has its own
-    time limit.
+    """Whether the loop turns. It only has to while it is running: a start may wait for a group, and a stop
+    has a time limit of its own.
     """
     age = status.heartbeat_age
     return status.phase != RUNNING or age is None or age <= status.about.heartbeat_limit_seconds
 
 
 def liveness(status: Status) -> Json:
-    """The body of /livez."""
+    """Return the body of /livez."""
     return {
         "alive": is_alive(status),
         "state": status.phase,
@@ -46,9 +46,7 @@ def liveness(status: Status) -> Json:
 
 
 def readiness(status: Status) -> Json:
-    """The body of /readyz. Failing checks make relay degraded, and leave it ready: a restart would cure none
-    of them.
-    """
+    """Return the body of /readyz. A failing check makes relay degraded, not unready: no restart cures it."""
     checks = _checks(status)
     return {
         "ready": status.phase == RUNNING,
@@ -60,7 +58,7 @@ def readiness(status: Status) -> Json:
 
 
 def details(status: Status) -> Json:
-    """The body of /status."""
+    """Return the body of /status."""
     about, now = status.about, status.now()
     checks = _checks(status)
     sample = status.sample()
@@ -116,7 +114,7 @@ def _outcomes(status: Status) -> Json:
 
 
 def _checks(status: Status) -> list[Json]:
-    """The loop's own checks, and one more: whether it turns."""
+    """Return the loop's own checks, and one more: whether it turns."""
     alive, age = is_alive(status), status.heartbeat_age
     detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "since": None}]
@@ -129,10 +127,12 @@ def _is_degraded(status: Status, checks: list[Json]) -> bool:
     return status.phase != STARTING and any(not check["ok"] for check in checks)
 
 
-def _line(check: Json, state: str) -> str:
-    """What is not done yet at the start is no failure."""
-    word = "ok" if check["ok"] else "waiting" if state == STARTING else "failing"
-    return word + (f": {check['detail']}" if check["detail"] else "")
+def _line(check: Json, phase: str) -> str:
+    """Return a check in words. What is not done yet at the start is no failure."""
+    word = "waiting" if phase == STARTING else "failing"
+    if check["ok"]:
+        word = "ok"
+    return f"{word}: {check['detail']}" if check["detail"] else word
 
 
 def _endpoint(endpoint: Endpoint) -> Json:
@@ -154,28 +154,31 @@ def _partition(partition: Partition, progress: Progress, now: float) -> Json:
 
 
 def _seconds_behind(progress: Progress, now: float) -> float | None:
-    """How old the newest record that was read is, if others wait behind it; nothing waits: 0."""
+    """Return the age of the newest record that was read, if others wait behind it; 0 if none wait."""
     lag, stamp = progress.lag, progress.timestamp_ms
     if lag == 0:
         return 0.0
-    return None if lag is None or stamp is None else _rounded(max(0.0, now - stamp / 1000))
+    if lag is None or stamp is None:
+        return None
+    return _rounded(max(0.0, now - stamp / 1000))
 
 
 def _lag(status: Status, sample: Sample, now: float) -> Json:
-    """The lag as a whole, how it changes, and, where it shrinks, when it will be gone if that goes on."""
+    """Return the lag as a whole, how it changes, and, if it shrinks, when it will be gone at that rate."""
     behind = [
         seconds
         for progress in status.partitions.values()
         if (seconds := _seconds_behind(progress, now)) is not None
     ]
-    # What other partitions lagged is no trend of these.
+    # Samples of other partitions tell nothing about the trend of these.
     before = _reference(
         (each for each in status.samples if each.at >= status.assigned_at and each.lag is not None), sample
     )
-    per_second = None
+    per_second = gone_in = None
     if sample.lag is not None and before.lag is not None and sample.at - before.at >= 1:
         per_second = (sample.lag - before.lag) / (sample.at - before.at)
-    gone_in = sample.lag / -per_second if sample.lag and per_second is not None and per_second < 0 else None
+        if sample.lag and per_second < 0:
+            gone_in = sample.lag / -per_second
     return {
         "records": status.lag,
         "unknown_partitions": sum(progress.lag is None for progress in status.partitions.values()),
@@ -186,9 +189,7 @@ def _lag(status: Status, sample: Sample, now: float) -> Json:
 
 
 def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
-    """The newest of the samples that is a minute older, or else the oldest; the sample itself if there are
-    none.
-    """
+    """Return the newest sample that is a minute older, or else the oldest; the sample itself without any."""
     found = None
     for each in samples:
         if found is not None and sample.at - each.at < RATE_SECONDS:
@@ -198,7 +199,7 @@ def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
 
 
 def _rates(status: Status, sample: Sample) -> Json:
-    """What was done in the last minute, a second; `busy`: the share of the time that each stage took."""
+    """Return the rates of the last minute, by the second; `busy`: each stage's share of the time."""
     before = _reference(status.samples, sample)
     seconds = sample.at - before.at
     if seconds <= 0:
@@ -217,7 +218,7 @@ def _rates(status: Status, sample: Sample) -> Json:
     }
 
 
-#: Names of the rates, and the totals that they are made of.
+#: Names of the rates, and the totals that they are computed from.
 _PER_SECOND: Final = {
     "consumed_records_per_second": "consumed",
     "consumed_bytes_per_second": "consumed_bytes",
@@ -227,7 +228,7 @@ _PER_SECOND: Final = {
 
 
 def _history(status: Status) -> Json:
-    """The last hour in columns, oldest first: a column for each fact, an item for each sample."""
+    """Return the last hour in columns, oldest first: one for each fact, with an item for each sample."""
     samples = list(status.samples)
     pairs = list(pairwise(samples))
 
@@ -263,7 +264,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def moment(seconds: float) -> str | None:
-    """A time in ISO 8601; None if it is none that a calendar has, as a producer may write any number."""
+    """Return a time in ISO 8601; None if no calendar has it, as a producer may write any number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Ends a process whose loop is stuck: better started anew by its supervisor than alive and silent."""
+"""Ends a process whose loop hangs: a restart by its supervisor is better than a process alive and silent."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from relay.logs import Log
 from relay.service.observe.status import Status
 
 STALLED = 3
-#: What the last words of a stalled process may take.
+#: How long a stalled process may take to log that it ends.
 HURRY_SECONDS = 5.0
-_LOOKS = 10
+_CHECKS_A_LIMIT = 10
 
 
 class Watchdog:
-    """A thread that looks at the status's heartbeat while its `with` block runs.
+    """A thread that checks the status's heartbeat while its `with` block runs.
 
-    Every wait of the loop has a deadline of its own, and a broker's outage is waited for with a beating
-    heart. So a heartbeat older than `limit_seconds` is a defect, in relay or in a client. `exit_process` is
-    for tests.
+    Every wait of the loop has a deadline of its own, and heartbeats go on during a broker's outage. So a
+    heartbeat older than `limit_seconds` means a bug, in relay or in a client. `exit_process` is for tests.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(self._limit / _LOOKS):
+        while not self._done.wait(self._limit / _CHECKS_A_LIMIT):
             age = self._status.heartbeat_age
             if age is not None and age > self._limit:
                 # Whoever reads the log may be what the loop waits for.
