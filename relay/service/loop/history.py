@@ -58,14 +58,14 @@ def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
         return parse_record(kept.value or b"")
     except ValueError as error:
         raise TopicUnusable(
-            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; name a "
-            "topic of its own as history_topic in [schema], or, if this one is relay's alone, empty it with "
-            "`relay schema-history reset`"
+            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; "
+            "name a topic of its own as history_topic in [schema], or, if this one is relay's alone, empty "
+            "it with `relay schema-history reset`"
         ) from error
 
 
 def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
-    """Have the translator learn, and return how many records it could not read: the route may have changed."""
+    """Have the translator learn; return how many records it could not read: the route may have changed."""
     failed = 0
     for record in records:
         try:

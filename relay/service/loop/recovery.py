@@ -121,20 +121,18 @@ class Recovery:
     async def replace_source(self, owner: Owner) -> None:
         """Try until a new source has started, or a stop is asked for."""
         for attempts in itertools.count(1):
-            if await self._has_new_source(owner) or self._stop.is_set():
+            await self._connections.source.stop()
+            source = self._connections.renew_source()
+            self._ledger.counts.sources += 1
+            try:
+                await self._stop.unless_asked(source.start(owner))
+            except BrokerUnavailable as error:
+                self._report_unreachable(str(error))
+            else:
+                return
+            if self._stop.is_set():
                 return
             await self.back_off(attempts)
-
-    async def _has_new_source(self, owner: Owner) -> bool:
-        await self._connections.source.stop()
-        source = self._connections.renew_source()
-        self._ledger.counts.sources += 1
-        try:
-            await self._stop.unless_asked(source.start(owner))
-        except BrokerUnavailable as error:
-            self._report_unreachable(str(error))
-            return False
-        return True
 
     def _report_unreachable(self, why: str) -> None:
         self._log.warning("source.unreachable", message=f"{why}; relay waits")

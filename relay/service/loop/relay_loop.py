@@ -214,17 +214,18 @@ class Relay:
             await self._stop.unless_asked(self._schemas.begin(source, positions or {}))
         except OwnershipLost:
             return
-        except (PollFailed, BrokerUnavailable) as error:
-            if isinstance(error, BrokerUnavailable):
-                # At the first start somebody is there to be told; a relay at work waits for its brokers.
-                if not self._has_opened:
-                    raise
-                await self._stop.unless_asked(self._recovery.check_topics())
+        except PollFailed as error:
             await self._recovery.after_failed_poll(error)
-            return
-        if positions is not None and generation == self._ledger.generation:
-            self._has_opened = True
-            self._ledger.own(positions)
+        except BrokerUnavailable as error:
+            # At the first start somebody is there to be told; a relay at work waits for its brokers.
+            if not self._has_opened:
+                raise
+            await self._stop.unless_asked(self._recovery.check_topics())
+            await self._recovery.after_failed_poll(error)
+        else:
+            if positions is not None and generation == self._ledger.generation:
+                self._has_opened = True
+                self._ledger.own(positions)
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         try:

@@ -377,19 +377,12 @@ class Status:
 
     def sample(self) -> Sample:
         """Return the totals of this moment."""
-        consumed, produced = self.totals.consumed, self.totals.produced
+        read, written = self.totals.consumed, self.totals.produced
         stages = {stage: (histogram.count, histogram.sum) for stage, histogram in self.stages.items()}
         # A sum that lacks partitions would look like a jump when they come.
         lag = None if any(progress.lag is None for progress in self.partitions.values()) else self.lag
         return Sample(
-            self.steady(),
-            self.now(),
-            consumed.records,
-            consumed.size,
-            produced.records,
-            produced.size,
-            lag,
-            stages,
+            self.steady(), self.now(), read.records, read.size, written.records, written.size, lag, stages
         )
 
     @property
