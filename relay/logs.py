@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -80,18 +81,23 @@ class ClientLogs(logging.Handler):
         level = "error" if record.levelno >= logging.ERROR else "warning"
         self._log.seldom("kafka.client", kind, level=level, logger=record.name, message=_message(record))
 
-    def attach(self, name: str = "aiokafka") -> None:
-        """Take over a logger's output."""
-        logger = logging.getLogger(name)
-        logger.addHandler(self)
+
+@contextlib.contextmanager
+def client_logs(log: Log) -> Iterator[None]:
+    """Take over the output of the Kafka client and of asyncio during a `with` block."""
+    handler = ClientLogs(log)
+    # asyncio logs the client's own futures that nobody looked at.
+    loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
         logger.setLevel(logging.WARNING)
         logger.propagate = False
-
-    def detach(self, name: str = "aiokafka") -> None:
-        """Give it back."""
-        logger = logging.getLogger(name)
-        logger.removeHandler(self)
-        logger.propagate = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.propagate = True
 
 
 def _message(record: logging.LogRecord) -> str:

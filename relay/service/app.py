@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from relay.config import Config, Mode
@@ -19,7 +19,7 @@ from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.kafka.tuning import tune
-from relay.logs import ClientLogs, Log, frames_of
+from relay.logs import Log, client_logs, frames_of
 from relay.service.check.reasons import with_reasons
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
@@ -81,7 +81,7 @@ async def run_until(
         translation=f"{config.route.from_} to {config.route.to}",
     )
     try:
-        with _client_logs(log):
+        with client_logs(log):
             async with _http(config, status, log):
                 counts = await serve(stop, config, log, translator, status)
     except RecordRefused as refused:
@@ -187,20 +187,6 @@ async def _http(config: Config, status: Status, log: Log) -> AsyncIterator[None]
         return
     async with HttpServer(config.http.host, config.http.port, status, log=log):
         yield
-
-
-@contextlib.contextmanager
-def _client_logs(log: Log) -> Iterator[None]:
-    handler = ClientLogs(log)
-    # asyncio logs the client's own futures that nobody looked at.
-    names = ("aiokafka", "asyncio")
-    for name in names:
-        handler.attach(name)
-    try:
-        yield
-    finally:
-        for name in names:
-            handler.detach(name)
 
 
 def _record_refused(refused: RecordRefused, log: Log, status: Status) -> int:
