@@ -265,7 +265,7 @@ async def test_a_commit_without_answer_is_repeated(bench: Bench) -> None:
     assert len(bench.log.named("commit.unanswered")) == 2
 
 
-async def test_an_error_of_the_surroundings_still_commits_what_is_written(bench: Bench) -> None:
+async def test_an_error_of_the_environment_still_commits_what_is_written(bench: Bench) -> None:
     bench.source.failures = [None, None, TopicUnusable("not allowed any more")]
     with pytest.raises(TopicUnusable):
         await bench.relay.run()

@@ -78,7 +78,7 @@ class Round:
 
 @dataclass
 class Counts:
-    """What has been done since the start; records that were read twice count twice."""
+    """What was done since the start. Records read twice count twice; `sinks`, `sources`: those replaced."""
 
     read: int = 0
     written: int = 0
@@ -93,20 +93,19 @@ class Connections:
         self._make_source, self._make_sink = make_source, make_sink
         self.source, self.sink = make_source(), make_sink()
 
-    def renew_source(self) -> Source:
+    def new_source(self) -> Source:
         """Put a new source, which is not started yet, in the place of the present one."""
         self.source = self._make_source()
         return self.source
 
-    def renew_sink(self) -> Sink:
+    def new_sink(self) -> Sink:
         """Put a new sink, which is not started yet, in the place of the present one."""
         self.sink = self._make_sink()
         return self.sink
 
 
 class Ledger:
-    """Keeps the books of the loop, and does what they demand: settles rounds, commits, and goes back to what
-    is safe.
+    """Keeps the loop's accounts, and acts on them: settles rounds, commits, and goes back to what is safe.
 
     `unopened`: partitions that were assigned, or whose positions only the brokers know; the loop opens them.
     `expected_offsets`: those that the brokers have certainly committed in transactions of ours. `generation`
@@ -220,7 +219,7 @@ class Ledger:
         turn = {partition: at for at, partition in enumerate(self._passed_over)}
         return sorted(polled.items(), key=lambda item: turn.get(item[0], len(turn)))
 
-    def take(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
+    def note_taken(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
         """Note how many of a partition's polled records are in the round; the others are polled again."""
         source = self._connections.source
         if done < len(records) and partition in self.owned:
@@ -268,7 +267,7 @@ class Ledger:
             if oldest.pending:
                 self._status.recovered("target", "topics")
             self.rounds.popleft()
-            self._count(oldest)
+            self._report(oldest)
             if oldest.generation == self.generation:
                 for partition, offset in oldest.reached.items():
                     self.owned[partition].acknowledged = offset
@@ -276,7 +275,7 @@ class Ledger:
                 self.failed_deliveries = self.rewinds = 0
                 self._safe_state = self.rounds[0].before if self.rounds else None
 
-    def _count(self, settled: Round) -> None:
+    def _report(self, settled: Round) -> None:
         if settled.pending:
             self._status.observe("produce", time.monotonic() - settled.sent_at)
         for topic, count in settled.written.items():

@@ -122,7 +122,7 @@ class Recovery:
         """Try until a new source has started, or a stop is asked for."""
         for attempts in itertools.count(1):
             await self._connections.source.stop()
-            source = self._connections.renew_source()
+            source = self._connections.new_source()
             self._ledger.counts.sources += 1
             try:
                 await self._stop.unless_asked(source.start(owner))
@@ -167,12 +167,12 @@ class Recovery:
             await self._stop.unless_asked(self.check_topics())
         for attempts in itertools.count(1):
             await self.back_off(attempts)
-            if await self.has_new_sink() or self._stop.is_set():
+            if await self.replace_sink() or self._stop.is_set():
                 return
 
-    async def has_new_sink(self) -> bool:
+    async def replace_sink(self) -> bool:
         """Start a new sink; False if it does not start."""
-        sink = self._connections.renew_sink()
+        sink = self._connections.new_sink()
         try:
             await sink.start()
         except Undelivered as error:

@@ -268,7 +268,7 @@ class Relay:
                 done = 0
                 if not (current.reached and current.is_late):
                     done = await builder.take(records, owned)
-                ledger.take(partition, records, done)
+                ledger.note_taken(partition, records, done)
         ledger.skip(gaps, current)
         await builder.send_rest()
         current.sent_at = time.monotonic()
@@ -295,7 +295,7 @@ class Relay:
         await self._ledger.settle()
         await self._commit()
         await self._connections.sink.stop()
-        if not await self._recovery.has_new_sink():
+        if not await self._recovery.replace_sink():
             raise Undelivered("the new sink did not start", retriable=True)
 
     async def _listen(self, *, heard: bool) -> None:

@@ -91,9 +91,7 @@ class StatusCollector(Collector):
             ("relay_dead_letters", "Records written to the dead-letter topic.", status.dead_letters),
             ("relay_skipped_records", "Records left out by the policy skip.", status.skips),
         ):
-            by_code = dict.fromkeys([(code,) for code in codes], 0) | {
-                (code,): count for code, count in counts.items()
-            }
+            by_code = {(code,): counts[code] for code in dict.fromkeys([*codes, *counts])}
             yield _counter(name, text, ("code",), by_code.items())
         yield _counter(
             "relay_lossy_conversions",

@@ -199,7 +199,7 @@ def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
 
 
 def _rates(status: Status, sample: Sample) -> Json:
-    """Return the rates of the last minute, by the second; `busy`: each stage's share of the time."""
+    """Return what was done per second in the last minute; `busy`: each stage's share of the time."""
     before = _reference(status.samples, sample)
     seconds = sample.at - before.at
     if seconds <= 0:
