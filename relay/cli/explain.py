@@ -22,6 +22,7 @@ from relay.config import Config, load_config
 from relay.dead_letters import Place
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.kafka.reading import Brokers, Lookup, look_up, quiet_client
+from relay.kafka.sizes import record_too_large
 from relay.model import Event
 from relay.policies import Policy, error_class
 from relay.record_lines import format_record
@@ -29,7 +30,6 @@ from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
-from relay.service.loop.rounds import record_too_large
 
 #: Kinds of loss that are a field of `Carries`: `relay formats` has the words.
 _FIELDS: Mapping[Lossy, str] = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from relay.errors import RecordTooLarge
 from relay.kafka.ports import Oversize
-from relay.records import ProducerRecord
+from relay.records import ConsumerRecord, ProducerRecord
 
 BATCH_HEADER_BYTES = 61
 # More than a record with no key and our own header adds to its value: a topic name has at most 249 bytes.
@@ -38,6 +39,15 @@ class Limits:
                 if size > limit:
                     return Oversize(record.topic, size, limit)
         return None
+
+
+def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
+    """Say what a source record becomes, and what to do about it."""
+    return RecordTooLarge(
+        f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} "
+        f"bytes, and topic {oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose "
+        "options that write less"
+    )
 
 
 def at_most_bytes(record: ProducerRecord) -> int:

@@ -17,10 +17,9 @@ from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.relay_loop import Relay
+from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import Timing
-from relay.service.observe.board import About, Board
+from relay.service.observe.status import About, Status
 from relay.translator import State
 
 #: A route without a schema history.
@@ -296,16 +295,16 @@ class Bench:
         self.source, self.target, self.log = MemorySource(length, *partitions), Target(transactional), log
         self.target.source = self.source
         self.copy = copy or Copy()
-        self.board = plain_board()
-        intake = Intake(self.copy, objects or AsyncResolver(log, writes=False), log, self.board)
+        self.status = plain_status()
+        intake = Intake(self.copy, objects or AsyncResolver(log, writes=False), log, self.status)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
-        schemas = Schemas(PLAIN, self.copy, log, self.board)
+        schemas = Schemas(PLAIN, self.copy, log, self.status)
         self.relay = Relay(
             lambda: self.source,
             self.target.sink,
             intake,
             log,
-            self.board,
+            self.status,
             schemas,
             check_topics=self.target.check,
             timing=timing,
@@ -336,9 +335,9 @@ class Bench:
         assert [sink.state for sink in self.target.sinks[:-1]] == ["abandoned"] * (len(self.target.sinks) - 1)
 
 
-def plain_board() -> Board:
-    """A board that nobody reads."""
-    return Board(About.of(PLAIN))
+def plain_status() -> Status:
+    """A status that nobody reads."""
+    return Status(About.of(PLAIN))
 
 
 async def until(condition: Callable[[], bool]) -> None:

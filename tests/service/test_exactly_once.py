@@ -188,7 +188,7 @@ async def test_a_restart_right_after_a_commit_repeats_nothing(
 
 
 async def _has_written(relay: Any) -> bool:
-    return bool(relay.board.totals.consumed.records)
+    return bool(relay.status.totals.consumed.records)
 
 
 async def test_killed_in_the_middle_nothing_is_lost_or_repeated(

@@ -16,14 +16,14 @@ from service.memory import A, B, Bench, MemoryBatch, until
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
 from relay.logs import ClientLogs
-from relay.service.loop.relay_loop import GIVE_UP_POLLS
-from relay.service.loop.rounds import RecordRefused
+from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.recovery import GIVE_UP_POLLS
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Two partitions, with and without a round under way during a poll."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, rounds=request.param)
 
 
@@ -265,7 +265,7 @@ async def test_a_commit_without_answer_is_repeated(bench: Bench) -> None:
     assert len(bench.log.named("commit.unanswered")) == 2
 
 
-async def test_an_error_of_the_surroundings_still_commits_what_is_written(bench: Bench) -> None:
+async def test_an_error_of_the_environment_still_commits_what_is_written(bench: Bench) -> None:
     bench.source.failures = [None, None, TopicUnusable("not allowed any more")]
     with pytest.raises(TopicUnusable):
         await bench.relay.run()

@@ -178,4 +178,4 @@ async def awake(servers: str) -> None:
 
 
 async def has_written(relay: Any, count: int) -> bool:
-    return bool(relay.board.totals.produced.records >= count)
+    return bool(relay.status.totals.produced.records >= count)

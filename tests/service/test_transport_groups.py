@@ -56,7 +56,7 @@ async def test_a_record_that_the_client_cannot_parse_takes_no_other_with_it(
     await produce_unreadable(route.kafka, route.source, 1)
     await route.produce(1_000, start=1_000)
     with monkeypatch.context() as patched:
-        patched.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.05,))
+        patched.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.05,))
         relay = route.start()
         assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
@@ -392,4 +392,4 @@ async def test_nothing_is_left_to_read_behind_the_marker_of_a_transaction(route:
     await asyncio.sleep(1)
     assert await relay.stop() == 0
     assert await route.committed() == {0: 6}
-    assert relay.board.lag == 0
+    assert relay.status.lag == 0

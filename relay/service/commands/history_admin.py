@@ -1,5 +1,5 @@
-"""What commands do with the schema history's topic: read its records, write some, and ask whether somebody
-else is at work.
+"""What commands do with the schema history's topic: read its records, write some, and ask whether a relay is
+at work.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ CHUNK = 500
 
 
 async def read_kept(config: Config, progress: Progress | None = None) -> list[ConsumerRecord]:
-    """The history's own records that count, in order. Raises TopicUnusable if there is no such topic,
-    BrokerUnavailable.
+    """Return the history's own records that count, in order.
+
+    Raises TopicUnusable if there is no such topic, BrokerUnavailable.
     """
     found: list[ConsumerRecord] = []
     await read_topic(Brokers.of_target(config), config.history_topic, found.append, progress)
@@ -34,7 +35,10 @@ async def read_kept(config: Config, progress: Progress | None = None) -> list[Co
 
 
 async def ensure_topic(config: Config) -> bool:
-    """Create the history's topic if it is missing; whether it was. Raises TopicUnusable, BrokerUnavailable."""
+    """Create the history's topic if it is missing, and return whether it was.
+
+    Raises TopicUnusable, BrokerUnavailable.
+    """
     cluster = Cluster(config.target_servers, target_settings(config))
     wanted = next(each for each in wanted_topics(config, {}) if each.role is Role.HISTORY)
     is_missing = not await _is_there(wanted, cluster, config)
@@ -42,7 +46,7 @@ async def ensure_topic(config: Config) -> bool:
         refused = await cluster.create([wanted.spec])
         if refused:
             raise TopicUnusable(not_created(wanted, refused[wanted.name], cluster.servers))
-        # Whoever created it: only a look tells what the broker has made of it.
+        # Only the broker knows what it has made of the request, or who has created the topic meanwhile.
         await _is_there(wanted, cluster, config)
     return is_missing
 
@@ -62,8 +66,8 @@ async def _is_there(wanted: Wanted, cluster: Cluster, config: Config) -> bool:
 
 
 async def write(config: Config, records: Sequence[ProducerRecord], progress: Progress) -> None:
-    """Write records to the history, in order, and wait for the acknowledgements; nothing is written if one is
-    too large.
+    """Write records to the history, in order, and wait for the acknowledgements. Nothing is written if one of
+    them is too large.
 
     Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
     """
@@ -77,7 +81,7 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
         if oversize := sink.too_large(records):
             raise RecordTooLarge(
                 f"a record becomes {oversize.size} bytes, and topic {oversize.topic} takes {oversize.limit}: "
-                f"raise its max.message.bytes"
+                "raise its max.message.bytes"
             )
         await start_sink(sink)
         for start in range(0, len(records), CHUNK):
@@ -93,7 +97,7 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
 
 
 async def members(config: Config) -> int | str:
-    """How many instances the consumer group has; or, as text, why that is not known."""
+    """Return how many instances the consumer group has or, as text, why that is not known."""
     access = Access.to_source(config, source_settings(config))
     cluster = ClusterProbe(config.source.bootstrap_servers, access)
     try:

@@ -1,4 +1,4 @@
-"""A translator outside the loop, for a single command: with the definitions that the schema history has kept."""
+"""A translator for a single command, outside the loop, with the definitions of the schema history."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from relay.translator import Translator
 
 
 class Learned(NamedTuple):
-    """A translator, how many records of the history it has learned from, and how many of these it could not
-    read.
-    """
+    """A translator, how many records the history has, and how many of these it could not read."""
 
     translator: Translator
     records: int
@@ -24,10 +22,10 @@ class Learned(NamedTuple):
 
 
 async def learned_translator(config: Config, upto: Place | None = None) -> Learned:
-    """The route's translator with the definitions of the schema history. Raises ServiceError.
+    """Make the route's translator with the definitions of the schema history. Raises ServiceError.
 
-    `upto`: leaves out what the same partition says at this place or behind it. What other partitions say the
-    catalogue tells apart: it knows definitions as of a position.
+    `upto`: records of the same partition at this place or behind it are left out. Those of other partitions
+    do no harm: the catalogue knows definitions as of a position.
     """
     records = await _history(config)
     if upto is not None:
@@ -47,13 +45,9 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
 
 
 async def _history(config: Config) -> list[ConsumerRecord]:
-    """The history's source records; none while its topic does not exist, because relay makes that at its
-    first start.
-    """
+    """Return the history's source records; none before relay's first start, which creates the topic."""
     topic = config.history_topic
-    if (
-        not topic
-        or topic not in (await Cluster(config.target_servers, target_settings(config)).look([topic])).found
-    ):
+    if not topic:
         return []
-    return await read_history(config)
+    seen = await Cluster(config.target_servers, target_settings(config)).look([topic])
+    return await read_history(config) if topic in seen.found else []
