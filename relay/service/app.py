@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import signal
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
-from relay.config import Config, Mode
+from relay.config import Config, Mode, kafka
 from relay.errors import BrokerUnavailable, RelayError
-from relay.kafka.clients import ClusterSettings, cluster_settings
-from relay.kafka.fencing import Claim
+from relay.kafka.clients import Clusters
+from relay.kafka.fencing import ProducerIdentity
 from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
@@ -99,23 +99,23 @@ async def serve(
 ) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
-    settings = cluster_settings(config)
+    clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
     board.check("configuration", ok=True)
     try:
-        return await _serve(stop, config, settings, log, board, translator or config.translator())
+        return await _serve(stop, config, clusters, log, board, translator or config.translator())
     except BrokerUnavailable as error:
-        raise await with_reasons(error, config, settings) from error
+        raise await with_reasons(error, clusters) from error
 
 
 async def _serve(
     stop: asyncio.Event,
     config: Config,
-    settings: ClusterSettings,
+    clusters: Clusters,
     log: Log,
     board: Board,
     translator: Translates,
 ) -> Counts:
-    checking, stopping = asyncio.create_task(check_topics(config, settings)), asyncio.create_task(stop.wait())
+    checking, stopping = asyncio.create_task(check_topics(config, clusters)), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({checking, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not checking.done():
@@ -126,7 +126,7 @@ async def _serve(
         await asyncio.wait({checking, stopping})
     topics = checking.result()
     topics.tell(log)
-    async with _assembled(config, settings, topics, log, board, translator) as relay:
+    async with _assembled(config, clusters, topics, log, board, translator) as relay:
         running = asyncio.create_task(relay.run())
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -145,13 +145,16 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def _assembled(
-    config: Config, settings: ClusterSettings, topics: Topics, log: Log, board: Board, translator: Translates
+    config: Config, clusters: Clusters, topics: Topics, log: Log, board: Board, translator: Translates
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     is_exact = config.delivery.mode is Mode.EXACTLY_ONCE
     board.translator = translator
-    progress = ProgressTopic(config, settings.target) if is_exact and not config.is_one_cluster else None
-    schemas = Schemas(config, translator, log, board, settings)
+    progress = None
+    if is_exact and not config.is_one_cluster:
+        topic = config.delivery.progress_topic
+        progress = ProgressTopic(clusters.target, topic, config.source.group_id)
+    schemas = Schemas(config, translator, log, board, clusters)
     intake = Intake(
         translator,
         AsyncResolver(log, writes="to" in config.translator().route.storages),
@@ -161,17 +164,20 @@ async def _assembled(
         history_topic=config.history_topic,
         ahead=schemas.ahead,
     )
-    source = ShardSource if is_exact else KafkaSource
-    sink = partial(TransactionalSink, claim=Claim()) if is_exact else KafkaSink
+    source = partial(ShardSource if is_exact else KafkaSource, kafka.consumer_settings(config))
+    sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
+    if is_exact:
+        settings = kafka.transactional_settings(config)
+        sink = partial(TransactionalSink, settings, identity=ProducerIdentity())
     try:
         yield Relay(
-            lambda: source(config, progress.read if progress else None, log, settings.source),
-            lambda: sink(config, topics.limits, settings.target),
+            lambda: source(progress.read if progress else None, log, clusters.source),
+            lambda: sink(topics.limits, clusters.target),
             intake,
             log,
             board,
             schemas,
-            check_topics=lambda: check_topics(config, settings),
+            check_topics=lambda: check_topics(config, clusters),
             timing=_timing(config),
         )
     finally:

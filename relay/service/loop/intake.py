@@ -13,13 +13,14 @@ from collections.abc import Set as AbstractSet
 
 from relay.errors import RelayError
 from relay.kafka.ports import Partition, Sink
+from relay.kafka.sizes import record_too_large
 from relay.logs import Log
 from relay.needs import Need
 from relay.policies import ErrorPolicy, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import history_record
 from relay.service.loop.resolver import AsyncResolver, Translates
-from relay.service.loop.rounds import Owned, RecordRefused, Round, record_too_large
+from relay.service.loop.rounds import Owned, RecordRefused, Round
 from relay.service.observe.board import Board
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.

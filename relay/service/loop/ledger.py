@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
 from relay.errors import DeliveryFailed, WatermarksUnknowable
-from relay.kafka.ports import OwnershipLost, Partition, Position, Sink, Source, Undelivered
+from relay.kafka.ports import OwnershipLost, Partition, RecordSource, Sink, StartPosition, Undelivered
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.resolver import Translates
@@ -28,16 +28,18 @@ REFRESH_SECONDS = 3600.0
 class Ledger:
     """`source` and `sink` are those of the moment: whoever replaces one puts the new one here.
 
-    `promised`: offsets that the brokers have certainly committed in transactions of ours. `generation` is
+    `expected_offsets`: offsets that the brokers have certainly committed in transactions of ours. `generation` is
     raised whenever partitions are taken away; what an older generation still holds does not count any more.
     """
 
-    def __init__(self, source: Source, sink: Sink, translator: Translates, log: Log, board: Board) -> None:
+    def __init__(
+        self, source: RecordSource, sink: Sink, translator: Translates, log: Log, board: Board
+    ) -> None:
         self.source, self.sink = source, sink
         self._translator, self._log, self._board = translator, log, board
         self.generation = 0
         self.owned: dict[Partition, Owned] = {}
-        self.promised: dict[Partition, int] = {}
+        self.expected_offsets: dict[Partition, int] = {}
         self.rounds: deque[Round] = deque()
         # In the order in which they were passed over.
         self._passed_over: dict[Partition, None] = {}
@@ -50,7 +52,7 @@ class Ledger:
         self.failed_deliveries = self.recoveries = 0
         self.counts = Counts()
 
-    def own(self, positions: Mapping[Partition, Position]) -> None:
+    def own(self, positions: Mapping[Partition, StartPosition]) -> None:
         """Take over partitions at these positions."""
         for partition, (offset, is_committed) in positions.items():
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a
@@ -75,8 +77,8 @@ class Ledger:
 
     def replaced(self) -> None:
         """Take note of a new sink that has started."""
-        if self.sink.aborted_leftovers:
-            self.promised.clear()
+        if self.sink.has_aborted_hanging_transaction:
+            self.expected_offsets.clear()
 
     def begin(self) -> Round:
         """Begin a round."""
@@ -191,7 +193,7 @@ class Ledger:
             await self.sink.commit(offsets)
             self.failed_deliveries = self.recoveries = 0
             self._safe_state = None
-            self.promised |= offsets
+            self.expected_offsets |= offsets
         elif not await self._commit_offsets(offsets):
             return False
         self._board.took("commit", time.monotonic() - began)
@@ -255,7 +257,7 @@ class Ledger:
         """
         reached = {partition: owned.acknowledged for partition, owned in self.owned.items()}
         if self._lost_ground and unknown:
-            found = await self.source.look(unknown, self.promised)
+            found = await self.source.look(unknown, self.expected_offsets)
             reached |= {partition: position.offset for partition, position in found.items()}
         return [
             partition

@@ -22,7 +22,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError, ServiceError
-from relay.kafka.ports import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered, start_sink
+from relay.kafka.ports import (
+    OwnershipLost,
+    Partition,
+    PollFailed,
+    RecordSource,
+    Sink,
+    Undelivered,
+    start_sink,
+)
 from relay.logs import Log
 from relay.records import ConsumerRecord
 from relay.service.loop.history import Schemas
@@ -48,7 +56,7 @@ class Relay:
 
     def __init__(  # noqa: PLR0913 - what a loop consists of
         self,
-        make_source: Callable[[], Source],
+        make_source: Callable[[], RecordSource],
         make_sink: Callable[[], Sink],
         intake: Intake,
         log: Log,
@@ -200,7 +208,7 @@ class Relay:
                 if time.monotonic() >= self._next_commit:
                     await self._commit()
                     self._ledger.tell_positions()
-                if self._ledger.sink.worn:
+                if self._ledger.sink.needs_rotation:
                     await self._rotate()
             except Undelivered as error:
                 await self._recover(error)
@@ -215,7 +223,7 @@ class Relay:
             # row.
             await self._stop.unless_asked(self._schemas.load())
             positions = await self._stop.unless_asked(
-                self._ledger.source.open(opening, self._ledger.promised)
+                self._ledger.source.open(opening, self._ledger.expected_offsets)
             )
             await self._stop.unless_asked(self._schemas.begin(self._ledger.source, positions or {}))
         except OwnershipLost:

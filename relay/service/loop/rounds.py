@@ -8,8 +8,8 @@ from asyncio import Future
 from collections import Counter
 from dataclasses import dataclass, field
 
-from relay.errors import DeliveryFailed, RecordTooLarge
-from relay.kafka.ports import Batch, Oversize, Partition
+from relay.errors import DeliveryFailed
+from relay.kafka.ports import Batch, Partition
 from relay.records import ConsumerRecord
 from relay.translator import State
 
@@ -25,14 +25,6 @@ class RecordRefused(Exception):
             record.offset,
             error,
         )
-
-
-def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
-    """Say what a record becomes, and what to do about it."""
-    return RecordTooLarge(
-        f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} bytes, and topic "
-        f"{oversize.topic} takes {oversize.limit}: raise its max.message.bytes, or choose options that write less"
-    )
 
 
 def unacknowledged(why: str) -> DeliveryFailed:
