@@ -4,20 +4,16 @@ tell.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from relay.config.addresses import Address, is_host, parse_server, split_servers
+from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import Mode
+from relay.config.config import Config
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
 from relay.storage import storage_problems
 from relay.translator import Translator
-
-if TYPE_CHECKING:
-    from relay.config.loading import Config
 
 #: How long relay waits for the answer to a request, which may follow on a delivery that has failed.
 _ANSWER_SECONDS = 30
@@ -119,19 +115,6 @@ def _topic_problems(config: Config) -> list[Problem]:
         message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
         problems.append(Problem("target.topic", message, hint))
     return problems
-
-
-def same_brokers(one: str, other: str) -> bool:
-    """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
-    return bool(_addresses(one) & _addresses(other))
-
-
-def _addresses(servers: str) -> set[Address]:
-    found = set()
-    for server in split_servers(servers.lower()):
-        with contextlib.suppress(ValueError):  # reported by `_address_problems`
-            found.add(parse_server(server))
-    return found
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:

@@ -22,18 +22,8 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from relay.config.choices import (
-    Compression,
-    End,
-    FileFormat,
-    InputFormat,
-    Layout,
-    Mechanism,
-    Mode,
-    SecurityProtocol,
-    Start,
-    Watermarks,
-)
+from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Watermarks
+from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start
 from relay.policies import Policy
 
 
@@ -100,11 +90,6 @@ Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
-#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database
-#: may differ.
-COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
-
-
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
@@ -147,16 +132,6 @@ class Security(_Table):
     client_secret_file: FilePath = ""
     scope: str = ""
 
-    @property
-    def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
-        return self.protocol in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether relay has to say who it is."""
-        return self.protocol in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
-
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:
         """Find keys that contradict each other or are missing. The messages hold no values."""
@@ -165,11 +140,11 @@ class Security(_Table):
                 raise ValueError(f"{secret} and {secret}_file are both given: keep one")
         if self.certificate_file and not self.key_file:
             raise ValueError("certificate_file needs key_file")
-        if (self.ca_file or self.certificate_file) and not self.uses_tls:
+        if (self.ca_file or self.certificate_file) and not self.protocol.uses_tls:
             raise ValueError(
                 f"ca_file and certificate_file are for TLS: set protocol to SSL or SASL_SSL, not {self.protocol}"
             )
-        if self.uses_sasl:
+        if self.protocol.uses_sasl:
             self._check_sasl()
         elif any(getattr(self, name) for name in _CREDENTIALS):
             raise ValueError(
