@@ -89,7 +89,7 @@ class RecordSource(Protocol):
         ...
 
     def end(self, partition: Partition) -> int | None:
-        """Return the end of a partition in the newest answer of the brokers, None without one. Asks nobody."""
+        """Return the end of a partition as the brokers last told it, None before that. Asks nobody."""
         ...
 
     def passed(self, partition: Partition) -> int | None:

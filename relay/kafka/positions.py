@@ -110,7 +110,7 @@ async def start_offsets(
 
 
 def _wanted(settings: StartSettings, first: Offsets, end: Offsets) -> tuple[int | None, int, Offsets]:
-    """Return the time to begin at, how much earlier to look, and where to begin if no record is that recent."""
+    """Return the time to begin at, how much earlier to look, and where to begin without such a record."""
     if settings.start is Start.TIMESTAMP:
         return settings.timestamp_ms, 0, end
     if settings.start is Start.COMMIT_TS:
@@ -157,6 +157,6 @@ def _gaps(found: Timed, first: Offsets, wanted_ms: int) -> Iterator[str]:
             and at.timestamp > wanted_ms
         ):
             yield (
-                f"{pair.topic}/{pair.partition} begins at offset {at.offset}, {at.timestamp - wanted_ms} ms after "
-                f"the start that is asked for: retention may have deleted records between"
+                f"{pair.topic}/{pair.partition} begins at offset {at.offset}, {at.timestamp - wanted_ms} ms "
+                f"after the start that is asked for: retention may have deleted records between"
             )

@@ -54,7 +54,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 async def partitions_of(brokers: Brokers, topic: str) -> int:
-    """Return the number of partitions of a topic. Raises TopicUnusable if it does not exist, BrokerUnavailable."""
+    """Return the number of partitions of a topic. Raises TopicUnusable without one, BrokerUnavailable."""
     topics = await TopicAdmin(brokers).look([topic])
     if topic in topics.found:
         return topics.found[topic].partitions

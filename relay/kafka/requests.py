@@ -214,6 +214,8 @@ class StableOffsetsRequest(Request[_OffsetsRequest_v7]):  # type: ignore[misc]  
 
 
 class TransactionsResponse(Response):  # type: ignore[misc]  # aiokafka is not typed
+    """The answer to a `TransactionsRequest`."""
+
     API_KEY = 65
     API_VERSION = 0
     SCHEMA = Schema(

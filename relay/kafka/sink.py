@@ -134,7 +134,7 @@ class KafkaSink:
         )
 
     async def start(self) -> None:
-        """Connect and get a producer id. Raises Undelivered, TopicUnusable without the rights, DeliveryFailed."""
+        """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
         pace_metadata(self._producer.client)
         try:
             await started(REQUEST_SECONDS, self._producer)
@@ -146,7 +146,8 @@ class KafkaSink:
         except InvalidTransactionTimeout as error:
             raise DeliveryFailed(
                 f"the brokers at {self._servers} allow no transaction as long as relay's may be; "
-                f"raise transaction.max.timeout.ms of the brokers, or lower delivery_timeout_seconds in [delivery]"
+                f"raise transaction.max.timeout.ms of the brokers, "
+                f"or lower delivery_timeout_seconds in [delivery]"
             ) from error
         except (KafkaError, TimeoutError) as error:
             raise Undelivered(
@@ -179,7 +180,7 @@ class KafkaSink:
         return future
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
-        """Write records in the order of each partition, and await every acknowledgement. Raises Undelivered."""
+        """Write records, in order within each partition, and wait until all are acknowledged."""
         batches: dict[Partition, Batch] = {}
         pending = []
         for record in records:
@@ -250,7 +251,7 @@ class KafkaSink:
         accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
         for batch in queued:
-            # A caller may have waited for room behind it; asyncio would report a failure that nobody has seen.
+            # A caller may have waited for room behind it; asyncio would report its failure as forgotten.
             retrieve(batch._drain_waiter)
         await within(STOP_SECONDS, self._producer.client.close())
         await within(STOP_SECONDS, self._producer.stop())

@@ -134,8 +134,9 @@ def loops(wanted: Sequence[RequiredTopic], config: Config) -> Iterator[tuple[Req
     for each in wanted:
         if each.name in config.source.topics:
             why = (
-                f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} "
-                f"are one cluster, and {each.name} is a source topic and the {each.role}; name another one"
+                f"relay would read what it writes: {config.source.bootstrap_servers} and "
+                f"{config.target_servers} are one cluster, and {each.name} is a source topic "
+                f"and the {each.role}; name another one"
             )
             yield each, why
 
@@ -151,7 +152,8 @@ def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:
     if error.is_forbidden:
         advice = f"grant CREATE on it, or create it: {by_hand}"
     elif error.is_about_replicas:
-        advice = f"set create_replication_factor in [target] to what the cluster has brokers for, or create it: {by_hand}"
+        advice = "set create_replication_factor in [target] to what the cluster has brokers for"
+        advice += f", or create it: {by_hand}"
     elif error.is_about_settings and wanted.role is Role.TARGET:
         advice = "correct create_settings in [target]"
     else:
@@ -188,26 +190,27 @@ def _log_problems(wanted: RequiredTopic, found: TopicInfo) -> Iterator[str]:
     if found.settings is not None and _policies(found) != {"compact"}:
         policy = found.settings.get("cleanup.policy")
         yield (
-            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes what relay must find again: "
-            f"set cleanup.policy=compact on it, or name another topic"
+            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes what relay must find "
+            f"again: set cleanup.policy=compact on it, or name another topic"
         )
 
 
 def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]:
     name, protocol = wanted.name, config.route.to
     if wanted.role is Role.DEAD_LETTERS:
-        yield f"dead-letter topic {name} is compacted, which loses dead letters: set cleanup.policy=delete on it"
+        cure = "set cleanup.policy=delete on it"
+        yield f"dead-letter topic {name} is compacted, which loses dead letters: {cure}"
         return
     keys = codec_named(protocol, "to").keys
     if keys is Keys.NONE:
         yield (
-            f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key there; "
-            f"set cleanup.policy=delete on {name}, or write to another topic"
+            f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key "
+            f"there; set cleanup.policy=delete on {name}, or write to another topic"
         )
     elif keys is Keys.MESSAGE:
         yield (
-            f"topic {name} is compacted, and keys of {protocol} tell no rows apart: of one transaction's messages "
-            f"about a table only the last would be kept; "
+            f"topic {name} is compacted, and keys of {protocol} tell no rows apart: of one transaction's "
+            f"messages about a table only the last would be kept; "
             f"set cleanup.policy=delete on {name}, or write to another topic"
         )
 
@@ -232,14 +235,14 @@ def warnings(
         largest = max([limit_of(sources[each]) for each in wanted.sources if each in sources], default=0)
         if limit_of(found) < largest:
             yield (
-                f"dead-letter topic {name} takes {limit_of(found)} bytes, and a source topic takes {largest}: "
-                f"a larger record cannot be kept there; raise its max.message.bytes"
+                f"dead-letter topic {name} takes {limit_of(found)} bytes, and a source topic takes "
+                f"{largest}: a larger record cannot be kept there; raise its max.message.bytes"
             )
     if wanted.role is Role.TARGET:
         if "compact" in _policies(found):
             yield (
-                f"topic {name} is compacted: only the last message of each row is kept, of all rows of a table "
-                f"without a key, and of each database's DDL"
+                f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
+                f"a table without a key, and of each database's DDL"
             )
         yield from _limit_warnings(name, limit_of(found), config)
     if not wanted.is_log:
@@ -271,7 +274,8 @@ def _time_warnings(
     """
     name, settings = wanted.name, found.settings or {}
     if settings.get("message.timestamp.type") == "LogAppendTime":
-        yield f"topic {name} has message.timestamp.type=LogAppendTime: the timestamps of source records are not kept"
+        what = f"topic {name} has message.timestamp.type=LogAppendTime"
+        yield f"{what}: the timestamps of source records are not kept"
         return
     oldest = int(settings.get("message.timestamp.before.max.ms", _FOREVER))
     if oldest < _FOREVER:
@@ -283,8 +287,8 @@ def _time_warnings(
     longest = max((_retention_ms(sources[each]) for each in wanted.sources if each in sources), default=0)
     if kept < longest and config.source.start is not Start.LATEST:
         yield (
-            f"topic {name} deletes records after {kept} ms, and its source keeps them longer: records keep their "
-            f"timestamps, so old ones are deleted soon after they are written; raise its retention.ms"
+            f"topic {name} deletes records after {kept} ms, and its source keeps them longer: records keep "
+            f"their timestamps, so old ones are deleted soon after they are written; raise its retention.ms"
         )
 
 

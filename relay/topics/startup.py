@@ -113,7 +113,8 @@ def _start_problems(topic: str, partitions: int, config: Config) -> Iterator[str
     if absent:
         numbers = ", ".join(f"{topic}/{number}" for number in sorted(absent, key=int))
         has = f"partitions 0 to {partitions - 1}" if partitions > 1 else "partition 0 alone"
-        yield f"start_offsets in [source] names {numbers}, and topic {topic} has the {has}: correct the numbers"
+        named_but_absent = f"start_offsets in [source] names {numbers}"
+        yield f"{named_but_absent}, and topic {topic} has the {has}: correct the numbers"
 
 
 def _problems(

@@ -156,7 +156,7 @@ class ClusterInspection:
         }
 
     async def group_operations(self, group: str) -> int | str:
-        """Return what may be done with a consumer group, 0 for nothing; or, as text, why that is not known."""
+        """Return what may be done with a group, 0 for nothing; or, as text, why that is not known."""
         answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
         if isinstance(answer, str):
             return answer

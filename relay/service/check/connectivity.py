@@ -41,7 +41,7 @@ class Unreachable(Exception):
 
 
 class Reached(NamedTuple):
-    """A connection that is logged in, which the caller closes, and the brokers of the cluster by their ids."""
+    """A connection that is logged in, which the caller closes, and the brokers of the cluster by id."""
 
     connection: Any
     advertised: dict[int, Address]

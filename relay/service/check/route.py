@@ -177,7 +177,7 @@ def _unseen(topic: Topic, needed: tuple[Operation, ...]) -> str:
 
 
 def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: list[str]) -> Finding:
-    """Judge a topic that exists: by what is `wrong` with it already, its leaders, and what may be done with it."""
+    """Judge a topic that exists: by what is `wrong` with it, its leaders, and what may be done with it."""
     if topic.leaderless:
         wrong.append(
             f"partitions {', '.join(map(str, topic.leaderless))} have no leader: "
