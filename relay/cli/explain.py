@@ -19,9 +19,11 @@ from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.letters import bytes_text, header_lines
 from relay.codecs.losses import Lossy
 from relay.config import Config, load_config
+from relay.config.kafka import source_cluster
 from relay.dead_letters import Place
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
-from relay.kafka.reading import Brokers, Lookup, look_up, quiet_client
+from relay.kafka.clients import Brokers
+from relay.kafka.reading import Lookup, look_up, quiet_client
 from relay.kafka.sizes import record_too_large
 from relay.model import Event
 from relay.policies import Policy, error_class
@@ -131,7 +133,7 @@ def _topic(config: Config, given: str | None) -> str:
 
 
 async def _explained(config: Config, place: Place) -> Explanation:
-    record = _record_of(await look_up(Brokers.of_source(config), *place), place)
+    record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *place), place)
     learned = await learned_translator(config, place)
     translator, resolver = learned.translator, Resolver()
     before = translator.state

@@ -10,11 +10,10 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from relay.config import Config, Mode
+from relay.config import Config, Mode, kafka
 from relay.errors import BrokerUnavailable, RelayError
-from relay.kafka.clients import ClusterSettings, cluster_settings
-from relay.kafka.fencing import Claim
-from relay.kafka.ports import Sink
+from relay.kafka.clients import Clusters
+from relay.kafka.fencing import ProducerIdentity
 from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
@@ -100,15 +99,15 @@ async def serve(
 ) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
-    settings = cluster_settings(config)
+    clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
     status.set_check("configuration", ok=True)
     translator = translator or config.translator()
     try:
-        topics = await Stop(stop).unless_asked(check_topics(config, settings))
+        topics = await Stop(stop).unless_asked(check_topics(config, clusters))
         if topics is None:
             return Counts()
         topics.tell(log)
-        async with _assembled(config, settings, topics, log, status, translator) as relay:
+        async with _assembled(config, clusters, topics, log, status, translator) as relay:
             stopping = asyncio.create_task(_pass_on(stop, relay, log))
             try:
                 await relay.run()
@@ -116,7 +115,7 @@ async def serve(
                 stopping.cancel()
             return relay.counts
     except BrokerUnavailable as error:
-        raise await with_reasons(error, config, settings) from error
+        raise await with_reasons(error, clusters) from error
 
 
 async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
@@ -128,7 +127,7 @@ async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
 @contextlib.asynccontextmanager
 async def _assembled(
     config: Config,
-    settings: ClusterSettings,
+    clusters: Clusters,
     topics: Topics,
     log: Log,
     status: Status,
@@ -136,7 +135,7 @@ async def _assembled(
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
     status.translator = translator
-    schemas = Schemas(config, translator, log, status, settings)
+    schemas = Schemas(config, translator, log, status, clusters)
     intake = Intake(
         translator,
         AsyncResolver(log, writes="to" in config.translator().route.storages),
@@ -146,22 +145,25 @@ async def _assembled(
         history_topic=config.history_topic,
         ahead=schemas.ahead,
     )
-    source: type[KafkaSource] = KafkaSource
-    sink: Callable[..., Sink] = KafkaSink
+    source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
+    sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
     progress = None
     if config.delivery.mode is Mode.EXACTLY_ONCE:
-        source, sink = ShardSource, partial(TransactionalSink, claim=Claim())
+        source = partial(ShardSource, kafka.consumer_settings(config))
+        transactional = kafka.transactional_settings(config)
+        sink = partial(TransactionalSink, transactional, identity=ProducerIdentity())
         if not config.is_one_cluster:
-            progress = ProgressTopic(config, settings.target)
+            topic = config.delivery.progress_topic
+            progress = ProgressTopic(clusters.target, topic, config.source.group_id)
     try:
         yield Relay(
-            lambda: source(config, progress.read if progress else None, log, settings.source),
-            lambda: sink(config, topics.limits, settings.target),
+            lambda: source(progress.read if progress else None, log, clusters.source),
+            lambda: sink(topics.limits, clusters.target),
             intake,
             log,
             status,
             schemas,
-            check_topics=lambda: check_topics(config, settings),
+            check_topics=lambda: check_topics(config, clusters),
             timing=_timing(config),
         )
     finally:

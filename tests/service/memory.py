@@ -11,7 +11,8 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.errors import TopicUnusable
-from relay.kafka.ports import Oversize, Owner, Partition, Position, Undelivered
+from relay.kafka.ports import Owner, Partition, StartPosition, Undelivered
+from relay.kafka.sizes import Oversize
 from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
@@ -53,7 +54,7 @@ class MemorySource:
 
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
+    ) -> dict[Partition, StartPosition]:
         for partition, offset in at_least.items():
             assert self.committed[partition] >= offset
         for partition in partitions:
@@ -62,9 +63,9 @@ class MemorySource:
 
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
+    ) -> dict[Partition, StartPosition]:
         return {
-            partition: Position(self.committed.get(partition, 0), partition in self.committed)
+            partition: StartPosition(self.committed.get(partition, 0), partition in self.committed)
             for partition in partitions
         }
 
@@ -167,7 +168,7 @@ class Target:
 class MemorySink:
     """As aiokafka's idempotent producer: after one refused batch, all later ones are refused."""
 
-    worn = aborted_leftovers = False
+    needs_rotation = has_aborted_hanging_transaction = False
 
     def __init__(self, target: Target) -> None:
         self.target, self.state = target, "new"

@@ -14,6 +14,7 @@ import pytest
 from aiokafka import TopicPartition
 from service.test_process import finished, id_of, inserts, mark_of, relay_process
 
+from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.sink import KafkaSink, TransactionalSink
@@ -127,7 +128,7 @@ async def test_a_commit_that_fails_because_of_another_instance_ends_the_first(
     """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **EXACTLY_ONCE)
-    newer = TransactionalSink(config, {target: 1_000_000})
+    newer = TransactionalSink(transactional_settings(config), {target: 1_000_000})
 
     class Failing(TransactionalSink):
         async def commit(self, offsets: Mapping[Partition, int]) -> None:

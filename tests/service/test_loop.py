@@ -274,7 +274,7 @@ async def test_an_error_of_the_environment_still_commits_what_is_written(bench: 
 
 
 async def test_a_worn_sink_is_changed_at_a_quiet_moment(bench: Bench) -> None:
-    bench.target.sinks[0].worn = True
+    bench.target.sinks[0].needs_rotation = True
     await bench.run_to_the_end()
     bench.check()
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]

@@ -78,7 +78,7 @@ async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(
         if not forgotten or int(batch[0].value or b"") < 10:
             return None
         assert any(bench.relay._ledger.expected_offsets.values())
-        monkeypatch.setattr(MemorySink, "aborted_leftovers", True)
+        monkeypatch.setattr(MemorySink, "has_aborted_hanging_transaction", True)
         bench.target.records.clear()
         bench.source.committed = dict.fromkeys((A, B), 0)
         return forgotten.pop()
@@ -154,7 +154,7 @@ async def test_a_stop_commits_what_is_under_way(bench: Bench) -> None:
 
 
 async def test_a_worn_sink_is_changed_between_two_transactions(bench: Bench) -> None:
-    bench.target.sinks[0].worn = True
+    bench.target.sinks[0].needs_rotation = True
     await bench.run_to_the_end()
     assert len(bench.target.records) == 40
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]

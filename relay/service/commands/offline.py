@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
 from relay.dead_letters import Place
-from relay.kafka.admin import Cluster
-from relay.kafka.clients import source_settings, target_settings
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.clients import Brokers
 from relay.records import ConsumerRecord
 from relay.service.loop.history import read_history, teach
 from relay.translator import Translator
@@ -35,9 +36,8 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
     translator = config.translator()
     if config.target_partitions:
         # Watermarks of a few records alone would be promises about partitions that were not read.
-        sources = await Cluster(config.source.bootstrap_servers, source_settings(config)).look(
-            config.source.topics
-        )
+        admin = TopicAdmin(Brokers.from_settings(source_cluster(config)))
+        sources = await admin.look(config.source.topics)
         translator.expect_partitions(
             (name, number) for name, topic in sources.found.items() for number in range(topic.partitions)
         )
@@ -49,5 +49,5 @@ async def _history(config: Config) -> list[ConsumerRecord]:
     topic = config.history_topic
     if not topic:
         return []
-    seen = await Cluster(config.target_servers, target_settings(config)).look([topic])
-    return await read_history(config) if topic in seen.found else []
+    topics = await TopicAdmin(Brokers.from_settings(target_cluster(config))).look([topic])
+    return await read_history(config) if topic in topics.found else []

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.config.kafka import producer_settings, target_cluster
 from relay.dead_letters import DeadLetter, by_original, marker
 from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.kafka.admin import Cluster
-from relay.kafka.clients import target_settings
-from relay.kafka.ports import Oversize, Undelivered, start_sink
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.clients import Brokers
+from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import Progress
 from relay.kafka.sink import KafkaSink
-from relay.kafka.sizes import record_too_large
+from relay.kafka.sizes import Oversize, record_too_large
 from relay.records import ProducerRecord
 from relay.resolver import Resolver
 from relay.service.loop.history import history_record
@@ -60,7 +61,7 @@ async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]
     Raises TopicUnusable with all that is wrong, BrokerUnavailable.
     """
     names = set(topics)
-    seen = await Cluster(config.target_servers, target_settings(config)).look(names)
+    seen = await TopicAdmin(Brokers.from_settings(target_cluster(config))).look(names)
     problems = []
     for name in sorted(names - seen.found.keys()):
         why = seen.unusable.get(name)
@@ -75,7 +76,8 @@ async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Ove
     """Find a record that its target topic does not take. Raises TopicUnusable, BrokerUnavailable."""
     if not produced:
         return None
-    sink = KafkaSink(config, await target_limits(config, (record.topic for record in produced)))
+    limits = await target_limits(config, (record.topic for record in produced))
+    sink = KafkaSink(producer_settings(config), limits)
     try:
         return sink.too_large(produced)
     finally:
@@ -93,7 +95,7 @@ class Replay:
         self._translator, self._resolver, self._writes = translator, Resolver(), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
-        self._sink = KafkaSink(config, limits)
+        self._sink = KafkaSink(producer_settings(config), limits)
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:

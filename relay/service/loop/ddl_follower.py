@@ -17,8 +17,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from relay.config import Config
+from relay.config.kafka import source_cluster
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of
-from relay.kafka.clients import Settings, source_settings
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord
 from relay.service.loop.resolver import Translates
@@ -29,7 +30,7 @@ _POLL_MS = 50
 class DdlFollower:
     """Teaches the translator what partition 0 says about tables. `heartbeat` is called while rows wait.
 
-    `settings`: TLS and SASL, if they were read before.
+    `brokers`: those of the source, if their files were read before.
     """
 
     def __init__(
@@ -37,10 +38,10 @@ class DdlFollower:
         config: Config,
         translator: Translates,
         heartbeat: Callable[[], object] = lambda: None,
-        settings: Settings | None = None,
+        brokers: Brokers | None = None,
     ) -> None:
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
-        self._settings = source_settings(config) if settings is None else settings
+        self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
@@ -113,7 +114,7 @@ class DdlFollower:
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             fetch_max_wait_ms=self._source.fetch_max_wait_ms,
-            **self._settings,
+            **self._brokers.arguments,
         )
         try:
             await started(REQUEST_SECONDS, self._consumer)

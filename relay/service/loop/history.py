@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
 from relay.errors import CodecError, TopicUnusable
-from relay.kafka.clients import ClusterSettings, cluster_settings, target_settings
-from relay.kafka.ports import Partition, Position, Source
+from relay.kafka.clients import Brokers, Clusters
+from relay.kafka.ports import Partition, RecordSource, StartPosition
 from relay.kafka.whole_topic import WholeTopic
 from relay.logs import Log
 from relay.needs import Need
@@ -79,7 +80,7 @@ class Schemas:
     """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if
     rows wait for it.
 
-    `settings`: TLS and SASL, if they were read before.
+    `clusters`: those of the configuration, if their files were read before.
     """
 
     def __init__(
@@ -88,18 +89,14 @@ class Schemas:
         translator: Translates,
         log: Log,
         status: Status,
-        settings: ClusterSettings | None = None,
+        clusters: Clusters | None = None,
     ) -> None:
-        settings = settings or cluster_settings(config)
+        clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
         self._translator, self._log, self._status = translator, log, status
         self._source_topics = config.source.topics
-        self._topic = (
-            WholeTopic(config.target_servers, settings.target, config.history_topic)
-            if config.history_topic
-            else None
-        )
+        self._topic = WholeTopic(clusters.target, config.history_topic) if config.history_topic else None
         self._follower = (
-            DdlFollower(config, translator, status.heartbeat, settings.source) if config.schema.wait else None
+            DdlFollower(config, translator, status.heartbeat, clusters.source) if config.schema.wait else None
         )
         # Read, but not learnt yet, because reading was interrupted.
         self._unlearnt: list[ConsumerRecord] = []
@@ -127,7 +124,7 @@ class Schemas:
             self._is_loaded = True
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
-    async def begin(self, source: Source, positions: Mapping[Partition, Position]) -> None:
+    async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
         """Read partition 0 ahead of what was just opened. Raises PollFailed, ServiceError."""
         if self._follower is None:
             return
@@ -187,7 +184,7 @@ async def read_history(config: Config) -> list[ConsumerRecord]:
     """
     if not config.history_topic:
         return []
-    topic = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
+    topic = WholeTopic(Brokers.from_settings(target_cluster(config)), config.history_topic)
     try:
         found: list[ConsumerRecord] = []
         await topic.to_end(found.extend)

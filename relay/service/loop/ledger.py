@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relay.errors import DeliveryFailed, WatermarksUnknowable
-from relay.kafka.ports import Batch, OwnershipLost, Partition, Position, Sink, Source, Undelivered
+from relay.kafka.ports import Batch, OwnershipLost, Partition, RecordSource, Sink, StartPosition, Undelivered
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.resolver import Translates
@@ -89,11 +89,11 @@ class Counts:
 class Connections:
     """The source and the sink of the moment, for all who use them. After some failures only new ones help."""
 
-    def __init__(self, make_source: Callable[[], Source], make_sink: Callable[[], Sink]) -> None:
+    def __init__(self, make_source: Callable[[], RecordSource], make_sink: Callable[[], Sink]) -> None:
         self._make_source, self._make_sink = make_source, make_sink
         self.source, self.sink = make_source(), make_sink()
 
-    def new_source(self) -> Source:
+    def new_source(self) -> RecordSource:
         """Put a new source, which is not started yet, in the place of the present one."""
         self.source = self._make_source()
         return self.source
@@ -144,7 +144,7 @@ class Ledger:
         self.unopened = partitions
         self._status.assigned(partitions)
 
-    def own(self, positions: Mapping[Partition, Position]) -> None:
+    def own(self, positions: Mapping[Partition, StartPosition]) -> None:
         """Take over partitions at these positions. Raises WatermarksUnknowable."""
         self.unopened = ()
         for partition, (offset, is_committed) in positions.items():
@@ -369,7 +369,7 @@ class Ledger:
     def sink_replaced(self) -> None:
         """Take note of a new sink that has started."""
         self.counts.sinks += 1
-        if self._connections.sink.aborted_leftovers:
+        if self._connections.sink.has_aborted_hanging_transaction:
             self.expected_offsets.clear()
 
     async def behind(self) -> list[Partition]:

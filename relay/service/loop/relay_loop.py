@@ -23,7 +23,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError
-from relay.kafka.ports import OwnershipLost, Partition, PollFailed, Sink, Source, Undelivered, start_sink
+from relay.kafka.ports import (
+    OwnershipLost,
+    Partition,
+    PollFailed,
+    RecordSource,
+    Sink,
+    Undelivered,
+    start_sink,
+)
 from relay.logs import Log
 from relay.records import ConsumerRecord
 from relay.service.loop.history import Schemas
@@ -54,7 +62,7 @@ class Relay:
 
     def __init__(  # noqa: PLR0913 - what a loop consists of
         self,
-        make_source: Callable[[], Source],
+        make_source: Callable[[], RecordSource],
         make_sink: Callable[[], Sink],
         intake: Intake,
         log: Log,
@@ -251,7 +259,7 @@ class Relay:
         if time.monotonic() >= self._next_commit:
             await self._commit()
             self._ledger.report_positions()
-        if self._connections.sink.worn:
+        if self._connections.sink.needs_rotation:
             await self._rotate()
 
     async def _process(
