@@ -28,8 +28,9 @@ REFRESH_SECONDS = 3600.0
 class Ledger:
     """`source` and `sink` are those of the moment: whoever replaces one puts the new one here.
 
-    `expected_offsets`: offsets that the brokers have certainly committed in transactions of ours. `generation` is
-    raised whenever partitions are taken away; what an older generation still holds does not count any more.
+    `expected_offsets`: offsets that the brokers have certainly committed in transactions of ours.
+    `generation` is raised whenever partitions are taken away; what an older generation still holds does not
+    count any more.
     """
 
     def __init__(
