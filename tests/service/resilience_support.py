@@ -37,8 +37,8 @@ MODES: Mapping[str, Mapping[str, Any]] = {"at-least-once": {}, "exactly-once": E
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make minutes seconds, for what is at work: a start on a busy machine may need longer."""
-    for module in ("kafka_source", "kafka_sink", "whole_topic"):
-        monkeypatch.setattr(f"relay.service.{module}.REQUEST_SECONDS", SHORT_SECONDS)
+    for module in ("source", "sink", "whole_topic"):
+        monkeypatch.setattr(f"relay.kafka.{module}.REQUEST_SECONDS", SHORT_SECONDS)
     for name in ("COMMIT_SECONDS", "ASKING_SECONDS"):
         monkeypatch.setattr(f"relay.kafka.source.{name}", SHORT_SECONDS)
 
