@@ -235,7 +235,7 @@ async def test_a_request_of_old_records_that_is_repeated_after_a_crash_counts_on
         config = make_config(
             source, target, source_bootstrap_servers=own_cluster.bootstrap_servers, **EXACTLY_ONCE
         )
-        sink = kind(config, {target: 1_000_000})
+        sink = kind(transactional_settings(config), {target: 1_000_000})
         await sink.start()
         for value in (b"0", b"1"):
             await sink.write([ProducerRecord(target, 0, NOW, None, value, ())])

@@ -154,8 +154,8 @@ async def test_a_producer_is_changed_before_its_sequence_numbers_end(
 async def test_a_client_whose_stop_never_returns_is_left_behind(
     route: Route, monkeypatch: pytest.MonkeyPatch, which: str, mode: str
 ) -> None:
-    for module in ("kafka_sink", "aiokafka_ends"):
-        monkeypatch.setattr(f"relay.service.{module}.STOP_SECONDS", 0.3)
+    for module in ("sink", "aiokafka_compat"):
+        monkeypatch.setattr(f"relay.kafka.{module}.STOP_SECONDS", 0.3)
     hung = []
 
     def hang(end: Any, _: int) -> None:
