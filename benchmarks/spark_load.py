@@ -18,7 +18,9 @@ from aiokafka import AIOKafkaProducer
 
 from benchmarks.routes import DATA, ROUTES, workloads
 from relay.codecs import codec_named
-from relay.kafka.admin import Cluster, NewSpec
+from relay.kafka.admin import NewTopic, TopicAdmin
+from relay.kafka.clients import Brokers
+from relay.kafka.settings import ClusterSettings, Security
 from relay.records import ConsumerRecord
 
 ROUTE: Final = ROUTES[0]
@@ -73,8 +75,8 @@ def _values(
 
 async def create(servers: str, topics: Iterable[str], partitions: int = 1) -> None:
     """Create topics; messages keep their timestamps, which may be older than any default retention."""
-    await Cluster(servers, {}).create(
-        [NewSpec(topic, partitions, 1, {"retention.ms": "-1"}) for topic in topics]
+    await TopicAdmin(Brokers.from_settings(ClusterSettings(servers, Security(table="")))).create(
+        [NewTopic(topic, partitions, 1, {"retention.ms": "-1"}) for topic in topics]
     )
 
 

@@ -1,7 +1,8 @@
-"""Logs: one JSON object a line. `event` is a short stable name, everything else are fields; never a row's
-values, never secrets.
+"""Logs: one JSON object a line. `event` is a short stable name, all else are fields; never a row's values,
+never secrets.
 
-Start-up, assignment, errors, shutdown; nothing per record. The clients' own warnings come as `kafka.client`.
+Start-up, assignment, errors, shutdown; nothing for each record. The clients' own warnings come as
+`kafka.client`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import contextlib
 import logging
 import sys
 import time
+import traceback
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -30,27 +33,27 @@ class Log:
         self._left_out: Counter[tuple[str, str]] = Counter()
 
     def info(self, event: str, **fields: Field) -> None:
-        """Something that belongs to normal work."""
+        """Log something that belongs to normal work."""
         self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Field) -> None:
-        """Something that relay copes with, but that somebody may want to know."""
+        """Log something that relay copes with, but that somebody may want to know."""
         self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Field) -> None:
-        """Something that needs somebody."""
+        """Log something that needs somebody."""
         self._write("error", event, fields)
 
-    def seldom(self, event: str, kind: str, **fields: Field) -> None:
-        """A warning that may come for every record: one of a kind every ten seconds, `repeated` counts those
-        left out since.
+    def seldom(self, event: str, kind: str, *, level: str = "warning", **fields: Field) -> None:
+        """Log what may come for every record: one of a kind every ten seconds. `repeated` counts those left
+        out since.
         """
         now, key = time.monotonic(), (event, kind)
         if now - self._written.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
             self._left_out[key] += 1
             return
         self._written[key] = now
-        self.warning(event, **fields, repeated=self._left_out.pop(key, 0))
+        self._write(level, event, {**fields, "repeated": self._left_out.pop(key, 0)})
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -62,52 +65,53 @@ class Log:
 
 
 class ClientLogs(logging.Handler):
-    """Passes on the Kafka client's warnings, and what asyncio says of its tasks.
+    """Passes on the Kafka client's warnings, and what asyncio says about its tasks.
 
     The client's debug texts hold keys and values of records, so the level stays at warning. While a broker is
-    away the client says so dozens of times a second: a message of one kind is written every ten seconds at
-    most, `repeated` counts those left out since.
+    away the client says so dozens of times a second, so a message of one kind is logged seldom.
     """
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
-        self._written: dict[str, float] = {}
-        self._left_out: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one of the client's records as an event."""
+        """Log one of the client's records as an event."""
         kind = f"{record.name} {record.msg}"
-        now = time.monotonic()
-        if now - self._written.get(kind, -REPEAT_SECONDS) < REPEAT_SECONDS:
-            self._left_out[kind] += 1
-            return
-        self._written[kind] = now
-        write = self._log.error if record.levelno >= logging.ERROR else self._log.warning
-        write(
-            "kafka.client", logger=record.name, message=_message(record), repeated=self._left_out.pop(kind, 0)
-        )
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        self._log.seldom("kafka.client", kind, level=level, logger=record.name, message=_message(record))
 
-    def attach(self, name: str = "aiokafka") -> None:
-        """Take over a logger's output."""
-        logger = logging.getLogger(name)
-        logger.addHandler(self)
+
+@contextlib.contextmanager
+def client_logs(log: Log) -> Iterator[None]:
+    """Take over the output of the Kafka client and of asyncio during a `with` block."""
+    handler = ClientLogs(log)
+    # asyncio logs the client's own futures that nobody looked at.
+    loggers = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
         logger.setLevel(logging.WARNING)
         logger.propagate = False
-
-    def detach(self, name: str = "aiokafka") -> None:
-        """Give it back."""
-        logger = logging.getLogger(name)
-        logger.removeHandler(self)
-        logger.propagate = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.propagate = True
 
 
 def _message(record: logging.LogRecord) -> str:
-    """What the client says. asyncio shows whole exceptions, and one of ours may hold a row's values: its kind
-    must do.
+    """Return what the client says. asyncio shows whole exceptions, and one of ours may hold a row's values:
+    of these only the class is shown.
     """
     if record.name != "asyncio":
         return record.getMessage()
     error = record.exc_info[1] if record.exc_info else None
     what = record.getMessage().partition("\n")[0]
     return what if error is None else f"{what}: {type(error).__name__}"
+
+
+def frames_of(error: Exception) -> list[str]:
+    """Return where an error was raised. Its text is left out: it may hold a row's values."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]

@@ -1,6 +1,6 @@
-"""Kafka as Spark sees it: options of its client, and what the driver asks the brokers before a run.
+"""The Java client of Kafka: its options for Spark, and what the driver asks the brokers before a run.
 
-The driver uses the Java client of Spark's own connector, so that one set of options holds for everything.
+The driver uses the client of Spark's own connector, so that one set of options holds for everything.
 """
 
 from __future__ import annotations
@@ -13,54 +13,49 @@ import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from relay.config import Security
-from relay.config.choices import Mechanism
 from relay.errors import BrokerUnavailable, ConfigError, Problem, TopicUnusable
+from relay.kafka.settings import ClusterSettings, Mechanism, Security
 
 #: Spark's own connector, for the Spark that runs.
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 _ANSWER_MS = 30_000
 _REQUEST_MS = 10_000
 _LOGIN: Final = "org.apache.kafka.common.security"
-#: The option that says where tokens are asked for.
+#: The option with the endpoint of tokens.
 ENDPOINT_OPTION: Final = "sasl.oauthbearer.token.endpoint.url"
 _ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
-def client_options(servers: str, security: Security, path: str) -> dict[str, str]:
-    """The options of a Java client. `path`: the table of the configuration, for errors. Raises ConfigError."""
+def client_options(cluster: ClusterSettings) -> dict[str, str]:
+    """Return the options of a Java client. Raises ConfigError."""
+    servers, security = cluster
     options = {"bootstrap.servers": servers, "security.protocol": str(security.protocol)}
-    if security.uses_tls:
-        options |= _tls(security, path)
-    if security.uses_sasl:
+    if security.protocol.uses_tls:
+        options |= _tls(security)
+    if security.protocol.uses_sasl:
         options |= {"sasl.mechanism": str(security.mechanism)}
-        options |= (
-            _tokens(security, path)
-            if security.mechanism is Mechanism.OAUTHBEARER
-            else _password(security, path)
-        )
+        is_token = security.mechanism is Mechanism.OAUTHBEARER
+        options |= _tokens(security) if is_token else _password(security)
     return options
 
 
-def _password(security: Security, path: str) -> dict[str, str]:
+def _password(security: Security) -> dict[str, str]:
     module = "plain.PlainLoginModule" if security.mechanism is Mechanism.PLAIN else "scram.ScramLoginModule"
-    password = security.password.get_secret_value() or _line(security.password_file, f"{path}.password_file")
+    password = security.password or _line(security, "password_file")
     return {"sasl.jaas.config": _login(module, username=security.username, password=password)}
 
 
-def _tokens(security: Security, path: str) -> dict[str, str]:
-    """OAUTHBEARER of the Java client itself: client credentials, or a file, which each client reads once."""
+def _tokens(security: Security) -> dict[str, str]:
+    """Return the options of OAUTHBEARER: client credentials, or a file, which each client reads once."""
     given: dict[str, str] = {}
     url = security.token_endpoint or Path(security.token_file).absolute().as_uri()
     if security.token_endpoint:
-        secret = security.client_secret.get_secret_value() or _line(
-            security.client_secret_file, f"{path}.client_secret_file"
-        )
-        given = {"clientId": security.client_id, "clientSecret": secret} | (
-            {"scope": security.scope} if security.scope else {}
-        )
+        secret = security.client_secret or _line(security, "client_secret_file")
+        given = {"clientId": security.client_id, "clientSecret": secret}
+        if security.scope:
+            given["scope"] = security.scope
     else:
-        _text(security.token_file, f"{path}.token_file")
+        _text(security, "token_file")
     return {
         "sasl.login.callback.handler.class": f"{_LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler",
         ENDPOINT_OPTION: url,
@@ -74,41 +69,42 @@ def _login(module: str, **given: str) -> str:
 
 
 def allowed_urls(*options: Mapping[str, str]) -> str:
-    """A property of the JVM, of driver and executors: newer Java clients ask for tokens where it says, and
-    nowhere else.
+    """Return the property of the JVM, of driver and executors, with the only addresses that newer Java
+    clients ask for tokens.
     """
     urls = dict.fromkeys(each[ENDPOINT_OPTION] for each in options if ENDPOINT_OPTION in each)
     return f"{_ALLOWED}={','.join(urls)}" if urls else ""
 
 
-def _tls(security: Security, path: str) -> dict[str, str]:
+def _tls(security: Security) -> dict[str, str]:
     options: dict[str, str] = {}
     if security.ca_file:
-        certificates = _text(security.ca_file, f"{path}.ca_file")
+        certificates = _text(security, "ca_file")
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
     if security.certificate_file:
         options |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": _text(security.certificate_file, f"{path}.certificate_file"),
-            "ssl.keystore.key": _text(security.key_file, f"{path}.key_file"),
+            "ssl.keystore.certificate.chain": _text(security, "certificate_file"),
+            "ssl.keystore.key": _text(security, "key_file"),
         }
-        password = security.key_password.get_secret_value()
+        password: str = security.key_password
         if security.key_password_file:
-            password = _line(security.key_password_file, f"{path}.key_password_file")
+            password = _line(security, "key_password_file")
         if password:
             options["ssl.key.password"] = password
     return options
 
 
-def _text(file: str, path: str) -> str:
+def _text(security: Security, key: str) -> str:
+    file = getattr(security, key)
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(path, f"{file} cannot be read: {error}")]) from error
+        raise ConfigError([Problem(f"{security.table}.{key}", f"{file} cannot be read: {error}")]) from error
 
 
-def _line(file: str, path: str) -> str:
-    return _text(file, path).rstrip("\r\n")
+def _line(security: Security, key: str) -> str:
+    return _text(security, key).rstrip("\r\n")
 
 
 def _quoted(text: str) -> str:
@@ -116,15 +112,15 @@ def _quoted(text: str) -> str:
 
 
 def for_spark(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a client as Spark's source and sink take them."""
+    """Return options of a client as the source and the sink of Spark take them."""
     return {f"kafka.{name}": value for name, value in options.items()}
 
 
-class Brokers:
-    """Asks a cluster. All calls raise BrokerUnavailable."""
+class JavaAdmin:
+    """The admin client of a cluster. All calls raise BrokerUnavailable."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
-        # py4j gives Java's objects no types.
+        # Objects of Java have no types in py4j.
         jvm: Any = spark._jvm
         self._jvm = jvm
         self.servers = options["bootstrap.servers"]
@@ -146,7 +142,7 @@ class Brokers:
         self._admin.close()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many partitions each topic has. Raises TopicUnusable."""
+        """Return the number of partitions of each topic. Raises TopicUnusable."""
         names = self._jvm.java.util.ArrayList()
         for topic in topics:
             names.add(topic)
@@ -154,20 +150,20 @@ class Brokers:
         return {entry.getKey(): entry.getValue().partitions().size() for entry in found.entrySet()}
 
     def cluster_id(self) -> str:
-        """Kafka's own name of the cluster; "" if it has none."""
+        """Return the id of the cluster; "" if it has none."""
         return str(self._answer(lambda: self._admin.describeCluster().clusterId().get()) or "")
 
     def first_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
-        """The oldest offset of every partition of these topics, by `topic/partition`."""
+        """Return the oldest offset of every partition of these topics, by `topic/partition`."""
         return self._offsets(partitions, self._spec().earliest())
 
     def end_offsets(self, partitions: Mapping[str, int]) -> dict[str, int]:
-        """The next offset of every partition, before any transaction that is still open."""
+        """Return the end of every partition, before any open transaction."""
         return self._offsets(partitions, self._spec().latest())
 
     def offsets_since(self, partitions: Mapping[str, int], time_ms: int) -> dict[str, int]:
-        """The first offset whose record has at least this timestamp, before any open transaction; -1 where
-        there is none.
+        """Return the first offset whose record has at least this timestamp, before any open transaction; -1
+        without one.
         """
         return self._offsets(partitions, self._spec().forTimestamp(time_ms))
 
@@ -175,7 +171,7 @@ class Brokers:
         return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
 
     def _offsets(self, partitions: Mapping[str, int], spec: Any) -> dict[str, int]:
-        # What the service's consumer sees, and Spark's source.
+        # As the consumer of the service and the source of Spark see them.
         committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
         asked = self._jvm.java.util.HashMap()

@@ -11,6 +11,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
 from spark_backfill import files
 from spark_backfill.brokers import CONNECTOR, allowed_urls, client_options
 
@@ -44,13 +45,9 @@ def _allowed(config: Config) -> str:
     """See `allowed_urls`."""
     options = []
     if not config.backfill.input:
-        options.append(
-            client_options(config.source.bootstrap_servers, config.source.security, "source.security")
-        )
+        options.append(client_options(source_cluster(config)))
     if not config.backfill.output:
-        options.append(
-            client_options(config.target_servers, config.target_security, config.target_security_path)
-        )
+        options.append(client_options(target_cluster(config)))
     return allowed_urls(*options)
 
 

@@ -1,8 +1,8 @@
-"""What writes target topics, in Spark's workers: the relay's own sink, so that timestamps and batches are the
-relay's as well.
+"""Writing target topics in the workers of Spark with the sink of the service, so that timestamps and batches
+are the same.
 
-Spark's sink for Kafka sets no timestamps. Here a task has a client and an event loop of its own, and it ends
-when the brokers have acknowledged every batch.
+Spark's own sink for Kafka sets no timestamps. Here every task has a client and an event loop, and ends when
+the brokers have acknowledged every batch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from relay.config import Config
+from relay.config.kafka import producer_settings
 from relay.errors import DeliveryFailed, RelayError
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.sink import KafkaSink
@@ -22,22 +23,20 @@ from relay.records import ProducerRecord
 from spark_backfill.frames import records_to_write
 from spark_backfill.translation import Stopped
 
-#: The columns of what comes out: nothing.
+#: The columns of the result, which has no rows.
 WRITTEN: Final = "nothing int"
-#: Records between two waits for acknowledgements, and looks at whether the producer is worn.
+#: Records between two waits for acknowledgements; after each, the producer may be replaced.
 _RECORDS: Final = 1 << 20
 
 
 class Write:
-    """Writes the rows of a task to their topics, in their order. `limits`: `max.message.bytes` of every
-    topic.
-    """
+    """Write the rows of a task to their topics, in order. `limits`: `max.message.bytes` of every topic."""
 
     def __init__(self, config: Config, limits: Mapping[str, int]) -> None:
         self.config, self.limits = config, limits
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write all of it; gives nothing. Many tasks have no rows, and need no client."""
+        """Write everything and give nothing. Many tasks have no rows, and need no client."""
         records = chain.from_iterable(map(records_to_write, batches))
         first = next(records, None)
         if first is not None:
@@ -48,24 +47,22 @@ class Write:
         return iter(())
 
     async def _write(self, records: Iterator[ProducerRecord]) -> None:
-        for first in records:  # a producer for as many as one may write
+        for first in records:  # one producer for as many records as it may write
             await self._write_some(chain((first,), records))
 
     async def _write_some(self, records: Iterator[ProducerRecord]) -> None:
-        sink = KafkaSink(self.config, self.limits)
+        sink = KafkaSink(producer_settings(self.config), self.limits)
         try:
             await start_sink(sink)
             for first in records:
                 await sink.write(chain((first,), islice(records, _RECORDS - 1)))
-                if sink.worn:
+                if sink.needs_rotation:
                     break
         except Undelivered as error:
             await sink.abandon()
-            again = (
-                "a new run writes everything again"
-                if self.config.backfill.input
-                else "the next run does this step again"
-            )
+            again = "the next run does this step again"
+            if self.config.backfill.input:
+                again = "a new run writes everything again"
             raise DeliveryFailed(f"writing failed: {error}; {again}") from error
         except BaseException:
             await sink.abandon()

@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from relay.config import Config, Mode, Start
+from relay.config import Config, Mode, Start, kafka
 from relay.config.choices import End
-from relay.config.tables import COMMIT_TS_MARGIN_MS
 from relay.errors import ConfigError, Problem, RecordsGone
-from relay.kafka.admin import Found
+from relay.kafka.admin import TopicInfo
+from relay.kafka.positions import COMMIT_TS_MARGIN_MS
 from relay.model import TSO_LOGICAL_BITS
 from relay.topics.startup import Topics, check_topics
-from spark_backfill.brokers import Brokers, client_options, for_spark
+from spark_backfill.brokers import JavaAdmin, client_options, for_spark
 from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
@@ -60,21 +60,21 @@ class Source(NamedTuple):
         whatever `start` or retention would say now. Raises ConfigError, RecordsGone, TopicUnusable,
         BrokerUnavailable.
         """
-        options = client_options(config.source.bootstrap_servers, config.source.security, "source.security")
-        brokers = Brokers(spark, options)
+        options = client_options(kafka.source_cluster(config))
+        admin = JavaAdmin(spark, options)
         try:
-            partitions = brokers.partitions(config.source.topics)
+            partitions = admin.partitions(config.source.topics)
             _check_named(config, partitions)
-            oldest = brokers.first_offsets(partitions)
+            oldest = admin.first_offsets(partitions)
             if kept is None:
-                first = _first(brokers, config, partitions, oldest, brokers.end_offsets(partitions))
+                first = _first(admin, config, partitions, oldest, admin.end_offsets(partitions))
             else:  # partitions that were added since begin where Spark begins them
                 first = {place: kept.get(place, offset) for place, offset in oldest.items()}
             # The time as well: a record may come before Spark sees the end.
-            bounds = Bounds(end=_end(brokers, config, partitions), before_ms=config.backfill.end_timestamp_ms)
-            return cls(config, options, partitions, oldest, first, bounds, brokers.cluster_id())
+            bounds = Bounds(end=_end(admin, config, partitions), before_ms=config.backfill.end_timestamp_ms)
+            return cls(config, options, partitions, oldest, first, bounds, admin.cluster_id())
         finally:
-            brokers.close()
+            admin.close()
 
     @property
     def written_partitions(self) -> int:
@@ -98,11 +98,11 @@ class Source(NamedTuple):
         """The records of the topics' partitions 0 from `known` on, and where they end now; None if there are
         none.
         """
-        brokers = Brokers(spark, self.options)
+        admin = JavaAdmin(spark, self.options)
         try:
-            ends = brokers.end_offsets({topic: 1 for topic, count in self.partitions.items() if count > 1})
+            ends = admin.end_offsets({topic: 1 for topic, count in self.partitions.items() if count > 1})
         finally:
-            brokers.close()
+            admin.close()
         begin = {
             place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place]))
             for place, end in ends.items()
@@ -111,11 +111,11 @@ class Source(NamedTuple):
 
     def too_late(self, spark: SparkSession) -> ConfigError:
         """What to say if Spark could not hold a timestamp: with the first such record of each partition."""
-        brokers = Brokers(spark, self.options)
+        admin = JavaAdmin(spark, self.options)
         try:
-            found = brokers.offsets_since(self.partitions, LATEST_MS + 1)
+            found = admin.offsets_since(self.partitions, LATEST_MS + 1)
         finally:
-            brokers.close()
+            admin.close()
         return too_late(
             ", ".join(f"{place}/{offset}" for place, offset in found.items() if offset >= 0) or "a record"
         )
@@ -179,7 +179,7 @@ def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
 
 
 def _first(
-    brokers: Brokers,
+    admin: JavaAdmin,
     config: Config,
     partitions: Mapping[str, int],
     oldest: Mapping[str, int],
@@ -192,10 +192,10 @@ def _first(
         case Start.LATEST:
             return dict(newest)
         case Start.TIMESTAMP:
-            found, otherwise = brokers.offsets_since(partitions, source.start_timestamp_ms or 0), newest
+            found, otherwise = admin.offsets_since(partitions, source.start_timestamp_ms or 0), newest
         case Start.COMMIT_TS:
             since_ms = max(0, (source.start_commit_ts >> TSO_LOGICAL_BITS) - COMMIT_TS_MARGIN_MS)
-            found, otherwise = brokers.offsets_since(partitions, since_ms), oldest
+            found, otherwise = admin.offsets_since(partitions, since_ms), oldest
         case _:
             return dict(oldest)
     return {place: otherwise[place] if offset < 0 else offset for place, offset in found.items()}
@@ -234,10 +234,10 @@ def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[
     return first
 
 
-def _end(brokers: Brokers, config: Config, partitions: Mapping[str, int]) -> dict[str, int]:
+def _end(admin: JavaAdmin, config: Config, partitions: Mapping[str, int]) -> dict[str, int]:
     backfill = config.backfill
     if backfill.end is End.TIMESTAMP:
-        found = brokers.offsets_since(partitions, backfill.end_timestamp_ms or 0)
+        found = admin.offsets_since(partitions, backfill.end_timestamp_ms or 0)
         return {place: offset for place, offset in found.items() if offset >= 0}
     return dict(backfill.end_offsets)
 
@@ -249,19 +249,17 @@ async def _checked(config: Config) -> Topics:
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
     # Files tell no number of partitions.
-    sources = {topic: Found(1, None) for topic in config.source.topics} if config.backfill.input else None
+    sources = {topic: TopicInfo(1, None) for topic in config.source.topics} if config.backfill.input else None
     return await check_topics(config.model_copy(update=own), None, sources)
 
 
 def target_cluster(spark: SparkSession, config: Config) -> str:
     """Kafka's id of the target's cluster. Raises BrokerUnavailable, ConfigError."""
-    brokers = Brokers(
-        spark, client_options(config.target_servers, config.target_security, config.target_security_path)
-    )
+    admin = JavaAdmin(spark, client_options(kafka.target_cluster(config)))
     try:
-        return brokers.cluster_id()
+        return admin.cluster_id()
     finally:
-        brokers.close()
+        admin.close()
 
 
 class TargetTopics(NamedTuple):

@@ -21,13 +21,12 @@ from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import FileFormat, Layout
 from relay.errors import ConfigError, DecodeError, Malformed, Problem, RelayError, TopicUnusable
-from relay.kafka.sizes import Limits
+from relay.kafka.sizes import Limits, record_too_large
 from relay.model import SchemaChange, TableId
 from relay.needs import Need
 from relay.policies import Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
-from relay.service.loop.rounds import record_too_large
 from relay.translator import Translator
 from spark_backfill.counts import Counts, Parts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, record_batch

@@ -29,8 +29,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from relay.config import Config, Security
+from relay.config.kafka import security_settings, source_cluster, target_cluster
 from relay.demo.kafka import DemoExtraMissing, Node, NodeOptions, Ports, free_ports, kafka_jars
+from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import Operation
+from relay.kafka.settings import ClusterSettings
 
 USER, PASSWORD = "relay", "correct-horse"
 STRANGER = "stranger"
@@ -87,6 +90,21 @@ JAAS = {
 def security_of(**settings: Any) -> Security:
     """The table with these keys."""
     return Security(**settings)
+
+
+def brokers_of(security: Security, servers: str = "", table: str = "source.security") -> Brokers:
+    """The brokers of one cluster with these settings."""
+    return Brokers.from_settings(ClusterSettings(servers, security_settings(security, table)))
+
+
+def arguments_of(security: Security) -> dict[str, Any]:
+    """What clients are made with."""
+    return brokers_of(security).arguments
+
+
+def clusters_of(config: Config) -> Clusters:
+    """The brokers of a configuration."""
+    return Clusters.from_settings(source_cluster(config), target_cluster(config))
 
 
 def pkcs8(leaf: trustme.LeafCert) -> bytes:

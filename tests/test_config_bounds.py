@@ -10,8 +10,7 @@ import pytest
 from config_support import MINIMAL, load, problems, without_variables
 
 from relay.config import load_config
-from relay.config.addresses import parse_server
-from relay.config.checks import same_brokers
+from relay.config.addresses import parse_server, same_brokers
 from relay.errors import ConfigError
 
 INT32 = 2**31 - 1

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from relay.codecs import shown_uri
 from relay.config import Config, load_config
+from relay.config.kafka import source_cluster, target_cluster
 from relay.errors import ServiceError
-from relay.kafka.clients import cluster_settings
-from relay.service.check.route import State, probe
+from relay.kafka.clients import Clusters
+from relay.service.check.route import State, preflight
 
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
@@ -23,11 +24,13 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     Raises ConfigError with every problem; files with certificates and secrets are read only with `connect`.
     """
     config = load_config(config_path, flags)
-    settings = cluster_settings(config) if connect else None
+    clusters = None
+    if connect:
+        clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     sys.stdout.write(f"configuration is valid\n{summary(config)}\n")
-    if settings is None:
+    if clusters is None:
         return 0
-    findings = asyncio.run(probe(config, settings))
+    findings = asyncio.run(preflight(config, clusters))
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in State)
     sys.stdout.write("\n" + "".join(f"{finding}\n" for finding in findings) + f"\n{total}; {NOT_TESTED}\n")

@@ -19,9 +19,12 @@ from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.letters import bytes_text, header_lines
 from relay.codecs.losses import Lossy
 from relay.config import Config, load_config
+from relay.config.kafka import source_cluster
 from relay.dead_letters import Place
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
-from relay.kafka.reading import Brokers, Lookup, look_up, quiet_client
+from relay.kafka.clients import Brokers
+from relay.kafka.reading import Lookup, look_up, quiet_client
+from relay.kafka.sizes import record_too_large
 from relay.model import Event
 from relay.policies import Policy, error_class
 from relay.record_lines import format_record
@@ -29,7 +32,6 @@ from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
-from relay.service.loop.rounds import record_too_large
 
 #: Kinds of loss that are a field of `Carries`: `relay formats` has the words.
 _FIELDS: Mapping[Lossy, str] = {
@@ -131,7 +133,7 @@ def _topic(config: Config, given: str | None) -> str:
 
 
 async def _explained(config: Config, place: Place) -> Explanation:
-    record = _record_of(await look_up(Brokers.of_source(config), *place), place)
+    record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *place), place)
     learned = await learned_translator(config, place)
     translator, resolver = learned.translator, Resolver()
     before = translator.state

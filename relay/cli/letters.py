@@ -23,9 +23,11 @@ from relay.cli.exits import say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
 from relay.config import Config, load_config
+from relay.config.kafka import target_cluster
 from relay.dead_letters import DeadLetter, Filter, Letters, Place, by_original
 from relay.errors import ConfigError, Problem
-from relay.kafka.reading import Brokers, quiet_client, read_topic
+from relay.kafka.clients import Brokers
+from relay.kafka.reading import quiet_client, read_topic
 from relay.record_lines import format_record
 from relay.records import Header
 
@@ -128,9 +130,8 @@ async def read_letters(config: Config, keeps: Callable[[Place], bool], *, quiet:
     topic = config.errors.dead_letter_topic
     letters = Letters(keeps)
     with quiet_client():
-        await read_topic(
-            Brokers.of_target(config), topic, letters.add, Progress(f"reading {topic}", quiet=quiet)
-        )
+        brokers = Brokers.from_settings(target_cluster(config))
+        await read_topic(brokers, topic, letters.add, Progress(f"reading {topic}", quiet=quiet))
     return letters
 
 

@@ -2,8 +2,10 @@
 tables.
 """
 
-from relay.config.choices import Compression, Mode, Start
-from relay.config.loading import Config, load_config
+from relay.config.choices import Mode
+from relay.config.config import Config
+from relay.config.loading import load_config
 from relay.config.tables import Security
+from relay.kafka.settings import Compression, Start
 
 __all__ = ["Compression", "Config", "Mode", "Security", "Start", "load_config"]

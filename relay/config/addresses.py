@@ -4,6 +4,7 @@ connects.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from typing import Final, NamedTuple
@@ -66,6 +67,19 @@ def parse_server(server: str) -> Address:
     if port and not _is_port(port):
         raise ValueError(_NO_PORT)
     return Address(host, int(port.removeprefix(":")) if port else _DEFAULT_PORT)
+
+
+def same_brokers(one: str, other: str) -> bool:
+    """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
+    return bool(_addresses(one) & _addresses(other))
+
+
+def _addresses(servers: str) -> set[Address]:
+    found = set()
+    for server in split_servers(servers.lower()):
+        with contextlib.suppress(ValueError):  # `relay.config.checks` reports it
+            found.add(parse_server(server))
+    return found
 
 
 def _is_port(text: str) -> bool:

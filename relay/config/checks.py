@@ -1,36 +1,30 @@
-"""What must hold between the keys of a configuration, and what only the codecs and Kafka's own rules can
-tell.
-"""
+"""Checks that concern several keys of a configuration, or the rules of the codecs and of Kafka."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from relay.config.addresses import Address, is_host, parse_server, split_servers
+from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import Mode
+from relay.config.config import Config
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
 from relay.storage import storage_problems
 from relay.translator import Translator
 
-if TYPE_CHECKING:
-    from relay.config.loading import Config
-
-#: How long relay waits for the answer to a request, which may follow on a delivery that has failed.
+#: How long relay waits for the answer to a request, which may follow a failed delivery.
 _ANSWER_SECONDS = 30
-#: How long relay waits for the brokers at the start of a consumer, besides the group's rebalance.
+#: How long relay waits for the brokers when a consumer starts, besides the rebalance of the group.
 _CONNECT_SECONDS = 30
-#: A round of records may add so much to a transaction after its interval is over.
+#: By how much a round of records may extend a transaction after its interval.
 _ROUND_SECONDS = 10
 _LONGEST_SHOWN = 80
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def config_problems(config: Config) -> list[Problem]:
-    """Check what lies between the tables."""
+    """Check the tables against each other."""
     checks = (
         _address_problems,
         _topic_problems,
@@ -45,8 +39,8 @@ def config_problems(config: Config) -> list[Problem]:
 
 
 def route_problems(route: Route | None) -> list[Problem]:
-    """Check codec names and options, also when other tables are wrong, so that nobody has to run twice to see
-    all.
+    """Check codec names and options. Also called if other tables are wrong, so that one run shows all
+    problems.
     """
     if route is None:
         return []
@@ -61,7 +55,7 @@ def route_problems(route: Route | None) -> list[Problem]:
 
 
 def _route_path(path: str) -> str:
-    """Translate the core's path (`from.option.x`) to the key in the file (`route.from_options.x`)."""
+    """Translate a path of the core (`from.option.x`) to the key in the file (`route.from_options.x`)."""
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"
 
@@ -80,7 +74,7 @@ def _address_problems(config: Config) -> Iterator[Problem]:
             try:
                 parse_server(server)
             except ValueError as fault:
-                # Whoever takes it for a URL writes a password into it.
+                # It may be a URL with a password.
                 shown = "what has an @ in it" if "@" in server else _shown(server)
                 message, hint = f"{shown} {fault}", "write host:port, several with commas between them"
                 yield Problem(f"{table}.bootstrap_servers", message, hint)
@@ -94,7 +88,7 @@ def _shown(text: str) -> str:
 
 
 def _end_problems(config: Config) -> Iterator[Problem]:
-    """Keys of `end_offsets` that would be passed over, so that all would be read."""
+    """Find keys of `end_offsets` that would be ignored, so that everything would be read."""
     for name in config.backfill.end_offsets:
         if not config.source.has_partition(name):
             message = f'"{name}" is not the partition of a source topic'
@@ -119,19 +113,6 @@ def _topic_problems(config: Config) -> list[Problem]:
         message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
         problems.append(Problem("target.topic", message, hint))
     return problems
-
-
-def same_brokers(one: str, other: str) -> bool:
-    """Tell whether both name a common broker; two names of one broker cannot be told apart here."""
-    return bool(_addresses(one) & _addresses(other))
-
-
-def _addresses(servers: str) -> set[Address]:
-    found = set()
-    for server in split_servers(servers.lower()):
-        with contextlib.suppress(ValueError):  # reported by `_address_problems`
-            found.add(parse_server(server))
-    return found
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
@@ -181,7 +162,8 @@ def _transaction_problems(config: Config) -> Iterator[Problem]:
     delivery = config.delivery
     most = delivery.transaction_timeout_seconds - _ROUND_SECONDS
     if delivery.mode is Mode.EXACTLY_ONCE and delivery.transaction_interval_seconds >= most:
-        message = f"is {delivery.transaction_interval_seconds:g} s, and the brokers abort a transaction of that length"
+        interval = f"{delivery.transaction_interval_seconds:g} s"
+        message = f"is {interval}, and the brokers abort a transaction of that length"
         yield Problem("delivery.transaction_interval_seconds", message, f"set it to less than {most:g}")
 
 
@@ -201,11 +183,12 @@ def _target_problems(config: Config) -> Iterator[Problem]:
 
 
 def _waiting_problems(config: Config) -> Iterator[Problem]:
-    """Check that a stall is longer than any wait: relay must not take one of its own for a defect, and end."""
+    """Check that a stall is longer than any wait: relay must not take its own waiting for a bug, and end."""
     delivery = config.delivery
     waits = {
-        f"delivery.delivery_timeout_seconds and {_ANSWER_SECONDS} s for an answer": delivery.delivery_timeout_seconds
-        + _ANSWER_SECONDS,
+        f"delivery.delivery_timeout_seconds and {_ANSWER_SECONDS} s for an answer": (
+            delivery.delivery_timeout_seconds + _ANSWER_SECONDS
+        ),
         "delivery.drain_timeout_seconds": delivery.drain_timeout_seconds,
     }
     if delivery.mode is not Mode.EXACTLY_ONCE:

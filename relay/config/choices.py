@@ -5,26 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Start(StrEnum):
-    """Where a partition without a committed offset begins."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    OFFSETS = "offsets"
-    TIMESTAMP = "timestamp"
-    COMMIT_TS = "commit-ts"
-
-
-class Compression(StrEnum):
-    """Compression of the batches that relay writes."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
 class Mode(StrEnum):
     """What a target topic holds after a crash: repeats (`at-least-once`), or each record once
     (`exactly-once`).
@@ -32,24 +12,6 @@ class Mode(StrEnum):
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
-
-
-class SecurityProtocol(StrEnum):
-    """How brokers are spoken to."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-
-class Mechanism(StrEnum):
-    """How relay proves who it is."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
-    OAUTHBEARER = "OAUTHBEARER"
 
 
 class Watermarks(StrEnum):

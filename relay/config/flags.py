@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import tomllib
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_settings import PydanticBaseSettingsSource
 
 from relay.config.keys import is_text, type_at
 from relay.errors import Problem
 
 Tables = dict[str, Any]
+
+#: What the flags set, for the configuration that is being loaded.
+flag_tables: ContextVar[Mapping[str, Any]] = ContextVar("flag_tables", default={})  # noqa: B039 - never changed
+
+
+class FlagSource(PydanticBaseSettingsSource):
+    """Flags as a source of pydantic's settings."""
+
+    def __call__(self) -> Tables:
+        """Return all tables."""
+        return dict(flag_tables.get())
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - the library's signature
+        """Return one table."""
+        return flag_tables.get().get(field_name), field_name, True
 
 
 def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Problem]) -> Tables:

@@ -22,18 +22,8 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from relay.config.choices import (
-    Compression,
-    End,
-    FileFormat,
-    InputFormat,
-    Layout,
-    Mechanism,
-    Mode,
-    SecurityProtocol,
-    Start,
-    Watermarks,
-)
+from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Watermarks
+from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start
 from relay.policies import Policy
 
 
@@ -43,7 +33,7 @@ def _split(given: object) -> object:
 
 
 def _option_texts(given: object) -> object:
-    """Codec options as texts, whatever TOML type they were written in: each codec reads its own."""
+    """Make texts of codec options, whatever their TOML type: each codec reads its own."""
     if not isinstance(given, dict):
         return given
     return {str(name).replace("_", "-"): _option_text(value) for name, value in given.items()}
@@ -56,7 +46,7 @@ def _option_text(value: object) -> object:
 
 
 def _moment(given: object) -> object:
-    """A point in time with its zone, as TOML's or as text; kept as text, empty for none."""
+    """Read a point in time with its zone, a TOML value or text; kept as text, empty for none."""
     moment = datetime.datetime.fromisoformat(given) if isinstance(given, str) and given else given
     if isinstance(moment, datetime.datetime):
         if moment.tzinfo is None:
@@ -66,7 +56,7 @@ def _moment(given: object) -> object:
 
 
 def _texts(given: object) -> object:
-    """Topic settings as texts, whatever TOML type they were written in."""
+    """Make texts of topic settings, whatever their TOML type."""
     return (
         {str(name): _option_text(value) for name, value in given.items()}
         if isinstance(given, dict)
@@ -90,19 +80,13 @@ TopicSettings = Annotated[dict[str, str], BeforeValidator(_texts)]
 TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
 Moment = Annotated[str, BeforeValidator(_moment)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
-#: Numbers that go to the brokers as they are, in 32 bits with a sign.
+#: Numbers that go to the brokers unchanged, in 32 bits with a sign.
 WirePositive = Annotated[int, Field(gt=0, le=_INT32_MAX)]
 WireNonNegative = Annotated[int, Field(ge=0, le=_INT32_MAX)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
-#: `topic/0`, of numbers that Kafka may have. Python's own reading takes digits of all scripts, and leading
-#: zeros.
+#: `topic/0`, with numbers as Kafka writes them: `int` also takes digits of other scripts, and leading zeros.
 _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
-
-
-#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database
-#: may differ.
-COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
 
 
 class _Table(BaseModel):
@@ -110,7 +94,7 @@ class _Table(BaseModel):
 
 
 class Route(_Table):
-    """From which protocol to which, and the options of both."""
+    """The protocols of source and target, and the options of both."""
 
     from_: Text = Field(alias="from")
     to: Text
@@ -126,9 +110,7 @@ _CREDENTIALS: Final = (
 
 
 class Security(_Table):
-    """TLS and SASL of one cluster. A secret comes as it is, best from the environment, or in a file of its
-    own.
-    """
+    """TLS and SASL of one cluster. A secret is given itself, best in the environment, or in its own file."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ca_file: FilePath = ""
@@ -147,29 +129,20 @@ class Security(_Table):
     client_secret_file: FilePath = ""
     scope: str = ""
 
-    @property
-    def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
-        return self.protocol in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
-
-    @property
-    def uses_sasl(self) -> bool:
-        """Whether relay has to say who it is."""
-        return self.protocol in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
-
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:
-        """Find keys that contradict each other or are missing. The messages hold no values."""
+        """Find keys that contradict each other or are missing. Messages show no values."""
         for secret in ("key_password", "password", "client_secret"):
             if getattr(self, secret).get_secret_value() and getattr(self, f"{secret}_file"):
                 raise ValueError(f"{secret} and {secret}_file are both given: keep one")
         if self.certificate_file and not self.key_file:
             raise ValueError("certificate_file needs key_file")
-        if (self.ca_file or self.certificate_file) and not self.uses_tls:
+        if (self.ca_file or self.certificate_file) and not self.protocol.uses_tls:
             raise ValueError(
-                f"ca_file and certificate_file are for TLS: set protocol to SSL or SASL_SSL, not {self.protocol}"
+                "ca_file and certificate_file are for TLS: "
+                f"set protocol to SSL or SASL_SSL, not {self.protocol}"
             )
-        if self.uses_sasl:
+        if self.protocol.uses_sasl:
             self._check_sasl()
         elif any(getattr(self, name) for name in _CREDENTIALS):
             raise ValueError(
@@ -231,7 +204,7 @@ class Source(_Table):
         return self
 
     def has_partition(self, name: str) -> bool:
-        """Whether this is the name of a partition, of whatever number, of a source topic: `topic/0`."""
+        """Whether this names a partition of a source topic, of any number: `topic/0`."""
         partition = _NAMED_PARTITION.fullmatch(name)
         return partition is not None and partition[1] in self.topics
 
@@ -270,7 +243,7 @@ class Target(_Table):
 
 
 class Delivery(_Table):
-    """What is promised, when offsets are committed, and how long relay waits for what."""
+    """The delivery guarantee, when offsets are committed, and how long relay waits."""
 
     mode: Mode = Mode.AT_LEAST_ONCE
     commit_interval_seconds: Seconds = 1.0
@@ -340,9 +313,7 @@ class Http(_Table):
 
 
 class Backfill(_Table):
-    """What the Spark job reads and writes where it is not the topics, where it ends, and how much it takes at
-    once.
-    """
+    """What the Spark job reads and writes instead of topics, where it ends, and how much it takes at once."""
 
     input: str = ""
     input_format: InputFormat = InputFormat.JSON_LINES

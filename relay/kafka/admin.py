@@ -1,8 +1,8 @@
-"""Topics as a cluster has them: looking at them and creating them, over aiokafka 0.14's admin client.
+"""The topics of a cluster, looked at and created over the admin client of aiokafka 0.14.
 
-That client raises nothing for what a broker refuses: each topic's error is a code in the answer, and it is
-read here. The client's own `describe_topics` has brokers with `auto.create.topics.enable` create what is only
-asked for; so the request is made here.
+That client raises nothing when a broker refuses: the error of each topic is a code in the answer, which is
+read here. With `auto.create.topics.enable`, its own `describe_topics` would create the topics that it asks
+about; so the request is made here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from typing import Any
 
 import msgspec
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewTopic as TopicToCreate
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     BrokerResponseError,
@@ -30,7 +31,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, started, unreachable
-from relay.kafka.clients import Settings
+from relay.kafka.clients import Brokers
 
 POLL_SECONDS = 0.1
 
@@ -44,11 +45,11 @@ SETTINGS = (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A topic that exists: how many partitions, and its settings by Kafka's names; None where they may not be
-    read.
+class TopicInfo(msgspec.Struct, frozen=True):
+    """A topic that exists: the number of its partitions, and its settings by Kafka's names, None if they may
+    not be read.
 
-    `is_led`: whether every partition can be written at the moment.
+    `is_led`: whether every partition has a leader, and so can be written.
     """
 
     partitions: int
@@ -56,21 +57,21 @@ class Found(msgspec.Struct, frozen=True):
     is_led: bool = True
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """What a cluster says about some topics. A topic that does not exist is in neither; `unusable` tells why,
-    by topic.
+class ClusterTopics(msgspec.Struct, frozen=True):
+    """What a cluster tells about some topics: those in `found`, and why others are `unusable`. A topic that
+    does not exist is in neither.
 
-    `brokers`: the addresses that the brokers give of themselves; two clusters have none in common. Their ids
-    tell less: people copy them from examples.
+    `brokers`: the addresses that the brokers advertise; two clusters have none in common. Cluster ids tell
+    less: people copy them from examples.
     """
 
-    found: Mapping[str, Found]
+    found: Mapping[str, TopicInfo]
     unusable: Mapping[str, str]
     brokers: frozenset[tuple[str, int]] = frozenset()
 
 
-class NewSpec(msgspec.Struct, frozen=True):
-    """A topic to be created; `replicas` -1 is the broker's default."""
+class NewTopic(msgspec.Struct, frozen=True):
+    """A topic to create; `replicas` -1 is the default of the broker."""
 
     name: str
     partitions: int
@@ -78,11 +79,11 @@ class NewSpec(msgspec.Struct, frozen=True):
     settings: Mapping[str, str]
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a broker does not create a topic: its error, and its words."""
+class CreateError(msgspec.Struct, frozen=True):
+    """Why a broker does not create a topic: the kind of error, and the text of the broker."""
 
     error: type[BrokerResponseError]
-    words: str
+    message: str
 
     @property
     def is_forbidden(self) -> bool:
@@ -100,38 +101,42 @@ class Refusal(msgspec.Struct, frozen=True):
         return self.error is InvalidConfigurationError
 
 
-class Cluster:
-    """The topics of one cluster. Every method raises BrokerUnavailable if no broker answers in time.
+class TopicAdmin:
+    """The topics of one cluster. Every method raises BrokerUnavailable if no broker answers in time."""
 
-    `settings`: TLS and SASL, as `relay.kafka.clients` makes them.
-    """
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
 
-    def __init__(self, servers: str, settings: Settings) -> None:
-        self.servers, self._settings = servers, settings
+    @property
+    def servers(self) -> str:
+        """The addresses of the brokers, as they were given."""
+        return self._brokers.servers
 
-    async def look(self, names: Iterable[str]) -> Seen:
+    async def look(self, names: Iterable[str]) -> ClusterTopics:
         """Ask for partitions and settings."""
         async with self._admin() as admin:
             return await _look(admin, sorted(set(names)))
 
-    async def create(self, topics: Sequence[NewSpec]) -> dict[str, Refusal]:
-        """Create topics and wait until they can be written; gives those that the broker refuses to create.
+    async def create(self, topics: Sequence[NewTopic]) -> dict[str, CreateError]:
+        """Create topics and wait until they can be written; return the errors of those that were refused.
 
-        A topic that exists already, as when two instances start together, is no refusal.
+        A topic that exists already, as when two instances start together, is no error.
         """
         async with self._admin() as admin:
             refused = await _create(admin, topics)
             waiting = [topic.name for topic in topics if topic.name not in refused]
             while waiting:
-                seen = await _look(admin, waiting)
-                ready = {name for name, found in seen.found.items() if found.is_led} | seen.unusable.keys()
+                topics_now = await _look(admin, waiting)
+                led = {name for name, topic in topics_now.found.items() if topic.is_led}
+                ready = led | topics_now.unusable.keys()
                 waiting = [name for name in waiting if name not in ready]
                 await asyncio.sleep(POLL_SECONDS if waiting else 0)
         return refused
 
     @contextlib.asynccontextmanager
     async def _admin(self) -> AsyncIterator[Any]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, client_id="relay", **self._settings)
+        arguments = self._brokers.arguments
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, client_id="relay", **arguments)
         try:
             await started(REQUEST_SECONDS, admin)
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -142,40 +147,38 @@ class Cluster:
             await admin.close()
 
 
-async def _look(admin: Any, names: Collection[str]) -> Seen:  # aiokafka is not typed
+async def _look(admin: Any, names: Collection[str]) -> ClusterTopics:  # aiokafka is not typed
     if not names:
-        return Seen({}, {})
+        return ClusterTopics({}, {})
     request = MetadataRequest(list(names), allow_auto_topic_creation=False)
-    answer = (await admin._send_request(request)).to_object()  # see the head of this module
+    answer = (await admin._send_request(request)).to_object()
     errors = {topic["topic"]: for_code(topic["error_code"]) for topic in answer["topics"]}
     partitions = {
         topic["topic"]: topic["partitions"] for topic in answer["topics"] if errors[topic["topic"]] is NoError
     }
     unusable = {
-        name: _words(error)
+        name: _reason(error)
         for name, error in errors.items()
         if error not in {NoError, UnknownTopicOrPartitionError}
     }
     found = {}
-    # A topic that has just been created may be known to one broker and not yet to the other: then it is not
-    # there yet.
+    # One broker may know a topic that was just created when another does not yet: then it is not found.
     for name, settings in (await _settings(admin, partitions)).items():
         is_led = all(partition["leader"] >= 0 for partition in partitions[name])
-        found[name] = Found(len(partitions[name]), settings, is_led)
-    return Seen(found, unusable, frozenset((broker["host"], broker["port"]) for broker in answer["brokers"]))
+        found[name] = TopicInfo(len(partitions[name]), settings, is_led)
+    brokers = frozenset((broker["host"], broker["port"]) for broker in answer["brokers"])
+    return ClusterTopics(found, unusable, brokers)
 
 
-def _words(error: type[BrokerResponseError]) -> str:
-    # Who may not see a topic is not told either whether it exists.
-    return (
-        "it may not be seen, grant DESCRIBE on it"
-        if error is TopicAuthorizationFailedError
-        else error.__name__
-    )
+def _reason(error: type[BrokerResponseError]) -> str:
+    # Without the right to see a topic, one is not told either whether it exists.
+    if error is TopicAuthorizationFailedError:
+        return "it may not be seen, grant DESCRIBE on it"
+    return error.__name__
 
 
 async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str, str] | None]:
-    """Give the settings of topics, without those that the broker does not know."""
+    """Return the settings of the topics that the broker knows."""
     if not names:
         return {}
     found: dict[str, Mapping[str, str] | None] = {}
@@ -190,31 +193,30 @@ async def _settings(admin: Any, names: Collection[str]) -> dict[str, Mapping[str
     return found
 
 
-async def _create(admin: Any, topics: Sequence[NewSpec]) -> dict[str, Refusal]:
-    """Ask until the controller has said yes or no to every topic; the caller's deadline ends it."""
-    refused: dict[str, Refusal] = {}
-    open_topics = {topic.name: _new_topic(topic) for topic in topics}
+async def _create(admin: Any, topics: Sequence[NewTopic]) -> dict[str, CreateError]:
+    """Ask until the controller has created or refused every topic; the deadline of the caller ends it."""
+    refused: dict[str, CreateError] = {}
+    open_topics = {topic.name: _to_create(topic) for topic in topics}
     client = admin._client
     while True:
         # Without a known controller, as during an election, the client fails with an AttributeError.
         if client.cluster.controller is not None:
-            for name, code, *words in (await admin.create_topics(list(open_topics.values()))).topic_errors:
+            for name, code, *text in (await admin.create_topics(list(open_topics.values()))).topic_errors:
                 error = for_code(code)
-                # After a time-out the topic may come or not; it is asked for again, and then "exists" is the
-                # answer.
+                # After a time-out the topic may be created or not: asked again, the answer is "exists".
                 if error.retriable:
                     continue
                 if error not in {NoError, TopicAlreadyExistsError}:
-                    refused[name] = Refusal(error, (words[0] if words else None) or error.__name__)
+                    refused[name] = CreateError(error, (text[0] if text else None) or error.__name__)
                 del open_topics[name]
         if not open_topics:
             return refused
         await asyncio.sleep(POLL_SECONDS)
-        # The controller may have moved; the client looks for it anew after an exception only.
+        # The controller may have moved; by itself the client looks for it again only after an exception.
         await client.force_metadata_update()
 
 
-def _new_topic(topic: NewSpec) -> NewTopic:
-    # The client takes -1 replicas only with an assignment, and an empty one is none to the broker.
+def _to_create(topic: NewTopic) -> TopicToCreate:
+    # The client takes -1 replicas only with an assignment; to the broker an empty one is none.
     assignments: dict[int, list[int]] | None = {} if topic.replicas == -1 else None
-    return NewTopic(topic.name, topic.partitions, topic.replicas, assignments, dict(topic.settings))
+    return TopicToCreate(topic.name, topic.partitions, topic.replicas, assignments, dict(topic.settings))

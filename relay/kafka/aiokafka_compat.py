@@ -1,14 +1,17 @@
-"""What source and sink over aiokafka 0.14 share: deadlines for clients that do not end, and words for their
-errors.
+"""What all clients of aiokafka 0.14 share: deadlines for calls that do not end, texts of their errors, and
+records in relay's own type.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from importlib.metadata import version
 from typing import Any, cast
 
 from aiokafka import ConsumerRecord as KafkaRecord
+from aiokafka import TopicPartition
+from aiokafka.consumer import fetcher
 from aiokafka.errors import NoError, for_code
 
 from relay.errors import BrokerUnavailable
@@ -18,21 +21,23 @@ REQUEST_SECONDS = 30.0
 STOP_SECONDS = 5.0
 GRACE_SECONDS = 2.0
 METADATA_PAUSE_SECONDS = 0.1
+#: aiokafka releases whose parser of fetched records has the form that `hand_records_through` relies on.
+KNOWN_RELEASES = ("0.14.0",)
 
 
 def retrieve(future: asyncio.Future[Any]) -> None:
-    """Look at a batch's failure even if nobody awaits it any more; asyncio would report it as forgotten."""
+    """Look at the failure of a future that nobody awaits any more: asyncio would report it as forgotten."""
     if not future.cancelled():
         future.exception()
 
 
 def text_of(error: BaseException) -> str:
-    """Give the error's kind and what it says."""
+    """Return the kind of an error and its message."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def check(code: int, *what: str) -> None:
-    """Raise the KafkaError of a code in an answer, if it is one; `what` it is about."""
+    """Raise the KafkaError that a code in an answer stands for, if any. `what`: its subject."""
     error = for_code(code)
     if error is not NoError:
         raise error(*what)
@@ -41,7 +46,7 @@ def check(code: int, *what: str) -> None:
 async def within(seconds: float, work: Coroutine[object, object, object]) -> bool:
     """Run something that should end; False if it failed or did not end in time.
 
-    It gets a task of its own: aiokafka's `stop` may end in a CancelledError that is nobody's cancellation.
+    It has a task of its own, because aiokafka's `stop` may raise a CancelledError although nobody cancelled.
     """
     task = asyncio.ensure_future(work)
     task.add_done_callback(retrieve)
@@ -55,8 +60,8 @@ async def within(seconds: float, work: Coroutine[object, object, object]) -> boo
 async def started(seconds: float, client: Any) -> None:
     """Start a client. Raises TimeoutError, KafkaError.
 
-    A start that is cut off leaves its first connection open, which nobody knows but aiokafka itself. So it
-    gets some time to come to an end before that: with a broker that answers, milliseconds are enough.
+    A start that is cancelled leaves its first connection open, which only aiokafka knows. So it first gets
+    some time to end by itself: milliseconds are enough if a broker answers.
     """
     task = asyncio.ensure_future(client.start())
     task.add_done_callback(retrieve)
@@ -72,8 +77,8 @@ async def started(seconds: float, client: Any) -> None:
 
 
 async def stopped(consumer: Any) -> None:
-    """Stop a consumer, started or not. With silent brokers its own stop never gets to its tasks: then it is
-    taken apart.
+    """Stop a consumer, started or not. If the brokers are silent, its own stop never reaches its tasks: then
+    they are stopped one by one.
     """
     if await within(STOP_SECONDS, consumer.stop()):
         return
@@ -87,8 +92,8 @@ async def stopped(consumer: Any) -> None:
 
 
 def pace_metadata(client: Any) -> None:
-    """Have a client ask for metadata only now and then: its sender, when a topic is gone, asks again as soon
-    as it is answered.
+    """Limit how often a client asks for metadata: when a topic is gone, its sender asks again as soon as it
+    has an answer.
     """
     update, next_at = client.force_metadata_update, 0.0
     later: asyncio.Future[bool] | None = None
@@ -116,19 +121,39 @@ def pace_metadata(client: Any) -> None:
 
 
 def unreachable(servers: str, error: BaseException) -> BrokerUnavailable:
-    """Make the error of a first connection that failed."""
+    """Return the error for a first connection that failed."""
     return BrokerUnavailable(
         f"no broker answers at {servers}: {text_of(error)}; check the addresses and that the brokers are up"
     )
 
 
 def relay_records(records: Sequence[KafkaRecord] | Sequence[ConsumerRecord]) -> Sequence[ConsumerRecord]:
-    """The client's records in relay's own type; in a tuned process (`relay.kafka.tuning`) they come in it."""
+    """Return records of the client in relay's own type, in which `hand_records_through` makes them come."""
     if records and isinstance(records[0], ConsumerRecord):
         return cast("Sequence[ConsumerRecord]", records)
-    return [
-        ConsumerRecord(
-            each.topic, each.partition, each.offset, each.timestamp, each.key, each.value, tuple(each.headers)
-        )
-        for each in cast("Sequence[KafkaRecord]", records)
-    ]
+    return [_consumer_record(None, each, each) for each in cast("Sequence[KafkaRecord]", records)]
+
+
+def hand_records_through() -> bool:
+    """Have aiokafka make relay's own records, which else cost as much as parsing does to copy, and hand them
+    out without a call in between. False if its release is unknown: then everything stays as it is.
+    """
+    if version("aiokafka") not in KNOWN_RELEASES:
+        return False
+    fetcher.PartitionRecords._consumer_record = _consumer_record
+    # Its own `__next__` also forgets the generator at the end; one that has ended holds nothing any more.
+    fetcher.PartitionRecords.__iter__ = lambda self: self._records_iterator
+    return True
+
+
+def _consumer_record(_: object, partition: TopicPartition | KafkaRecord, record: Any) -> ConsumerRecord:
+    headers = record.headers
+    return ConsumerRecord(
+        partition.topic,
+        partition.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        tuple(headers) if headers else (),
+    )

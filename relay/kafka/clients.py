@@ -1,7 +1,7 @@
-"""What aiokafka's clients need to know about TLS and SASL, made from [source.security] and [target.security].
+"""What aiokafka's clients need to reach a cluster: addresses, and TLS and SASL made from `Security`.
 
-Secrets are read when the settings are made, that is at the start; tokens of OAUTHBEARER at each connection.
-Neither the settings' `repr` nor an error shows a secret.
+Certificates and secrets are read once, at the start; tokens of OAUTHBEARER at each connection. Neither a
+`repr` nor an error shows a secret.
 """
 
 from __future__ import annotations
@@ -11,97 +11,80 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-
-from relay.config import Config, Security
-from relay.config.choices import Mechanism
 from relay.errors import ConfigError, Problem
 from relay.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
+from relay.kafka.settings import ClusterSettings, Mechanism, Secret, Security
 
-Settings = dict[str, Any]
+ClientArguments = dict[str, Any]
 _PEM_HINT = "it must be PEM, with -----BEGIN CERTIFICATE-----"
 
 
-class ClusterSettings(NamedTuple):
-    """The arguments for clients of both clusters. They are one object if both are one cluster, and so share
-    their tokens.
+class Brokers(NamedTuple):
+    """The brokers of a cluster. `arguments`: TLS and SASL as AIOKafkaConsumer, AIOKafkaProducer and
+    AIOKafkaAdminClient take them.
     """
 
-    source: Settings
-    target: Settings
+    servers: str
+    security: Security
+    arguments: ClientArguments
+
+    @classmethod
+    def from_settings(cls, cluster: ClusterSettings) -> Brokers:
+        """Read the files that the settings name, and make the arguments. Raises ConfigError with every
+        problem: files that cannot be read, that are empty or hold something else, a key that its password
+        does not open.
+        """
+        problems: list[Problem] = []
+        brokers = cls(*cluster, _client_arguments(cluster.security, problems))
+        if problems:
+            raise ConfigError(problems)
+        return brokers
 
 
-def cluster_settings(config: Config) -> ClusterSettings:
-    """Make the settings of source and target. Raises ConfigError with every problem of both."""
-    problems: list[Problem] = []
-    source = _made(config.source.security, "source.security", problems)
-    target = source
-    if config.target.bootstrap_servers:
-        target = _made(config.target.security, "target.security", problems)
-    if problems:
-        raise ConfigError(problems)
-    return ClusterSettings(source, target)
+class Clusters(NamedTuple):
+    """The brokers of both clusters: one object if both are one cluster, which then share their tokens."""
+
+    source: Brokers
+    target: Brokers
+
+    @classmethod
+    def from_settings(cls, source: ClusterSettings, target: ClusterSettings) -> Clusters:
+        """Read the files of both. Raises ConfigError with every problem of both."""
+        problems: list[Problem] = []
+        first = second = Brokers(*source, _client_arguments(source.security, problems))
+        if target != source:
+            second = Brokers(*target, _client_arguments(target.security, problems))
+        if problems:
+            raise ConfigError(problems)
+        return cls(first, second)
 
 
-def source_settings(config: Config) -> Settings:
-    """Make the arguments for clients of the source's brokers; see `client_settings`."""
-    return client_settings(config.source.security, "source.security")
-
-
-def target_settings(config: Config) -> Settings:
-    """Make the arguments for clients of the target's brokers; see `client_settings`."""
-    return client_settings(config.target_security, config.target_security_path)
-
-
-def client_settings(security: Security, path: str = "source.security") -> Settings:
-    """Make the arguments that AIOKafkaConsumer, AIOKafkaProducer and AIOKafkaAdminClient take.
-
-    `path` is the table's name in the configuration, for messages. Raises ConfigError with every problem:
-    files that cannot be read, that are empty or hold something else, a key that its password does not open.
-    """
-    problems: list[Problem] = []
-    settings = _made(security, path, problems)
-    if problems:
-        raise ConfigError(problems)
-    return settings
-
-
-def _made(security: Security, path: str, problems: list[Problem]) -> Settings:
-    material = _Material(security, path, problems)
-    settings: Settings = {"security_protocol": security.protocol.value}
-    if security.uses_tls:
-        settings["ssl_context"] = material.context()
-    if security.uses_sasl:
-        settings["sasl_mechanism"] = security.mechanism.value
+def _client_arguments(security: Security, problems: list[Problem]) -> ClientArguments:
+    material = _Material(security, problems)
+    arguments: ClientArguments = {"security_protocol": security.protocol.value}
+    if security.protocol.uses_tls:
+        arguments["ssl_context"] = material.context()
+    if security.protocol.uses_sasl:
+        arguments["sasl_mechanism"] = security.mechanism.value
         if security.mechanism is Mechanism.OAUTHBEARER:
             notice_refused_tokens()
-            settings["sasl_oauth_token_provider"] = material.tokens()
+            arguments["sasl_oauth_token_provider"] = material.tokens()
         else:
-            settings["sasl_plain_username"] = security.username
-            settings["sasl_plain_password"] = _Hidden(material.secret("password"))
-    return settings
-
-
-class _Hidden(str):
-    """A secret as aiokafka wants it, a text, that a `repr` of the settings does not show."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'**********'"
+            arguments["sasl_plain_username"] = security.username
+            arguments["sasl_plain_password"] = Secret(material.secret("password"))
+    return arguments
 
 
 class _Material:
-    """Reads the files of one table and collects what is wrong with them."""
+    """Reads the files that security settings name, and collects what is wrong with them."""
 
-    def __init__(self, security: Security, path: str, problems: list[Problem]) -> None:
-        self._security, self._path, self._problems = security, path, problems
+    def __init__(self, security: Security, problems: list[Problem]) -> None:
+        self._security, self._problems = security, problems
 
     def secret(self, key: str) -> str:
-        """The value of a secret, or what its file holds without the line end."""
-        value: SecretStr = getattr(self._security, key)
+        """Return a secret, or what its file holds without the line end."""
         if not getattr(self._security, f"{key}_file"):
-            return value.get_secret_value()
+            return str(getattr(self._security, key))
         try:
             found = self._content(f"{key}_file").decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
@@ -110,7 +93,7 @@ class _Material:
         return found
 
     def context(self) -> ssl.SSLContext:
-        """The TLS settings: whom relay trusts, and its own certificate."""
+        """Return the TLS settings: the certificates that relay trusts, and its own."""
         security = self._security
         context = ssl.create_default_context()
         if security.ca_file and self._content("ca_file"):
@@ -124,8 +107,8 @@ class _Material:
         return context
 
     def _load_own(self, context: ssl.SSLContext) -> None:
-        """Load relay's own certificate and its key. OpenSSL does not tell which of the files is at fault, so
-        each is tried.
+        """Load relay's own certificate and its key. OpenSSL does not say which of the files is wrong, so each
+        is tried.
         """
         security = self._security
         password = self.secret("key_password")
@@ -136,7 +119,7 @@ class _Material:
         if not (certificate and key) or (security.key_password_file and not password):
             return
         try:
-            # Some text must be given, or OpenSSL asks at the terminal.
+            # An empty password, too: without any, OpenSSL asks at the terminal.
             context.load_cert_chain(security.certificate_file, security.key_file, password)
         except (ssl.SSLError, ValueError) as error:
             if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
@@ -160,7 +143,7 @@ class _Material:
                 )
 
     def tokens(self) -> FileTokens | EndpointTokens:
-        """Who gives tokens for OAUTHBEARER."""
+        """Return the provider of tokens for OAUTHBEARER."""
         security = self._security
         if security.token_file:
             self._content("token_file")
@@ -172,17 +155,14 @@ class _Material:
             self._wrong(
                 "token_endpoint", "holds a user or a password", "set client_id and client_secret instead"
             )
-        secret = self.secret("client_secret")
-        credentials = Credentials(
-            security.token_endpoint, security.client_id, _Hidden(secret), security.scope
-        )
+        secret = Secret(self.secret("client_secret"))
+        credentials = Credentials(security.token_endpoint, security.client_id, secret, security.scope)
         return EndpointTokens(credentials, self._endpoint_context())
 
     def _endpoint_context(self) -> ssl.SSLContext:
-        """Whom relay trusts at the token endpoint: the system's certificates, and those of `ca_file` besides.
+        """Trust the system's certificates at the token endpoint, and those of `ca_file` besides.
 
-        Other than brokers, it may be a public service or one's own; relay's own certificate is not shown to
-        it.
+        Unlike the brokers, the endpoint may be a public service. It does not get relay's own certificate.
         """
         context = ssl.create_default_context()
         if self._security.ca_file and _holds_certificate(self._security.ca_file):
@@ -190,7 +170,7 @@ class _Material:
         return context
 
     def _content(self, key: str) -> bytes:
-        """What a file holds; nothing, and a problem, if it cannot be read or holds nothing."""
+        """Return a file's content; nothing, and a problem, if it cannot be read or is empty."""
         name = getattr(self._security, key)
         try:
             found = Path(name).read_bytes()
@@ -203,7 +183,7 @@ class _Material:
         return found
 
     def _wrong(self, key: str, message: str, hint: str = "") -> None:
-        self._problems.append(Problem(f"{self._path}.{key}", message, hint))
+        self._problems.append(Problem(f"{self._security.table}.{key}", message, hint))
 
 
 def _holds_certificate(name: str) -> bool:

@@ -1,8 +1,8 @@
 """What the loop needs of a message system: a source, a sink, and the three ways in which they fail.
 
-`kafka.py` implements this over aiokafka; the tests implement it in memory, for failures that a real broker
-cannot be made to show. Failures that no retry cures are raised as `relay.errors.ServiceError` and pass
-through the loop.
+`relay.kafka.source` and `relay.kafka.sink` implement this over aiokafka; the tests implement it in memory,
+for failures that a real broker cannot be made to show. Failures that no retry cures are raised as
+`relay.errors.ServiceError` and pass through the loop.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from relay.errors import BrokerUnavailable
+from relay.kafka.sizes import Oversize
 from relay.records import ConsumerRecord, ProducerRecord
 
 
@@ -25,27 +26,19 @@ class Partition(NamedTuple):
         return f"{self.topic}/{self.partition}"
 
 
-class Position(NamedTuple):
+class StartPosition(NamedTuple):
     """Where reading of a partition begins, and whether that is a committed offset."""
 
     offset: int
     committed: bool
 
 
-class Oversize(NamedTuple):
-    """A record that its topic does not take: its size with all overhead, and the topic's limit, in bytes."""
-
-    topic: str
-    size: int
-    limit: int
-
-
 class PollFailed(Exception):
-    """A poll raised: records may have been handed out and lost with it, so all positions are unknown."""
+    """A poll raised. Records may have been lost with it, so all positions are unknown."""
 
 
 class OwnershipLost(Exception):
-    """The group has given the partitions to somebody else: what is uncommitted is theirs now."""
+    """The group has given the partitions to another member, with all that is uncommitted."""
 
 
 class Undelivered(Exception):
@@ -57,10 +50,10 @@ class Undelivered(Exception):
 
 
 class Owner(Protocol):
-    """Who is told what the group hands out and takes away."""
+    """The loop, as a source tells it of partitions that come and go."""
 
     async def revoked(self) -> None:
-        """All partitions are about to be taken away; returns when what was read is delivered and committed."""
+        """Deliver and commit what was read: all partitions are about to be taken away."""
         ...
 
     def assigned(self, partitions: Sequence[Partition]) -> None:
@@ -68,7 +61,7 @@ class Owner(Protocol):
         ...
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Reads records in the order of their partitions."""
 
     async def start(self, owner: Owner) -> None:
@@ -77,47 +70,47 @@ class Source(Protocol):
 
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
+    ) -> dict[Partition, StartPosition]:
         """Find out where newly assigned partitions begin, and let their records through from there.
 
-        `at_least`: offsets that were certainly committed; an older answer of the brokers is stale and asked
-        for again.
+        `at_least`: offsets that were certainly committed; an answer of the brokers that is older is stale,
+        and they are asked again.
         """
         ...
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Give what is ready, or nothing after a short wait. Raises PollFailed."""
+        """Return what is ready, or nothing after a short wait. Raises PollFailed."""
         ...
 
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
-        """Find out where partitions would begin, ours or not, and leave them as they are."""
+    ) -> dict[Partition, StartPosition]:
+        """Find out where partitions would begin, assigned to us or not, and change nothing."""
         ...
 
     def end(self, partition: Partition) -> int | None:
-        """Where the partition ended when the brokers last answered; None if they have not said. Asks nobody."""
+        """Return the end of a partition as the brokers last told it, None before that. Asks nobody."""
         ...
 
     def passed(self, partition: Partition) -> int | None:
-        """Where the next record of a partition of ours can be, behind all that was polled and what is no
-        record: markers of transactions, what was aborted or compacted away. None if it is not known. Asks
-        nobody.
+        """Return the position of a partition of ours: behind everything that was polled, and behind what
+        holds no record, such as markers of transactions, aborted records and gaps of compaction. None if it
+        is not known. Asks nobody.
         """
         ...
 
     def partitions(self) -> Sequence[Partition]:
-        """All partitions of the topics, whoever they belong to, as far as known. Asks nobody."""
+        """Return all known partitions of the topics, ours and those of others. Asks nobody."""
         ...
 
     async def waiting(self) -> bool | None:
-        """Ask the brokers whether any partition of ours holds records that have not been polled; None if they
-        do not answer.
+        """Ask the brokers whether a partition of ours holds records that were not polled; None without an
+        answer.
         """
         ...
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """Read on from these offsets; partitions that are no longer ours are left alone."""
+        """Go on reading from these offsets. Ignores partitions that are not ours any more."""
         ...
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -125,7 +118,7 @@ class Source(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Leave the group and disconnect; ends within its own deadline."""
+        """Leave the group and disconnect, within a deadline."""
         ...
 
 
@@ -133,26 +126,26 @@ class Batch(Protocol):
     """Records for one output partition, encoded as they are appended."""
 
     def append(self, record: ProducerRecord) -> bool:
-        """Add a record; False if the batch is full or would be with it. An empty batch takes any record, all
-        others none that is too large for its topic.
+        """Add a record; False if it does not fit. An empty batch takes any record, all others none that is
+        too large for its topic.
         """
         ...
 
     def __len__(self) -> int:
-        """How many records it holds."""
+        """Return the number of records."""
         ...
 
     @property
     def size(self) -> int:
-        """Its bytes before compression."""
+        """The bytes of the records before compression."""
         ...
 
 
 class Sink(Protocol):
     """Writes batches, each in the order of `send` within its partition.
 
-    A transactional one shows nothing to readers before `commit`, which commits the source's offsets with the
-    batches or neither; the others leave the offsets to the source.
+    A transactional sink shows readers nothing before `commit`, which commits the batches together with the
+    offsets of the source, or neither. The others leave the offsets to the source.
     """
 
     @property
@@ -161,9 +154,9 @@ class Sink(Protocol):
         ...
 
     @property
-    def aborted_leftovers(self) -> bool:
-        """Whether its start has aborted a transaction that the brokers had called complete: even an
-        acknowledged commit.
+    def has_aborted_hanging_transaction(self) -> bool:
+        """Whether the start has aborted a transaction that the brokers had called complete, so that not even
+        an acknowledged commit counts.
         """
         ...
 
@@ -174,7 +167,7 @@ class Sink(Protocol):
         ...
 
     async def start(self) -> None:
-        """Connect. Raises Undelivered."""
+        """Connect. Raises Undelivered, TopicUnusable, DeliveryFailed."""
         ...
 
     def batch(self) -> Batch:
@@ -182,11 +175,11 @@ class Sink(Protocol):
         ...
 
     async def send(self, partition: Partition, batch: Batch) -> Future[object]:
-        """Hand over a batch, waiting while the partition is full. Raises Undelivered."""
+        """Hand over a batch; wait while the queue of the partition is full. Raises Undelivered."""
         ...
 
     async def delivered(self, pending: Sequence[Future[object]]) -> None:
-        """Wait until all of these batches are acknowledged. Raises Undelivered if one is not, or not in time."""
+        """Wait until these batches are acknowledged. Raises Undelivered if one is not, or not in time."""
         ...
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
@@ -194,21 +187,21 @@ class Sink(Protocol):
         ...
 
     @property
-    def worn(self) -> bool:
+    def needs_rotation(self) -> bool:
         """Whether the sink should be replaced at the next quiet moment."""
         ...
 
     async def stop(self) -> None:
-        """Disconnect after everything has been acknowledged; ends within its own deadline."""
+        """Disconnect after everything has been acknowledged, within a deadline."""
         ...
 
     async def abandon(self) -> None:
-        """Disconnect at once: nothing that was handed over may be written any more."""
+        """Disconnect at once. Nothing of what was handed over may be written afterwards."""
         ...
 
 
 async def start_sink(sink: Sink) -> None:
-    """Start a sink that nobody waits for yet. Raises BrokerUnavailable, TopicUnusable, DeliveryFailed."""
+    """Start the first sink. Raises BrokerUnavailable, TopicUnusable, DeliveryFailed."""
     try:
         await sink.start()
     except Undelivered as error:

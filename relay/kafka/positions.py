@@ -1,50 +1,105 @@
-"""Where a partition without a committed offset begins.
+"""Where reading of partitions begins: at the committed offset, or else where `start` says.
 
-Kafka finds offsets by the timestamps of its records, and a commit ts stands in the messages only. For `start
-= "commit-ts"` reading begins at the first record whose timestamp is at most `COMMIT_TS_MARGIN_MS` before the
+Kafka finds offsets by the timestamps of its records, and a commit ts is in the messages only. For `start =
+"commit-ts"` reading begins at the first record whose timestamp is at most `COMMIT_TS_MARGIN_MS` before the
 physical time of the commit ts, and the translator leaves out the events below the commit ts itself
-(`relay.translator.Selection`). That is right where no timestamp is further than the margin before the commit
+(`relay.translator.Selection`). That is right if no timestamp is further than the margin before the commit
 time of its events. Every CDC producer sends an event after its commit; the margin is for clocks that differ.
 
-If no record is that recent, reading begins at the oldest one, not at the end: in a partition at rest that
-costs time alone, and where timestamps are no times (0, or those of a copy) the end would lose every event.
+If no record is that recent, reading begins at the oldest one, not at the end. In a partition at rest that
+costs time only, and where timestamps are no times (0, or those of a copy) the end would lose every event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, NotCoordinatorForGroupError
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndTimestamp
 
-from relay.config import Start
-from relay.config.tables import COMMIT_TS_MARGIN_MS, Source
 from relay.errors import ConfigError, Problem, RecordsGone
+from relay.kafka.aiokafka_compat import check
+from relay.kafka.ports import Partition
+from relay.kafka.settings import Start, StartSettings
 from relay.logs import Log
-from relay.model import TSO_LOGICAL_BITS
+
+#: How much earlier than a commit ts reading begins, because the clocks of a CDC producer and of its database
+#: may differ.
+COMMIT_TS_MARGIN_MS = 10 * 60 * 1000
+PAUSE_SECONDS = 0.1
 
 Offsets = dict[TopicPartition, int]
 Timed = Mapping[TopicPartition, OffsetAndTimestamp | None]
 
 
+async def committed_offsets(
+    consumer: Any, group: str, partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Return the committed offsets of a group, of the partitions that have one.
+
+    Waits for a coordinator that can answer, so the caller must set a deadline. Raises KafkaError for what
+    waiting does not cure.
+
+    aiokafka 0.14 looks at the errors of partitions alone. A coordinator that has moved, or is still loading,
+    answers with one error for the whole request and no partitions. The client takes that for "no offset is
+    committed", and relay would begin at `start`. So the request is made here.
+    """
+    topics: dict[str, list[int]] = defaultdict(list)
+    for partition in partitions:
+        topics[partition.topic].append(partition.partition)
+    if not topics:
+        return {}
+    coordinator = consumer._coordinator
+    while True:
+        await coordinator.ensure_coordinator_known()
+        try:
+            answer = await coordinator._send_req(OffsetFetchRequest(group, list(topics.items())))
+            return _offsets_in(answer)
+        except NotCoordinatorForGroupError:
+            coordinator.coordinator_dead()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _offsets_in(answer: Any) -> dict[Partition, int]:
+    found: dict[Partition, int] = {}
+    check(getattr(answer, "error_code", 0))
+    for topic, partitions in answer.topics:
+        for number, offset, _, code in partitions:
+            check(code)
+            if offset >= 0:
+                found[Partition(topic, number)] = offset
+    return found
+
+
 async def start_offsets(
-    consumer: AIOKafkaConsumer, source: Source, partitions: Sequence[TopicPartition], log: Log | None = None
+    consumer: AIOKafkaConsumer,
+    settings: StartSettings,
+    partitions: Sequence[TopicPartition],
+    log: Log | None = None,
 ) -> Offsets:
-    """The first offset to read of each partition, as `start` says.
+    """Return the first offset to read of each partition, as `start` says.
 
     The end is the one that `consumer` sees: with read_committed, the first record of an open transaction.
     Raises ConfigError for an offset that a partition has not reached, RecordsGone for one whose records were
-    deleted, and what `consumer` raises. Where records after `start` may have been deleted, `log` is told.
+    deleted, and what `consumer` raises. Logs where records after `start` may have been deleted.
     """
     asked = list(partitions)
     # The end comes first: a record that arrives while we look must not lie before it.
     end: Offsets = await consumer.end_offsets(asked)
     first: Offsets = await consumer.beginning_offsets(asked)
-    if source.start is Start.LATEST:
+    if settings.start is Start.LATEST:
         return end
-    if source.start is Start.OFFSETS:
-        return _named(source, first, end)
-    wanted_ms, margin_ms, otherwise = _wanted(source, first, end)
+    if settings.start is Start.OFFSETS:
+        return _named(settings, first, end)
+    wanted_ms, margin_ms, otherwise = _wanted(settings, first, end)
     if wanted_ms is None:
         return first
     found: Timed = await consumer.offsets_for_times(dict.fromkeys(asked, max(0, wanted_ms - margin_ms)))
@@ -54,18 +109,18 @@ async def start_offsets(
     return {pair: otherwise[pair] if at is None else at.offset for pair, at in found.items()}
 
 
-def _wanted(source: Source, first: Offsets, end: Offsets) -> tuple[int | None, int, Offsets]:
-    """The time to begin at, how much earlier to look, and where to begin if no record is that recent."""
-    if source.start is Start.TIMESTAMP:
-        return source.start_timestamp_ms, 0, end
-    if source.start is Start.COMMIT_TS:
-        return source.start_commit_ts >> TSO_LOGICAL_BITS, COMMIT_TS_MARGIN_MS, first
+def _wanted(settings: StartSettings, first: Offsets, end: Offsets) -> tuple[int | None, int, Offsets]:
+    """Return the time to begin at, how much earlier to look, and where to begin without such a record."""
+    if settings.start is Start.TIMESTAMP:
+        return settings.timestamp_ms, 0, end
+    if settings.start is Start.COMMIT_TS:
+        return settings.commit_time_ms, COMMIT_TS_MARGIN_MS, first
     return None, 0, first
 
 
-def _named(source: Source, first: Offsets, end: Offsets) -> Offsets:
-    """The offsets that the configuration names; the oldest record for partitions that it does not name."""
-    named = {pair: source.start_offsets.get(f"{pair.topic}/{pair.partition}") for pair in sorted(first)}
+def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:
+    """Return the offsets that the settings name; the oldest record for partitions that they do not name."""
+    named = {pair: settings.offsets.get(f"{pair.topic}/{pair.partition}") for pair in sorted(first)}
     beyond = [
         Problem(
             f'source.start_offsets."{pair.topic}/{pair.partition}"',
@@ -84,15 +139,15 @@ def _named(source: Source, first: Offsets, end: Offsets) -> Offsets:
     ]
     if gone:
         raise RecordsGone(
-            f"records to begin with were deleted by retention: {'; '.join(gone)}; get these changes from elsewhere if they matter, "
-            f"then raise start_offsets in [source]"
+            f"records to begin with were deleted by retention: {'; '.join(gone)}; "
+            f"get these changes from elsewhere if they matter, then raise start_offsets in [source]"
         )
     return {pair: first[pair] if offset is None else offset for pair, offset in named.items()}
 
 
 def _gaps(found: Timed, first: Offsets, wanted_ms: int) -> Iterator[str]:
-    """Partitions of which records at or after the wanted time may have been deleted: their oldest record is
-    younger.
+    """Find partitions whose oldest record is younger than the wanted time, so that records may have been
+    deleted.
     """
     for pair, at in found.items():
         if (
@@ -102,6 +157,6 @@ def _gaps(found: Timed, first: Offsets, wanted_ms: int) -> Iterator[str]:
             and at.timestamp > wanted_ms
         ):
             yield (
-                f"{pair.topic}/{pair.partition} begins at offset {at.offset}, {at.timestamp - wanted_ms} ms after the start that "
-                f"is asked for: retention may have deleted records between"
+                f"{pair.topic}/{pair.partition} begins at offset {at.offset}, {at.timestamp - wanted_ms} ms "
+                f"after the start that is asked for: retention may have deleted records between"
             )

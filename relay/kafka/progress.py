@@ -1,8 +1,8 @@
-"""How far the source has been read, kept in the target: for exactly-once between two clusters.
+"""The progress topic: how far the source has been read, kept in the target for exactly-once between clusters.
 
-A record of the progress topic has the key `group/topic/partition` and the value `{"offset": N}`: everything
-of that partition below N is in the target. It is written in the transaction that writes the records, so the
-newest committed one is the truth.
+A record has the key `group/topic/partition` and the value `{"offset": N}`: everything of that partition below
+N is in the target. It is written in the transaction that writes the records, so the newest committed one
+holds.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
 
-from relay.config import Config
 from relay.errors import TopicUnusable
-from relay.kafka.clients import Settings
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition
 from relay.kafka.whole_topic import WholeTopic
 from relay.records import ConsumerRecord, ProducerRecord
 
 
 def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -> Iterator[ProducerRecord]:
-    """The records that note these offsets. Their time is 0: brokers refuse that of a clock that runs ahead,
-    and nobody reads it.
+    """Make the records that note these offsets. Their time is 0: nobody reads it, and brokers refuse times of
+    a clock that runs ahead.
     """
     for partition, offset in offsets.items():
         key = f"{group}/{partition.topic}/{partition.partition}".encode()
@@ -29,8 +28,8 @@ def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -
 
 
 def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition, int]:
-    """What the topic's records, in order, say of a group. Raises TopicUnusable if they are no progress
-    records.
+    """Return the offsets of a group in the records of the topic, which come in order. Raises TopicUnusable
+    for other records.
     """
     found: dict[Partition, int] = {}
     for record in records:
@@ -41,22 +40,21 @@ def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition
                 found[Partition(topic, int(number))] = int(offset)
         except (ValueError, TypeError, KeyError) as error:
             raise TopicUnusable(
-                f"{record.topic}/{record.partition} at {record.offset} is no progress record: name a topic of its own "
-                f"as progress_topic in [delivery]"
+                f"{record.topic}/{record.partition} at {record.offset} is no progress record: "
+                f"name a topic of its own as progress_topic in [delivery]"
             ) from error
     return found
 
 
 class ProgressTopic:
-    """Reads the progress topic, from where the last reading ended. `settings`: TLS and SASL of the target."""
+    """Reads the progress topic, from where the last reading ended."""
 
-    def __init__(self, config: Config, settings: Settings) -> None:
-        self._group = config.source.group_id
-        self._topic = WholeTopic(config.target_servers, settings, config.delivery.progress_topic)
+    def __init__(self, brokers: Brokers, topic: str, group: str) -> None:
+        self._topic, self._group = WholeTopic(brokers, topic), group
         self._offsets: dict[Partition, int] = {}
 
     async def read(self) -> Mapping[Partition, int]:
-        """How far each partition has been read. Raises BrokerUnavailable, TopicUnusable."""
+        """Return how far each partition has been read. Raises BrokerUnavailable, TopicUnusable."""
         await self._topic.to_end(lambda records: self._offsets.update(progress_in(records, self._group)))
         return self._offsets
 

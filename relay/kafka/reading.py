@@ -1,8 +1,7 @@
-"""Reading topics without a group, over aiokafka 0.14: a whole topic up to the end that it has now, or one
-record.
+"""Reading topics without a group, over aiokafka 0.14: a whole topic up to its present end, or one record.
 
-Nothing is committed and no group is joined, so a relay at work is not disturbed. As for the relay itself,
-records of aborted transactions do not exist.
+Nothing is committed and no group is joined, so a relay at work is not disturbed. Records of aborted
+transactions are left out, as the relay leaves them out.
 """
 
 from __future__ import annotations
@@ -18,11 +17,18 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from relay.config import Config
 from relay.errors import BrokerUnavailable, TopicUnusable
-from relay.kafka.admin import Cluster
-from relay.kafka.aiokafka_compat import REQUEST_SECONDS, STOP_SECONDS, started, text_of, unreachable, within
-from relay.kafka.clients import Settings, source_settings, target_settings
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.aiokafka_compat import (
+    REQUEST_SECONDS,
+    STOP_SECONDS,
+    relay_records,
+    started,
+    text_of,
+    unreachable,
+    within,
+)
+from relay.kafka.clients import Brokers
 from relay.records import ConsumerRecord
 
 POLL_MS = 200
@@ -31,32 +37,14 @@ STALL_SECONDS = 60.0
 FETCH_MAX_BYTES = 8 * 1024 * 1024
 PARTITION_FETCH_BYTES = 1024 * 1024
 
-#: Called with how many offsets have been passed, of how many.
+#: Called with the number of offsets that were read, and of all.
 Progress = Callable[[int, int], None]
 
 
-class Brokers(msgspec.Struct, frozen=True):
-    """A cluster and how it is spoken to."""
-
-    servers: str
-    settings: Settings
-
-    @classmethod
-    def of_source(cls, config: Config) -> Brokers:
-        """Those of the source topics."""
-        return cls(config.source.bootstrap_servers, source_settings(config))
-
-    @classmethod
-    def of_target(cls, config: Config) -> Brokers:
-        """Those of the target topics, of the dead letters and of the schema history."""
-        return cls(config.target_servers, target_settings(config))
-
-
 class Lookup(msgspec.Struct, frozen=True):
-    """What stands at an offset: the record there or, where there is none, the next one; None if there is none
-    either.
+    """What is at an offset: the record there or else the next one; None if there is neither.
 
-    `first` and `end`: the oldest offset that the partition has, and the one behind its last.
+    `first` and `end`: the oldest offset of the partition, and the one behind its last.
     """
 
     partitions: int
@@ -66,19 +54,19 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 async def partitions_of(brokers: Brokers, topic: str) -> int:
-    """How many partitions a topic has. Raises TopicUnusable if it does not exist, BrokerUnavailable."""
-    seen = await Cluster(brokers.servers, brokers.settings).look([topic])
-    if topic in seen.found:
-        return seen.found[topic].partitions
-    if topic in seen.unusable:
-        raise TopicUnusable(f"topic {topic} at {brokers.servers} cannot be used: {seen.unusable[topic]}")
+    """Return the number of partitions of a topic. Raises TopicUnusable without one, BrokerUnavailable."""
+    topics = await TopicAdmin(brokers).look([topic])
+    if topic in topics.found:
+        return topics.found[topic].partitions
+    if topic in topics.unusable:
+        raise TopicUnusable(f"topic {topic} at {brokers.servers} cannot be used: {topics.unusable[topic]}")
     raise TopicUnusable(f"topic {topic} does not exist at {brokers.servers}")
 
 
 async def read_topic(
     brokers: Brokers, topic: str, each: Callable[[ConsumerRecord], None], progress: Progress | None = None
 ) -> None:
-    """Give every record that the topic has now to `each`, each partition in order. Raises TopicUnusable,
+    """Give every present record of the topic to `each`, in the order of each partition. Raises TopicUnusable,
     BrokerUnavailable.
     """
     pairs = [TopicPartition(topic, number) for number in range(await partitions_of(brokers, topic))]
@@ -91,11 +79,11 @@ async def read_topic(
         while left := [pair for pair in pairs if at[pair] < ends[pair]]:
             fetched = await consumer.getmany(*left, timeout_ms=POLL_MS)
             for pair, records in fetched.items():
-                for record in records:
+                for record in relay_records(records):
                     if record.offset < ends[pair]:
-                        each(_record(record))
+                        each(record)
             before = sum(at.values())
-            # The position, not the last record's offset: what ends a transaction takes an offset, too.
+            # The position, not the offset of the last record: markers of transactions have offsets, too.
             at |= {pair: min(await consumer.position(pair), ends[pair]) for pair in left}
             deadline = _deadline(deadline, moved=sum(at.values()) > before, brokers=brokers)
             if progress is not None:
@@ -103,7 +91,7 @@ async def read_topic(
 
 
 async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> Lookup:
-    """Read what stands at an offset. Raises TopicUnusable, BrokerUnavailable."""
+    """Read what is at an offset. Raises TopicUnusable, BrokerUnavailable."""
     count = await partitions_of(brokers, topic)
     if partition >= count:
         return Lookup(count, 0, 0, None)
@@ -120,12 +108,13 @@ async def look_up(brokers: Brokers, topic: str, partition: int, offset: int) -> 
 async def _next(
     consumer: Any, pair: TopicPartition, offset: int, end: int, brokers: Brokers
 ) -> ConsumerRecord | None:
-    """The first record at or behind an offset and before the end."""
+    """Return the first record at or behind an offset and before the end."""
     consumer.seek(pair, offset)
     deadline = time.monotonic() + STALL_SECONDS
     while offset < end:
-        for record in (await consumer.getmany(pair, timeout_ms=POLL_MS, max_records=1)).get(pair, ()):
-            return _record(record) if record.offset < end else None
+        polled = await consumer.getmany(pair, timeout_ms=POLL_MS, max_records=1)
+        for record in relay_records(polled.get(pair, ())):
+            return record if record.offset < end else None
         position = await consumer.position(pair)
         deadline = _deadline(deadline, moved=position > offset, brokers=brokers)
         offset = position
@@ -150,17 +139,17 @@ async def _bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any,
 
 @contextlib.asynccontextmanager
 async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
-    """A consumer of these partitions; errors of the client leave as ours."""
+    """Give a consumer of these partitions, and raise errors of the client as ours."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=brokers.servers,
         client_id="relay",
         enable_auto_commit=False,
-        # What retention takes away while it is being read is gone, and what is left is still wanted.
+        # Records that retention deletes meanwhile are gone; what is left is still wanted.
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         fetch_max_bytes=FETCH_MAX_BYTES,
         max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-        **brokers.settings,
+        **brokers.arguments,
     )
     try:
         await started(REQUEST_SECONDS, consumer)
@@ -180,19 +169,10 @@ async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIter
 
 @contextlib.contextmanager
 def quiet_client() -> Iterator[None]:
-    """Keep the Kafka client's own warnings from the terminal: what matters of them is raised."""
+    """Keep the warnings of the Kafka client off the terminal: what matters of them is raised."""
     logger = logging.getLogger("aiokafka")
     level, logger.level = logger.level, logging.CRITICAL + 1
     try:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _record(record: Any) -> ConsumerRecord:  # aiokafka is not typed
-    if isinstance(record, ConsumerRecord):  # in a tuned process (`relay.kafka.tuning`)
-        return record
-    headers = tuple(record.headers)
-    return ConsumerRecord(
-        record.topic, record.partition, record.offset, record.timestamp, record.key, record.value, headers
-    )

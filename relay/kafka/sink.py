@@ -1,8 +1,8 @@
 """Sinks over aiokafka 0.14: an idempotent producer, and a transactional one.
 
-A failed batch poisons an idempotent producer's partition for good, and `flush`, `stop` and
-`commit_transaction` hide failures or outlive them. So the loop awaits every acknowledgement, every wait has a
-deadline, and after a failure the producer is thrown away.
+After a failed batch an idempotent producer can never write to that partition again, and `flush`, `stop` and
+`commit_transaction` hide failures or do not return. So the loop awaits every acknowledgement, every wait has
+a deadline, and after a failure the producer is replaced.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
+from aiokafka.producer.message_accumulator import BatchBuilder
 
-from relay.config import Config
 from relay.errors import DeliveryFailed, InstanceFenced, ServiceError, TopicUnusable
 from relay.kafka.aiokafka_compat import (
     REQUEST_SECONDS,
@@ -37,18 +37,18 @@ from relay.kafka.aiokafka_compat import (
     text_of,
     within,
 )
-from relay.kafka.batch import KafkaBatch
-from relay.kafka.clients import Settings, target_settings
-from relay.kafka.fencing import Claim, Producer, is_taken_over
-from relay.kafka.ports import Batch, Oversize, Partition, Undelivered
+from relay.kafka.clients import Brokers
+from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
+from relay.kafka.hanging_transactions import open_partitions, pending_offsets
+from relay.kafka.ports import Batch, Partition, Undelivered
 from relay.kafka.progress import progress_records
-from relay.kafka.sizes import Limits
-from relay.kafka.transactions import open_partitions, pending_offsets
+from relay.kafka.settings import Compression, ProducerSettings, TransactionalSettings
+from relay.kafka.sizes import Limits, Oversize
 from relay.records import ProducerRecord
 
 ABANDON_SECONDS = 2.0
 # aiokafka's sequence numbers turn negative after 2³¹ records to one partition, where Kafka goes on with 0.
-WORN_AFTER_RECORDS = 2**30
+ROTATE_AFTER_RECORDS = 2**30
 _NOT_ALLOWED = (
     ClusterAuthorizationFailedError,
     TopicAuthorizationFailedError,
@@ -58,45 +58,83 @@ _NOT_ALLOWED = (
 _CLIENT_ERRORS = (KafkaError, IllegalOperation, AssertionError)
 
 
+class KafkaBatch:
+    """Records of one output partition, encoded as they come."""
+
+    def __init__(self, builder: BatchBuilder) -> None:
+        self._builder = builder
+        # The encoder behind the builder: the builder's own `append` adds three calls to every record, for
+        # serializers that are not used.
+        self._encode = builder._builder.append
+        self._count = 0
+        self._is_untimed = False
+
+    def append(self, record: ProducerRecord) -> bool:
+        """Encode one record; False if the batch is full."""
+        count, time_ms = self._count, record.timestamp_ms
+        # The client bases the whole batch on its first known time, which records without a time would get.
+        if not count:
+            self._is_untimed = time_ms == -1
+        elif self._is_untimed and time_ms != -1:
+            return False
+        if self._encode(count, time_ms, record.key, record.value, list(record.headers)) is None:
+            return False
+        self._count = count + 1
+        return True
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def size(self) -> int:
+        """The bytes of the records before compression."""
+        return int(self._builder._builder.size())
+
+    def closed(self) -> BatchBuilder:
+        """Return the builder, which takes no more records."""
+        self._builder._relative_offset = self._count
+        self._builder.close()
+        return self._builder
+
+
 class KafkaSink:
     """An idempotent producer. It ends with its first failure: then `abandon` it and make a new one.
 
-    `limits`: `max.message.bytes` of every topic that is written. `security`: TLS and SASL, if they were made
-    before; a sink that replaces another must not depend on files that may be gone.
+    `limits`: `max.message.bytes` of every topic that is written. `brokers`: those of the settings, if their
+    files were read before; a sink that replaces another must not depend on files that may be gone.
     """
 
     is_transactional = False
-    aborted_leftovers = False
+    has_aborted_hanging_transaction = False
 
     def __init__(
         self,
-        config: Config,
+        settings: ProducerSettings,
         limits: Mapping[str, int],
-        security: Settings | None = None,
-        **settings: Any,
+        brokers: Brokers | None = None,
+        **arguments: Any,
     ) -> None:
-        target = config.target
-        self._servers = config.target_servers
+        brokers = brokers or Brokers.from_settings(settings.cluster)
+        compression = settings.compression
+        self._servers = brokers.servers
         self._limits = Limits(limits)
-        self._deadline = config.delivery.delivery_timeout_seconds
+        self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()
         self._producer: Any = AIOKafkaProducer(
             bootstrap_servers=self._servers,
             client_id="relay",
             enable_idempotence=True,
-            compression_type=None if target.compression == "none" else str(target.compression),
-            # The broker's limit is for a whole batch; uncompressed is the safe side.
-            max_batch_size=min(target.max_batch_bytes, self._limits.smallest),
+            compression_type=None if compression is Compression.NONE else compression.value,
+            # The broker limits whole batches as they are sent; to limit them uncompressed is the safe side.
+            max_batch_size=min(settings.max_batch_bytes, self._limits.smallest),
             request_timeout_ms=int(min(REQUEST_SECONDS, self._deadline) * 1000),
-            **(target_settings(config) if security is None else security),
-            **settings,
+            **brokers.arguments,
+            **arguments,
         )
 
     async def start(self) -> None:
-        """Connect and get a producer id. Raises Undelivered, TopicUnusable if rights are missing,
-        DeliveryFailed.
-        """
+        """Connect and get a producer id. Raises Undelivered, DeliveryFailed, TopicUnusable without rights."""
         pace_metadata(self._producer.client)
         try:
             await started(REQUEST_SECONDS, self._producer)
@@ -106,9 +144,10 @@ class KafkaSink:
                 f"not allowed to write at {self._servers}: {text_of(error)}; grant {grant}"
             ) from error
         except InvalidTransactionTimeout as error:
-            advice = "raise transaction.max.timeout.ms of the brokers, or lower delivery_timeout_seconds in [delivery]"
             raise DeliveryFailed(
-                f"the brokers at {self._servers} allow no transaction as long as relay's may be; {advice}"
+                f"the brokers at {self._servers} allow no transaction as long as relay's may be; "
+                f"raise transaction.max.timeout.ms of the brokers, "
+                f"or lower delivery_timeout_seconds in [delivery]"
             ) from error
         except (KafkaError, TimeoutError) as error:
             raise Undelivered(
@@ -116,15 +155,15 @@ class KafkaSink:
             ) from error
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """There is nothing to commit but the source's offsets, and that is the source's work."""
+        """Do nothing: there are only the offsets of the source, which the source commits."""
 
     def batch(self) -> Batch:
         """Make an empty batch."""
         return KafkaBatch(self._producer.create_batch())
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
-        """Queue a batch. A partition holds one queued batch, one may be on its way: that is the backpressure."""
-        assert isinstance(batch, KafkaBatch)  # noqa: S101  (it is ours; this tells the type)
+        """Queue a batch. Backpressure: of a partition one batch may be queued, and one on its way."""
+        assert isinstance(batch, KafkaBatch)  # noqa: S101  (for the type checker)
         self._written[partition] = self._written.get(partition, 0) + len(batch)
         try:
             async with asyncio.timeout(self._deadline):
@@ -141,9 +180,7 @@ class KafkaSink:
         return future
 
     async def write(self, records: Iterable[ProducerRecord]) -> None:
-        """Write records, in order within each partition, and wait for every acknowledgement. Raises
-        Undelivered.
-        """
+        """Write records, in order within each partition, and wait until all are acknowledged."""
         batches: dict[Partition, Batch] = {}
         pending = []
         for record in records:
@@ -159,12 +196,11 @@ class KafkaSink:
         await self.delivered(pending)
 
     async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
-        """Await every acknowledgement: `flush` would pass over failures."""
+        """Await every acknowledgement: `flush` would ignore failures."""
         if not pending:
             return
         _, waiting = await asyncio.wait(pending, timeout=self._deadline)
-        # In the order of sending: after a first failure, later batches of the partition fail for that reason
-        # alone.
+        # In the order of sending: later batches of a partition fail because the first one has.
         for future in pending:
             if future.cancelled():
                 raise Undelivered("the producer was abandoned", retriable=True)
@@ -182,25 +218,25 @@ class KafkaSink:
         return _undelivered(partition, error, where)
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        """Find a record that does not fit in a batch of its own."""
+        """Return a record that does not fit into a batch of its own."""
         return self._limits.too_large(records)
 
     @property
-    def worn(self) -> bool:
-        """Whether a partition's sequence numbers come near their end."""
-        return any(count >= WORN_AFTER_RECORDS for count in self._written.values())
+    def needs_rotation(self) -> bool:
+        """Whether the sequence numbers of a partition come near their end."""
+        return any(count >= ROTATE_AFTER_RECORDS for count in self._written.values())
 
     async def stop(self) -> None:
-        """Disconnect. With the broker gone an idempotent producer's own stop never returns."""
+        """Disconnect. Without a broker, the stop of an idempotent producer itself never returns."""
         if not await within(STOP_SECONDS, self._producer.stop()):
             await self.abandon()
 
     async def abandon(self) -> None:
-        """Disconnect without sending what is queued: a late write by this producer would come behind its
-        successor's.
+        """Disconnect without sending what is queued: a late write of this producer would come behind those of
+        its successor.
 
-        The public interface has no such stop. So the sending task is ended first: it finishes the request on
-        its way, if there is an answer, and takes no other. Cancelled once more, it leaves that request, too.
+        The client has no public method for it. So the sending task is ended first: it waits for the answer to
+        its request, and sends no other one. Cancelled once more, it gives up that request, too.
         """
         sender: asyncio.Task[None] | None = self._producer._sender.sender_task
         for _ in range(2):
@@ -209,23 +245,23 @@ class KafkaSink:
                 await asyncio.wait({sender}, timeout=ABANDON_SECONDS)
         for future in list(self._pending):
             future.cancel()
-        # `stop` waits for every batch that is known, also for those that nobody will send.
+        # `stop` waits for every batch, also for those that will never be sent.
         accumulator = self._producer._message_accumulator
         queued = [batch for queue in accumulator._batches.values() for batch in queue]
         accumulator._pending_batches.update(queued)
         accumulator.fail_all(ProducerClosed())
         for batch in queued:
-            # That somebody may have waited behind it; asyncio would report a failure that nobody has seen.
+            # A caller may have waited for room behind it; asyncio would report its failure as forgotten.
             retrieve(batch._drain_waiter)
         await within(STOP_SECONDS, self._producer.client.close())
         await within(STOP_SECONDS, self._producer.stop())
 
 
 class TransactionalSink(KafkaSink):
-    """A transaction after the other, each with the offsets of what it was made of. One instance for each
-    transactional id.
+    """One transaction after another, each with the offsets of the records that it was made of. There is one
+    instance for each transactional id.
 
-    Within one cluster the offsets are the group's, and Kafka commits them with the records. Between two
+    Within one cluster the group keeps the offsets, and Kafka commits them with the records. Between two
     clusters they are records of the progress topic, written in the same transaction.
     """
 
@@ -233,38 +269,33 @@ class TransactionalSink(KafkaSink):
 
     def __init__(
         self,
-        config: Config,
+        settings: TransactionalSettings,
         limits: Mapping[str, int],
-        security: Settings | None = None,
-        claim: Claim | None = None,
+        brokers: Brokers | None = None,
+        identity: ProducerIdentity | None = None,
     ) -> None:
-        self._id, self._group = config.transactional_id, config.source.group_id
-        self._sources, self._shard, self._shards = (
-            config.source.topics,
-            config.delivery.shard,
-            config.delivery.shards,
-        )
-        self._progress_topic = None if config.is_one_cluster else config.delivery.progress_topic
-        self._seconds = config.delivery.transaction_timeout_seconds
-        self._claim = claim or Claim()
+        self._settings = settings
+        self._id, self._group = settings.transactional_id, settings.group_id
+        self._seconds = settings.transaction_timeout_seconds
+        self._identity = identity or ProducerIdentity()
         timeout_ms = int(1000 * self._seconds)
         super().__init__(
-            config, limits, security, transactional_id=self._id, transaction_timeout_ms=timeout_ms
+            settings, limits, brokers, transactional_id=self._id, transaction_timeout_ms=timeout_ms
         )
 
     async def start(self) -> None:
-        """Connect, and end what an earlier instance has left open: first the brokers, by themselves, then
-        whatever they forgot.
+        """Connect, and end what an earlier instance has left open: the brokers do so at first, and then this
+        sink ends what they have forgotten.
 
-        Raises InstanceFenced, too, if a newer instance has taken over from the sink that this one replaces.
+        Also raises InstanceFenced, if a newer instance has fenced the sink that this one replaces.
         """
         sender = self._producer._sender
-        # The client has no place where one could look in between.
+        # The client has no hook at this place.
         sender._do_init_pid = partial(self._look_and_ask_for_producer, sender._do_init_pid)
         await super().start()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                await self._abort_leftovers()
+                await self._abort_hanging_transaction()
         except (GroupAuthorizationFailedError, TopicAuthorizationFailedError) as error:
             grant = f"READ on the source topics and on group {self._group!r}, to whoever writes"
             raise TopicUnusable(f"not allowed to commit offsets: {text_of(error)}; grant {grant}") from error
@@ -274,45 +305,42 @@ class TransactionalSink(KafkaSink):
     async def _look_and_ask_for_producer(
         self, ask: Callable[[int], Awaitable[bool]], coordinator: int
     ) -> bool:
-        """Ask for a producer id, which fences whoever has one: so not if that is a newer instance. False if
-        it is not given yet.
+        """Ask for a producer id, which fences the producer that has one; not if that is a newer instance.
+        False if there is none yet.
         """
-        claim = self._claim
-        if claim.producer is not None and await is_taken_over(
-            self._producer.client, coordinator, self._id, claim
-        ):
+        identity, client = self._identity, self._producer.client
+        if identity.producer is not None and await is_fenced(client, coordinator, self._id, identity):
             raise _fenced(f"{self._id}: ")
-        # From here on we may have been given one without knowing it.
-        claim.renew(None)
+        # From here on this process may have been given a producer id that it does not know.
+        identity.renew(None)
         is_given = await ask(coordinator)
         if is_given:
             manager = self._producer._txn_manager
-            claim.renew(Producer(manager.producer_id, manager.producer_epoch))
+            identity.renew(ProducerIdAndEpoch(manager.producer_id, manager.producer_epoch))
         return is_given
 
-    async def _abort_leftovers(self) -> None:
-        """Abort in one transaction of our own what is left of an earlier one; see `relay.kafka.transactions`.
+    async def _abort_hanging_transaction(self) -> None:
+        """Abort a hanging transaction in a transaction of our own; see `relay.kafka.hanging_transactions`.
 
-        Its offsets must be pending, or they count already, and its records with them. Markers concern our
-        producer id alone: what others have open in the same partitions stays as it is.
+        Only if its offsets are pending: otherwise they count already, and so do its records. The markers
+        concern our producer id alone: what others have open in the same partitions stays as it is.
         """
-        if self._progress_topic is not None:
+        settings = self._settings
+        if settings.progress_topic is not None:
             return
         client = self._producer.client
-        pending = await pending_offsets(
-            client, self._group, self._sources, lambda number: number % self._shards == self._shard
-        )
+        pending = await pending_offsets(client, self._group, settings.source_topics, settings.shard)
         if not pending:
             return
         await self._begin()
         for pair in await open_partitions(client, self._limits.by_topic):
-            # The public interface adds a partition only with a record for it.
+            # The public interface adds a partition together with a record only.
             self._producer._txn_manager.maybe_add_partition_to_txn(pair)
-        # Any offset brings the group into the transaction; none is kept.
+        # Any offset adds the group to the transaction; none is kept.
         await self._producer.send_offsets_to_transaction({pending[0]: 0}, self._group)
         await self._producer.abort_transaction()
-        self._claim.end()
-        self.aborted_leftovers = True
+        self._identity.end()
+        self.has_aborted_hanging_transaction = True
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch in the transaction; the first one begins it."""
@@ -320,7 +348,7 @@ class TransactionalSink(KafkaSink):
         return await super().send(partition, batch)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """End the transaction. All batches must be acknowledged: Kafka's client commits without those that
+        """Commit the transaction. All batches must be acknowledged: the client commits without those that
         failed.
         """
         await self._begin()
@@ -330,26 +358,24 @@ class TransactionalSink(KafkaSink):
                 await self._producer.commit_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"transaction of {self._id}: ") from error
-        self._claim.end()
+        self._identity.end()
 
     async def stop(self) -> None:
-        """Disconnect. A transaction that nobody will commit is aborted: until then it hides later records
-        from readers.
-        """
-        if self._claim.is_open:
+        """Disconnect, and abort an open transaction: until it ends, it hides later records from readers."""
+        if self._identity.is_open:
             self._look_at_outcome()
             await within(STOP_SECONDS, self._producer.abort_transaction())
         await super().stop()
         self._look_at_outcome()
 
     async def abandon(self) -> None:
-        """Disconnect at once; the next sink of this id aborts what is open."""
+        """Disconnect at once. The next sink of this id aborts what is open."""
         await super().abandon()
         self._look_at_outcome()
 
     def _look_at_outcome(self) -> None:
-        """A transaction may fail while nobody waits for its end; asyncio would report that as forgotten, with
-        a traceback.
+        """Look at the end of a transaction that nobody waits for: asyncio would report its failure with a
+        traceback.
         """
         outcome = self._outcome
         if outcome is not None and outcome.done():
@@ -357,24 +383,24 @@ class TransactionalSink(KafkaSink):
 
     @property
     def _outcome(self) -> asyncio.Future[object] | None:
-        """How the transaction at hand ends, as the client keeps it for itself."""
+        """The end of the present transaction, as the client keeps it for itself."""
         outcome: asyncio.Future[object] | None = self._producer._txn_manager._transaction_waiter
         return outcome
 
     async def _begin(self) -> None:
-        if self._claim.is_open:
+        if self._identity.is_open:
             return
         try:
             async with asyncio.timeout(self._deadline):
                 await self._producer.begin_transaction()
         except (*_CLIENT_ERRORS, TimeoutError) as error:
             raise self._failed(None, error, f"transaction of {self._id}: ") from error
-        self._claim.begin(self._seconds)
+        self._identity.begin(self._seconds)
 
     def _failed(
         self, partition: Partition | None, error: BaseException, where: str = ""
     ) -> Undelivered | ServiceError:
-        # What ended the transaction is told once; after that the client says that there is none.
+        # The client tells once what has ended the transaction; after that it says that there is none.
         outcome = self._outcome
         if (
             isinstance(error, IllegalOperation)
@@ -384,8 +410,8 @@ class TransactionalSink(KafkaSink):
         ):
             error = outcome.exception() or error
         failure = super()._failed(partition, error, where)
-        if isinstance(failure, InstanceFenced) and self._claim.may_have_expired:
-            # The broker gives a transaction up in the same way as one that another instance has taken over.
+        if isinstance(failure, InstanceFenced) and self._identity.may_have_expired:
+            # The broker answers in the same way when it has given up a transaction for its length.
             return Undelivered(
                 f"the transaction of {self._id} lasted longer than {self._seconds:g} s and was aborted",
                 retriable=False,
@@ -393,21 +419,20 @@ class TransactionalSink(KafkaSink):
         return failure
 
     async def _add_offsets(self, offsets: Mapping[Partition, int]) -> None:
-        if self._progress_topic is None:
+        topic = self._settings.progress_topic
+        if topic is None:
             pairs = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
             await self._producer.send_offsets_to_transaction(pairs, self._group)
             return
-        await self.write(progress_records(self._progress_topic, self._group, offsets))
+        await self.write(progress_records(topic, self._group, offsets))
 
 
 def _undelivered(
     partition: Partition | None, error: BaseException, where: str = ""
 ) -> Undelivered | ServiceError:
-    """Say what a failure means: usually that the producer must be replaced, never that somebody else took
-    over.
-    """
+    """Translate a failure of the client: most often into one after which the producer is replaced."""
     where = f"{partition}: " if partition else where
-    # The client wraps a lost connection twice in errors that are not retriable.
+    # The client wraps a lost connection in two errors that are not retriable.
     chain = [error]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)

@@ -1,20 +1,38 @@
-"""Which records a topic takes: the size that a broker sees, next to the topics' limits."""
+"""Which records a topic takes: their size in the eyes of a broker, and the limits of the topics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from relay.kafka.ports import Oversize
-from relay.records import ProducerRecord
+from relay.errors import RecordTooLarge
+from relay.records import ConsumerRecord, ProducerRecord
 
 BATCH_HEADER_BYTES = 61
-# More than a record with no key and our own header adds to its value: a topic name has at most 249 bytes.
+# More than what a record without a key and our own header add to the value: a topic name has up to 249 bytes.
 OVERHEAD_BYTES = 1024
 
 
+class Oversize(NamedTuple):
+    """A record that its topic does not take: its size with all overhead, and the topic's limit, in bytes."""
+
+    topic: str
+    size: int
+    limit: int
+
+
+def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLarge:
+    """Make the error that says what a source record becomes, and what to do about it."""
+    return RecordTooLarge(
+        f"the record at {record.topic}/{record.partition} offset {record.offset} becomes {oversize.size} "
+        f"bytes, and topic {oversize.topic} takes {oversize.limit}: raise its max.message.bytes, "
+        f"or choose options that write less"
+    )
+
+
 class Limits:
-    """`by_topic`: `max.message.bytes` of every topic that is written; for any other topic the smallest of
-    them holds.
+    """The limits of topics. `by_topic`: `max.message.bytes` of every topic that is written; the smallest
+    holds for any other topic.
     """
 
     def __init__(self, by_topic: Mapping[str, int]) -> None:
@@ -23,7 +41,7 @@ class Limits:
         self._surely_fits = self.smallest - OVERHEAD_BYTES
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
-        """Find a record that does not fit in a batch of its own."""
+        """Return a record that does not fit into a batch of its own."""
         for record in records:
             # Almost every record: no key, our own header alone, and far below the limit.
             if (
@@ -41,13 +59,13 @@ class Limits:
 
 
 def at_most_bytes(record: ProducerRecord) -> int:
-    """Give an upper bound of the size, cheaply."""
+    """Return a cheap upper bound of the size."""
     headers = sum(20 + 4 * len(name) + len(value or b"") for name, value in record.headers)
     return 200 + len(record.key or b"") + len(record.value or b"") + headers
 
 
 def exact_bytes(record: ProducerRecord) -> int:
-    """Give the exact size of an uncompressed batch that holds this record alone."""
+    """Return the exact size of an uncompressed batch that holds this record alone."""
     body = 3 + _field(record.key) + _field(record.value) + _varint(len(record.headers))
     body += sum(_field(name.encode()) + _field(value) for name, value in record.headers)
     return BATCH_HEADER_BYTES + _varint(body) + body
@@ -58,5 +76,5 @@ def _field(value: bytes | None) -> int:
 
 
 def _varint(number: int) -> int:
-    """Give the size of a zig-zag varint."""
+    """Return the size of a zig-zag varint."""
     return max(1, ((number << 1).bit_length() + 6) // 7)

@@ -1,6 +1,6 @@
 """Sources over aiokafka 0.14: a member of a consumer group, and a fixed shard of the partitions.
 
-A poll that raises may have moved positions past records that nobody got, and group rebalances run in a
+A poll that raises may have moved positions past records that nobody got, and rebalances of the group run in a
 background task. So every wait has a deadline, offsets are always explicit, and new partitions stay paused
 until the loop has opened them.
 """
@@ -27,92 +27,90 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from relay.config import Config, Start
 from relay.errors import ConfigError, DeliveryFailed, Problem, RecordsGone, TopicUnusable
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
-from relay.kafka.clients import Settings, source_settings
-from relay.kafka.committed import committed_offsets
-from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Position
-from relay.kafka.positions import start_offsets
+from relay.kafka.clients import Brokers
+from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
+from relay.kafka.positions import committed_offsets, start_offsets
+from relay.kafka.settings import ConsumerSettings, Start
 from relay.logs import Log
 from relay.records import ConsumerRecord
 
 POLL_MS = 200
 COMMIT_SECONDS = 15.0
 ASKING_SECONDS = 10.0
-#: How long brokers may go on telling an offset that is older than one they have acknowledged.
+#: How long brokers may return an offset that is older than one that they have acknowledged.
 STALE_SECONDS = 15.0
 STALE_PAUSE_SECONDS = 0.02
-#: How soon new partitions of a topic are noticed.
+#: After what time at most new partitions of a topic are noticed.
 METADATA_MAX_AGE_MS = 30_000
 
-#: Gives how far the source has been read, where the target's cluster keeps it.
+#: Reads how far the source has been read, if the cluster of the target keeps that.
 Progress = Callable[[], Awaitable[Mapping[Partition, int]]]
 
 
 class KafkaSource:
     """A member of a consumer group.
 
-    `settings`: TLS and SASL, if they were made before; a source that replaces another must not depend on
-    files that may be gone.
+    `brokers`: those of the settings, if their files were read before; a source that replaces another must not
+    depend on files that may be gone.
     """
 
     def __init__(
         self,
-        config: Config,
+        settings: ConsumerSettings,
         progress: Progress | None = None,
         log: Log | None = None,
-        settings: Settings | None = None,
+        brokers: Brokers | None = None,
     ) -> None:
-        self._config = config.source
+        brokers = brokers or Brokers.from_settings(settings.cluster)
+        self._settings, self._servers = settings, brokers.servers
         self._progress, self._log = progress, log
         # How many each topic has; one beyond that was added later.
         self._partitions_at_start: dict[str, int] = {}
-        source = config.source
         self._consumer: Any = AIOKafkaConsumer(
-            bootstrap_servers=source.bootstrap_servers,
+            bootstrap_servers=brokers.servers,
             client_id="relay",
-            group_id=source.group_id,
-            group_instance_id=source.group_instance_id or None,
+            group_id=settings.group_id,
+            group_instance_id=settings.group_instance_id or None,
             enable_auto_commit=False,
-            # "none": a position that retention has overtaken must be seen, not silently moved past what was
-            # deleted.
+            # "none": it must be seen if retention overtakes a position. The client would silently move past
+            # what was deleted.
             auto_offset_reset="none",
             isolation_level="read_committed",
-            fetch_max_bytes=source.fetch_max_bytes,
-            max_partition_fetch_bytes=source.max_partition_fetch_bytes,
-            fetch_max_wait_ms=source.fetch_max_wait_ms,
+            fetch_max_bytes=settings.fetch_max_bytes,
+            max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
+            fetch_max_wait_ms=settings.fetch_max_wait_ms,
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
-            session_timeout_ms=source.session_timeout_ms,
-            heartbeat_interval_ms=max(100, source.session_timeout_ms // 10),
-            rebalance_timeout_ms=source.rebalance_timeout_ms,
-            # Each further strategy would cost a join request in every rebalance.
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=max(100, settings.session_timeout_ms // 10),
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            # Every other strategy would cost one more join request in each rebalance.
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
-            **(source_settings(config) if settings is None else settings),
+            **brokers.arguments,
         )
 
     async def start(self, owner: Owner) -> None:
         """Connect and join the group. Raises BrokerUnavailable, ConfigError."""
         try:
-            # The topics go through subscribe, not the constructor: else there is no listener.
-            self._consumer.subscribe(list(self._config.topics), listener=_Listener(self._consumer, owner))
-            # The client waits for the group's assignment, and other members may take as long as that to hand
-            # over their work.
-            await started(REQUEST_SECONDS + self._config.rebalance_timeout_ms / 1000, self._consumer)
+            # The topics are given here and not to the constructor, which takes no listener.
+            self._consumer.subscribe(list(self._settings.topics), listener=_Listener(self._consumer, owner))
+            # The client waits for its partitions, and other members may take as long to hand over their work.
+            await started(REQUEST_SECONDS + self._settings.rebalance_timeout_ms / 1000, self._consumer)
         except InvalidSessionTimeoutError as error:
             hint = "it must lie between their group.min.session.timeout.ms and group.max.session.timeout.ms"
             problem = Problem(
-                "source.session_timeout_ms", f"the brokers refuse {self._config.session_timeout_ms}", hint
+                "source.session_timeout_ms", f"the brokers refuse {self._settings.session_timeout_ms}", hint
             )
             raise ConfigError([problem]) from error
         except (KafkaError, TimeoutError) as error:
-            raise unreachable(self._config.bootstrap_servers, error) from error
+            raise unreachable(self._servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
 
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
-        """Set the positions to the committed offsets, or to where `start` says, and let the records through."""
+    ) -> dict[Partition, StartPosition]:
+        """Set positions to the committed offsets, or where `start` says, and let records through."""
         found = await self.look(partitions, at_least)
         try:
             for partition, position in found.items():
@@ -124,12 +122,12 @@ class KafkaSource:
 
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
-        """Read the committed offsets, or find where `start` says."""
+    ) -> dict[Partition, StartPosition]:
+        """Read the committed offsets, or find the offsets that `start` means."""
         pairs = {partition: TopicPartition(*partition) for partition in partitions}
         try:
             async with asyncio.timeout(REQUEST_SECONDS + STALE_SECONDS):
-                # The end comes last: what was committed a moment ago must not lie behind it.
+                # The end comes last: an offset that was just committed must not lie behind it.
                 committed = await self._committed(pairs, at_least)
                 first = await self._consumer.beginning_offsets(list(pairs.values()))
                 end = await self._consumer.end_offsets(list(pairs.values()))
@@ -138,12 +136,12 @@ class KafkaSource:
             found = {}
             for partition, pair in pairs.items():
                 if partition in committed:
-                    found[partition] = Position(committed[partition], committed=True)
+                    found[partition] = StartPosition(committed[partition], committed=True)
                     _check_kept(
-                        partition, self._config.group_id, committed[partition], first[pair], end[pair]
+                        partition, self._settings.group_id, committed[partition], first[pair], end[pair]
                     )
                 else:
-                    found[partition] = Position(begin[pair], committed=False)
+                    found[partition] = StartPosition(begin[pair], committed=False)
         except (KafkaError, TimeoutError) as error:
             raise self._poll_error(error) from error
         return found
@@ -151,18 +149,18 @@ class KafkaSource:
     async def _committed(
         self, pairs: Mapping[Partition, TopicPartition], at_least: Mapping[Partition, int]
     ) -> dict[Partition, int]:
-        """Read how far the partitions have been read, until the answer is not older than `at_least`.
+        """Read the committed offsets until the answer is not older than `at_least`.
 
-        Right after a transaction a broker may still tell the offset before it (seen with Kafka 4.3: up to 50
+        Right after a transaction a broker may still return the offset before it (with Kafka 4.3, for up to 50
         ms).
         """
         deadline = time.monotonic() + STALE_SECONDS
         while True:
             if self._progress is not None:
-                told = await self._progress()
-                committed = {partition: told[partition] for partition in pairs if partition in told}
+                read = await self._progress()
+                committed = {partition: read[partition] for partition in pairs if partition in read}
             else:
-                committed = await committed_offsets(self._consumer, self._config.group_id, pairs)
+                committed = await committed_offsets(self._consumer, self._settings.group_id, pairs)
             stale = [
                 partition for partition in pairs if committed.get(partition, 0) < at_least.get(partition, 0)
             ]
@@ -170,7 +168,8 @@ class KafkaSource:
                 return committed
             if time.monotonic() > deadline:
                 raise PollFailed(
-                    f"the brokers tell an offset of {stale[0]} that is older than the one they have acknowledged"
+                    f"the brokers tell an offset of {stale[0]} that is older than "
+                    f"the one they have acknowledged"
                 )
             await asyncio.sleep(STALE_PAUSE_SECONDS)
 
@@ -180,25 +179,26 @@ class KafkaSource:
         first: Mapping[TopicPartition, int],
         committed: Collection[Partition],
     ) -> dict[TopicPartition, int]:
-        """Where partitions without a committed offset begin: where `start` says, but for "latest" one that
-        was added later at its beginning. All other starts give the right place for both.
+        """Find where partitions without a committed offset begin: where `start` says, but with "latest" at
+        the beginning if they were added later. All other values are right for both.
         """
-        added = await self._added(fresh, committed) if self._config.start is Start.LATEST else set()
+        start, added = self._settings.start, set[TopicPartition]()
+        if start.start is Start.LATEST:
+            added = await self._added(fresh, committed)
         begin = {pair: first[pair] for pair in fresh if pair in added}
-        others = [pair for pair in fresh if pair not in added]
-        return (
-            begin | await start_offsets(self._consumer, self._config, others, self._log) if others else begin
-        )
+        if others := [pair for pair in fresh if pair not in added]:
+            begin |= await start_offsets(self._consumer, start, others, self._log)
+        return begin
 
     async def _added(
         self, fresh: Sequence[TopicPartition], committed: Collection[Partition]
     ) -> set[TopicPartition]:
-        """Which of these partitions were added to their topic after the group's first start, so that all of
-        their records count.
+        """Find the partitions that were added to their topic after the first start of the group, so that all
+        of their records count.
 
-        Added partitions have the highest numbers, so one is added if it was not there when this instance
-        started, or if a lower one that is opened with it is older than it: it has a committed offset, or was
-        itself added. For an instance whose partitions are all without, see `_has_begun`.
+        Added partitions have the highest numbers. So a partition was added if it was not there when this
+        instance started, or if a lower one that is opened with it has a committed offset or was itself added.
+        For an instance without any committed offset, see `_has_begun`.
         """
         older, added = set(committed), set()
         for pair in sorted(fresh):
@@ -210,57 +210,55 @@ class KafkaSource:
         return added
 
     async def _has_begun(self, pair: TopicPartition) -> bool:
-        """Whether all lower partitions, which others have, are committed: then the group has begun without
-        this one.
+        """Whether all lower partitions, which others have, are committed: the group has begun without this
+        one.
 
-        Or the others have started at the same time and were quicker by more than their first poll, each with
-        one partition of the topic at most. This one then begins too early, at the oldest record; it misses
-        nothing.
+        It is also true if the others have started at the same time and are ahead by more than their first
+        poll, each with at most one partition of the topic. Then this one begins too early, at the oldest
+        record, and misses nothing.
         """
         lower = [Partition(pair.topic, number) for number in range(pair.partition)]
-        return bool(lower) and len(
-            await committed_offsets(self._consumer, self._config.group_id, lower)
-        ) == len(lower)
+        committed = await committed_offsets(self._consumer, self._settings.group_id, lower)
+        return bool(lower) and len(committed) == len(lower)
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Give everything that has been fetched: without a limit of records, the next fetch runs while these
-        are translated.
+        """Return everything that was fetched: without a limit of records, the next fetch runs while these are
+        translated.
         """
         try:
             fetched = await self._consumer.getmany(timeout_ms=POLL_MS)
         except Exception as error:
-            # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of
-            # the parser.
+            # Not only KafkaError: the parser raises UnicodeDecodeError for a header name that is not UTF-8.
             raise self._poll_error(error) from error
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
 
     def end(self, partition: Partition) -> int | None:
-        """The high water of the last fetch."""
+        """Return the high watermark of the last fetch."""
         with contextlib.suppress(IllegalStateError):
             return cast("int | None", self._consumer.highwater(TopicPartition(*partition)))
         return None
 
     def passed(self, partition: Partition) -> int | None:
-        """The client's position, which moves over what is no record, too."""
+        """Return the position of the client, which also moves over what holds no record."""
         assigned = self._consumer._subscription.subscription
         pair = TopicPartition(*partition)
         if assigned is None or assigned.assignment is None or pair not in assigned.assignment.tps:
             return None
         if isinstance(self._consumer._fetcher._records.get(pair), FetchError):
-            # For a record beyond its fetch size the client moves on at once, and tells of it at a later poll.
+            # Past a record beyond its fetch size the client moves at once, and raises at a later poll.
             return None
         state = assigned.assignment.state_value(pair)
         return int(state.position) if state.has_valid_position else None
 
     def partitions(self) -> Sequence[Partition]:
-        """All partitions, by the client's newest metadata."""
+        """Return all partitions in the newest metadata of the client."""
         numbers = {
-            topic: self._consumer.partitions_for_topic(topic) or set() for topic in self._config.topics
+            topic: self._consumer.partitions_for_topic(topic) or set() for topic in self._settings.topics
         }
         return [Partition(topic, number) for topic, found in numbers.items() for number in sorted(found)]
 
     async def waiting(self) -> bool | None:
-        """Compare fresh end offsets with our positions; transaction markers at the end are behind both."""
+        """Compare new end offsets with our positions; both lie behind transaction markers at the end."""
         assigned = list(self._consumer.assignment())
         if not assigned:
             return False
@@ -269,20 +267,20 @@ class KafkaSource:
                 ends = await self._consumer.end_offsets(assigned)
         except (KafkaError, TimeoutError):
             return None
-        # A partition that was never opened has no position.
+        # Partitions that were never opened have no position.
         positions = {pair: self.passed(Partition(*pair)) for pair in ends}
         return any(position is not None and position < ends[pair] for pair, position in positions.items())
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Set positions."""
         for partition, offset in offsets.items():
-            # A partition taken away in the meantime is somebody else's.
+            # A partition that was taken away meanwhile belongs to another member.
             with contextlib.suppress(IllegalStateError):
                 self._consumer.seek(TopicPartition(*partition), offset)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit explicit offsets: the bare form commits what a background rebalance has made of the
-        assignment.
+        """Commit explicit offsets: without them the client would commit for whatever a rebalance in the
+        background has assigned.
         """
         try:
             async with asyncio.timeout(COMMIT_SECONDS):
@@ -295,7 +293,7 @@ class KafkaSource:
             if error.retriable:
                 raise TimeoutError(text_of(error)) from error
             raise DeliveryFailed(
-                f"offsets of group {self._config.group_id!r} cannot be committed: {text_of(error)}"
+                f"offsets of group {self._settings.group_id!r} cannot be committed: {text_of(error)}"
             ) from error
 
     async def stop(self) -> None:
@@ -303,18 +301,15 @@ class KafkaSource:
         await stopped(self._consumer)
 
     def _poll_error(self, error: Exception) -> Exception:
-        """Translate what a poll raised: into an error that stops the relay, or into one after which it
-        rewinds.
-        """
+        """Translate what a poll raised into an error that stops the relay, or one after which it rewinds."""
         if isinstance(error, OffsetOutOfRangeError):
             where = ", ".join(
                 f"{pair.topic}/{pair.partition} at {offset}" for pair, offset in error.args[0].items()
             )
-            return RecordsGone(
-                f"the records to read next are no longer there: {where}; {_reset_hint(self._config.group_id)}"
-            )
+            hint = _reset_hint(self._settings.group_id)
+            return RecordsGone(f"the records to read next are no longer there: {where}; {hint}")
         if isinstance(error, TopicAuthorizationFailedError | GroupAuthorizationFailedError):
-            group = self._config.group_id
+            group = self._settings.group_id
             return TopicUnusable(
                 f"not allowed to read: {text_of(error)}; grant READ on the topics and on group {group!r}"
             )
@@ -324,34 +319,26 @@ class KafkaSource:
             )
             return TopicUnusable(
                 f"a record has a header whose name is not UTF-8, which the client cannot read, in {where}: "
-                f"move the offset of group {self._config.group_id!r} past it (kafka-consumer-groups.sh --reset-offsets)"
+                f"move the offset of group {self._settings.group_id!r} past it "
+                f"(kafka-consumer-groups.sh --reset-offsets)"
             )
         return PollFailed(text_of(error))
 
     def _unread(self) -> list[Partition]:
-        """Partitions of ours that hold more than was polled."""
+        """Return the partitions of ours that hold more than was polled."""
         ours = [Partition(*pair) for pair in self._consumer.assignment()]
         return [each for each in sorted(ours) if (self.passed(each) or 0) < (self.end(each) or 0)]
 
 
 class ShardSource(KafkaSource):
-    """The partitions of one shard, for as long as this instance lives: p belongs to shard p modulo `shards`.
+    """The partitions of one shard, for as long as this instance lives.
 
-    There is no group membership, because a member cannot be fenced by aiokafka's transactions; the shard's
-    transactional id can. The group still keeps the offsets, within one cluster.
+    It joins no group: the transactions of aiokafka cannot fence a member, but they fence the transactional id
+    of a shard. Within one cluster the group still keeps the offsets.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        progress: Progress | None = None,
-        log: Log | None = None,
-        settings: Settings | None = None,
-    ) -> None:
-        super().__init__(config, progress, log, settings)
-        self._shard, self._shards = config.delivery.shard, config.delivery.shards
-        self._owner: Owner | None = None
-        self._assigned: tuple[Partition, ...] = ()
+    _owner: Owner | None = None
+    _assigned: tuple[Partition, ...] = ()
 
     async def start(self, owner: Owner) -> None:
         """Connect and take the shard's partitions."""
@@ -359,16 +346,16 @@ class ShardSource(KafkaSource):
         try:
             await started(REQUEST_SECONDS, self._consumer)
             async with asyncio.timeout(REQUEST_SECONDS):
-                # Asked for once, so that the client goes on asking for them.
-                self._consumer._client.set_topics(self._config.topics)
+                # From the first time on, the client keeps the metadata of these topics up to date.
+                self._consumer._client.set_topics(self._settings.topics)
                 await self._consumer._client.force_metadata_update()
         except (KafkaError, TimeoutError) as error:
-            raise unreachable(self._config.bootstrap_servers, error) from error
+            raise unreachable(self._servers, error) from error
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
         self._assign(self._ours())
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Poll; when a topic has got more partitions, take ours of them after finishing what is under way."""
+        """Poll; if topics have new partitions, finish what is under way and then take ours of them."""
         found = self._ours()
         if len(found) > len(self._assigned) and self._owner is not None:
             await self._owner.revoked()
@@ -379,17 +366,16 @@ class ShardSource(KafkaSource):
             return {}
         return await super().poll()
 
-    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - one of several ways to begin
-        """No: what other shards have committed tells nothing, because each is started when somebody likes.
+    async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - a shard begins in its own way
+        """No: the commits of other shards tell nothing, because each shard may be started at another time.
 
-        So partitions that were added while a shard was stopped which had none yet begin at the end.
+        So a partition that was added while its shard was stopped, and had none before, begins at the end.
         """
         return False
 
     def _ours(self) -> tuple[Partition, ...]:
-        return tuple(
-            partition for partition in self.partitions() if partition.partition % self._shards == self._shard
-        )
+        shard = self._settings.shard
+        return tuple(partition for partition in self.partitions() if shard.contains(partition.partition))
 
     def _assign(self, partitions: tuple[Partition, ...]) -> None:
         pairs = [TopicPartition(*partition) for partition in partitions]
@@ -405,13 +391,13 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
         self._consumer, self._owner = consumer, owner
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Let the loop finish. The member is still in the group here, so the commit is still valid."""
+        """Let the loop finish. The member still belongs to the group here, so its commit is valid."""
         if revoked:
             await self._owner.revoked()
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Close the new partitions until the loop has set their positions: a poll under way must not return
-        them.
+        """Close the new partitions until the loop has set their positions: a poll under way must not give
+        their records.
         """
         self._consumer.pause(*assigned)
         self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
@@ -420,7 +406,8 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
 def _check_kept(partition: Partition, group: str, committed: int, first: int, end: int) -> None:
     """Raise RecordsGone if the committed offset lies outside what the partition holds."""
     if committed < first:
-        what = f"records {committed}…{first - 1} of {partition} were deleted by retention before relay had read them"
+        gone = f"records {committed}…{first - 1} of {partition}"
+        what = f"{gone} were deleted by retention before relay had read them"
     elif committed > end:
         what = f"{partition} ends at {end}, before the committed offset {committed}: it has been created anew"
     else:
@@ -429,4 +416,5 @@ def _check_kept(partition: Partition, group: str, committed: int, first: int, en
 
 
 def _reset_hint(group: str) -> str:
-    return f"reset the offsets of group {group!r} to accept that (kafka-consumer-groups.sh --reset-offsets), or use a new group"
+    how = "(kafka-consumer-groups.sh --reset-offsets)"
+    return f"reset the offsets of group {group!r} to accept that {how}, or use a new group"

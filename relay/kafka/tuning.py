@@ -1,30 +1,23 @@
-"""Process tuning that needs no change in aiokafka: records without a detour, memory that stays mapped, a
-quiet collector.
+"""Tuning of a process that relays, without changes in aiokafka: memory that stays mapped, a quiet collector,
+and records without a copy (`relay.kafka.aiokafka_compat`).
 
-Measured with a copy loop on one machine: the record detour costs about as much as parsing the record, and a
-megabyte that is mapped and faulted in for every request costs a tenth of the processor time.
+Measured on one machine with a loop that copies: to map and fault in a megabyte for every request costs a
+tenth of the processor time.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-from importlib.metadata import version
-from typing import Any
 
-from aiokafka import TopicPartition
-from aiokafka.consumer import fetcher
+from relay.kafka.aiokafka_compat import hand_records_through
 
-from relay.records import ConsumerRecord
-
-#: aiokafka releases whose parser of fetched records has the form that `hand_records_through` relies on.
-KNOWN_RELEASES = ("0.14.0",)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 64 * 1024 * 1024
 
 
 def tune() -> None:
-    """Tune this process for a relay; what is not possible here is left as it is."""
+    """Tune this process for a relay, as far as that is possible here."""
     keep_memory_mapped()
     quieten_collector()
     hand_records_through()
@@ -43,33 +36,9 @@ def keep_memory_mapped() -> None:
 
 
 def quieten_collector() -> None:
-    """Translation makes many short-lived objects and no cycles; what exists at the start stays for ever."""
+    """Have the collector run rarely: translation makes short-lived objects without cycles, and what exists at
+    the start stays for ever.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
-
-
-def hand_records_through() -> bool:
-    """Have aiokafka build relay's own record instead of one that relay would copy field by field, and hand it
-    out without a call in between. False if its release is unknown to us: then all stays as it is, at the
-    price of that.
-    """
-    if version("aiokafka") not in KNOWN_RELEASES:
-        return False
-    fetcher.PartitionRecords._consumer_record = _consumer_record
-    # Its own `__next__` also forgets the generator at the end; one that has ended holds nothing any more.
-    fetcher.PartitionRecords.__iter__ = lambda self: self._records_iterator
-    return True
-
-
-def _consumer_record(_: object, partition: TopicPartition, record: Any) -> ConsumerRecord:
-    headers = record.headers
-    return ConsumerRecord(
-        partition.topic,
-        partition.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        tuple(headers) if headers else (),
-    )

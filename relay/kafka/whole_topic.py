@@ -1,4 +1,4 @@
-"""Reads a small topic of relay's own to its end, and goes on from there when asked again."""
+"""Reading a small topic of relay's own to its end, and going on from there."""
 
 from __future__ import annotations
 
@@ -11,33 +11,30 @@ from aiokafka.errors import KafkaError
 
 from relay.errors import BrokerUnavailable, TopicUnusable
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
-from relay.kafka.clients import Settings
+from relay.kafka.clients import Brokers
 from relay.records import ConsumerRecord
 
-#: How long reading to the end may take. What an open transaction hides is behind the end that the brokers
-#: tell.
+#: How long reading to the end may take. The end lies before what an open transaction hides.
 END_SECONDS = 120.0
 _POLL_MS = 200
 
 
 class WholeTopic:
     """Partition 0 of a topic; committed records only. `new` and `to_end` give each record once, in order,
-    also if a call is cut off and the next one goes on.
-
-    `settings`: TLS and SASL, as `relay.kafka.clients` makes them.
+    also if a call is cancelled and the next one goes on.
     """
 
-    def __init__(self, bootstrap_servers: str, settings: Settings, topic: str) -> None:
-        self._servers, self._topic = bootstrap_servers, topic
+    def __init__(self, brokers: Brokers, topic: str) -> None:
+        self._servers, self._topic = brokers.servers, topic
         self._pair = TopicPartition(topic, 0)
         self._consumer: Any = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers,
+            bootstrap_servers=brokers.servers,
             client_id="relay",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             fetch_max_wait_ms=100,
-            **settings,
+            **brokers.arguments,
         )
         self._is_ready = False
         self._next = 0
@@ -45,10 +42,8 @@ class WholeTopic:
     async def to_end(
         self, take: Callable[[Sequence[ConsumerRecord]], object], beat: Callable[[], object] = lambda: None
     ) -> None:
-        """Hand all records up to the end that the topic has now to `take`, some at a time, calling `beat` on
-        the way.
-
-        Raises BrokerUnavailable, TopicUnusable.
+        """Hand all records up to the present end of the topic to `take`, some at a time, and call `beat` on
+        the way. Raises BrokerUnavailable, TopicUnusable.
         """
         try:
             async with asyncio.timeout(END_SECONDS):
@@ -75,8 +70,8 @@ class WholeTopic:
             raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
 
     async def new(self) -> list[ConsumerRecord]:
-        """What has come since; asks nobody and does not wait. A failure shows nothing new: `to_end` will
-        tell.
+        """Return what has come since, without asking and waiting; nothing after a failure, which `to_end`
+        will raise.
         """
         if not self._is_ready:
             return []
@@ -98,15 +93,14 @@ class WholeTopic:
             raise unreachable(self._servers, error) from error
         self._is_ready = True
         self._consumer.assign([self._pair])
-        # Where retention or a reset has taken the oldest records away, the client moves to the oldest there
-        # is.
+        # If retention has deleted records from here on, the client moves to the oldest one that is left.
         self._consumer.seek(self._pair, self._next)
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         try:
             polled = await self._consumer.getmany(timeout_ms=timeout_ms)
         except BaseException:
-            # Cut off or failed, the client may have moved on past records that nobody got.
+            # The client may have moved on past records that nobody got.
             self._consumer.seek(self._pair, self._next)
             raise
         found = [record for records in polled.values() for record in relay_records(records)]

@@ -1,3 +1,1 @@
-"""The service: reads a source, translates, writes a target, commits; everything that waits is here and not in
-the core.
-"""
+"""The service: reads a source, translates, writes a target and commits. The core never waits; this does."""

@@ -1,5 +1,5 @@
-"""Wires the service up: checks the topics, runs the loop until a signal, and turns what ended it into an exit
-status.
+"""Wires the service up: from the handlers of signals down to the loop, and from what ended the loop to an
+exit status.
 """
 
 from __future__ import annotations
@@ -7,27 +7,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from relay.config import Config, Mode
+from relay.config import Config, Mode, kafka
 from relay.errors import BrokerUnavailable, RelayError
-from relay.kafka.clients import ClusterSettings, cluster_settings
-from relay.kafka.fencing import Claim
+from relay.kafka.clients import Clusters
+from relay.kafka.fencing import ProducerIdentity
 from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.kafka.tuning import tune
-from relay.logs import ClientLogs, Log
+from relay.logs import Log, client_logs, frames_of
 from relay.service.check.reasons import with_reasons
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.relay_loop import Relay
+from relay.service.loop.ledger import Counts, RecordRefused
+from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.resolver import AsyncResolver, Translates
-from relay.service.loop.rounds import Counts, RecordRefused, Timing
-from relay.service.observe.board import About, Board
+from relay.service.loop.stopping import Stop
 from relay.service.observe.http import HttpServer
+from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
 from relay.topics.startup import Topics, check_topics
 
@@ -35,10 +35,10 @@ DEFECT = 1
 
 
 def run_service(config: Config, log: Log | None = None, translator: Translates | None = None) -> int:
-    """Run the relay in this process until SIGTERM or SIGINT; gives the exit status.
+    """Run the relay in this process until SIGTERM or SIGINT, and return the exit status.
 
-    0 stopped on request with everything delivered and committed, 1 a defect, 2 the user's input, 3 the
-    surroundings.
+    0 stopped on request with everything delivered and committed, 1 a bug, 2 the user's input, 3 the
+    environment.
     """
     log = log or Log()
     tune()
@@ -50,10 +50,10 @@ async def _run_until_signal(config: Config, log: Log, translator: Translates | N
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    board = Board(About.of(config))
+    status = Status(About.of(config))
     try:
-        with Watchdog(board, config.delivery.stall_timeout_seconds, log):
-            return await run_until(stop, config, log, translator, board)
+        with Watchdog(status, config.delivery.stall_timeout_seconds, log):
+            return await run_until(stop, config, log, translator, status)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             # One more signal while the interpreter ends must not change the exit status.
@@ -66,10 +66,10 @@ async def run_until(
     config: Config,
     log: Log,
     translator: Translates | None = None,
-    board: Board | None = None,
+    status: Status | None = None,
 ) -> int:
-    """Run the relay until `stop` is set; logs what happens and gives the exit status."""
-    board = board or Board(About.of(config))
+    """Run the relay until `stop` is set, log what happens, and return the exit status."""
+    status = status or Status(About.of(config))
     log.info(
         "relay.starting",
         source=config.source.bootstrap_servers,
@@ -80,13 +80,13 @@ async def run_until(
         translation=f"{config.route.from_} to {config.route.to}",
     )
     try:
-        with _client_logs(log):
-            async with _http(config, board, log):
-                counts = await serve(stop, config, log, translator, board)
+        with client_logs(log):
+            async with _http(config, status, log):
+                counts = await serve(stop, config, log, translator, status)
     except RecordRefused as refused:
-        return _record_refused(refused, log, board)
+        return _record_refused(refused, log, status)
     except RelayError as error:
-        return _failed(error, log, board)
+        return _failed(error, log, status)
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
@@ -95,83 +95,75 @@ async def run_until(
 
 
 async def serve(
-    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, board: Board
+    stop: asyncio.Event, config: Config, log: Log, translator: Translates | None, status: Status
 ) -> Counts:
     """Relay until `stop` is set. Raises RecordRefused or RelayError."""
     # Once and for all: clients that replace others must not depend on files that may be gone by then.
-    settings = cluster_settings(config)
-    board.check("configuration", ok=True)
+    clusters = Clusters.from_settings(kafka.source_cluster(config), kafka.target_cluster(config))
+    status.set_check("configuration", ok=True)
+    translator = translator or config.translator()
     try:
-        return await _serve(stop, config, settings, log, board, translator or config.translator())
-    except BrokerUnavailable as error:
-        raise await with_reasons(error, config, settings) from error
-
-
-async def _serve(
-    stop: asyncio.Event,
-    config: Config,
-    settings: ClusterSettings,
-    log: Log,
-    board: Board,
-    translator: Translates,
-) -> Counts:
-    checking, stopping = asyncio.create_task(check_topics(config, settings)), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({checking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not checking.done():
+        topics = await Stop(stop).unless_asked(check_topics(config, clusters))
+        if topics is None:
             return Counts()
-    finally:
-        stopping.cancel()
-        checking.cancel()
-        await asyncio.wait({checking, stopping})
-    topics = checking.result()
-    topics.tell(log)
-    async with _assembled(config, settings, topics, log, board, translator) as relay:
-        running = asyncio.create_task(relay.run())
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                log.info("relay.stopping")
-                relay.request_stop()
-            await running
-        finally:
-            stopping.cancel()
-            if not running.done():
-                running.cancel()
-                await asyncio.wait({running})
-        return relay.counts
+        topics.tell(log)
+        async with _assembled(config, clusters, topics, log, status, translator) as relay:
+            stopping = asyncio.create_task(_pass_on(stop, relay, log))
+            try:
+                await relay.run()
+            finally:
+                stopping.cancel()
+            return relay.counts
+    except BrokerUnavailable as error:
+        raise await with_reasons(error, clusters) from error
+
+
+async def _pass_on(stop: asyncio.Event, relay: Relay, log: Log) -> None:
+    await stop.wait()
+    log.info("relay.stopping")
+    relay.request_stop()
 
 
 @contextlib.asynccontextmanager
 async def _assembled(
-    config: Config, settings: ClusterSettings, topics: Topics, log: Log, board: Board, translator: Translates
+    config: Config,
+    clusters: Clusters,
+    topics: Topics,
+    log: Log,
+    status: Status,
+    translator: Translates,
 ) -> AsyncIterator[Relay]:
     """Put the loop together for a route whose topics are known."""
-    is_exact = config.delivery.mode is Mode.EXACTLY_ONCE
-    board.translator = translator
-    progress = ProgressTopic(config, settings.target) if is_exact and not config.is_one_cluster else None
-    schemas = Schemas(config, translator, log, board, settings)
+    status.translator = translator
+    schemas = Schemas(config, translator, log, status, clusters)
     intake = Intake(
         translator,
         AsyncResolver(log, writes="to" in config.translator().route.storages),
         log,
-        board,
+        status,
         errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
         history_topic=config.history_topic,
         ahead=schemas.ahead,
     )
-    source = ShardSource if is_exact else KafkaSource
-    sink = partial(TransactionalSink, claim=Claim()) if is_exact else KafkaSink
+    source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
+    sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
+    progress = None
+    if config.delivery.mode is Mode.EXACTLY_ONCE:
+        source = partial(ShardSource, kafka.consumer_settings(config))
+        transactional = kafka.transactional_settings(config)
+        sink = partial(TransactionalSink, transactional, identity=ProducerIdentity())
+        if not config.is_one_cluster:
+            topic = config.delivery.progress_topic
+            progress = ProgressTopic(clusters.target, topic, config.source.group_id)
     try:
         yield Relay(
-            lambda: source(config, progress.read if progress else None, log, settings.source),
-            lambda: sink(config, topics.limits, settings.target),
+            lambda: source(progress.read if progress else None, log, clusters.source),
+            lambda: sink(topics.limits, clusters.target),
             intake,
             log,
-            board,
+            status,
             schemas,
-            check_topics=lambda: check_topics(config, settings),
+            check_topics=lambda: check_topics(config, clusters),
             timing=_timing(config),
         )
     finally:
@@ -190,54 +182,34 @@ def _timing(config: Config) -> Timing:
 
 
 @contextlib.asynccontextmanager
-async def _http(config: Config, board: Board, log: Log) -> AsyncIterator[None]:
+async def _http(config: Config, status: Status, log: Log) -> AsyncIterator[None]:
     """Serve health, metrics and status, if they are wanted."""
     if not config.http.port:
         yield
         return
-    async with HttpServer(config.http.host, config.http.port, board, log=log):
+    async with HttpServer(config.http.host, config.http.port, status, log=log):
         yield
 
 
-@contextlib.contextmanager
-def _client_logs(log: Log) -> Iterator[None]:
-    handler = ClientLogs(log)
-    # asyncio tells of the client's own futures that nobody looked at.
-    names = ("aiokafka", "asyncio")
-    for name in names:
-        handler.attach(name)
-    try:
-        yield
-    finally:
-        for name in names:
-            handler.detach(name)
-
-
-def _record_refused(refused: RecordRefused, log: Log, board: Board) -> int:
-    """Say which record it is; its position is what an operator needs, and its content is never logged."""
-    error = refused.error
-    place = f"{refused.topic}/{refused.partition}"
+def _record_refused(refused: RecordRefused, log: Log, status: Status) -> int:
+    """Log which record it is: an operator needs its position; its content is never logged."""
+    error, partition, offset = refused.error, f"{refused.topic}/{refused.partition}", refused.offset
     if isinstance(error, RelayError):
         message = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        board.failed("translate", error.code, f"{place}/{refused.offset}", message)
-        log.error("record.refused", partition=place, offset=refused.offset, code=error.code, message=message)
+        status.add_error("translate", error.code, f"{partition}/{offset}", message)
+        log.error("record.refused", partition=partition, offset=offset, code=error.code, message=message)
         return error.exit_status
-    log.error(
-        "record.refused", partition=place, offset=refused.offset, code="defect", message=type(error).__name__
-    )
+    kind = type(error).__name__
+    log.error("record.refused", partition=partition, offset=offset, code="defect", message=kind)
     _log_defect(error, log)
     return DEFECT
 
 
-def _failed(error: RelayError, log: Log, board: Board) -> int:
-    board.failed("produce", error.code, "", str(error))
+def _failed(error: RelayError, log: Log, status: Status) -> int:
+    status.add_error("produce", error.code, "", str(error))
     log.error("relay.failed", code=error.code, message=str(error))
     return error.exit_status
 
 
 def _log_defect(error: Exception, log: Log) -> None:
-    """Log where a defect is. The exception's text is left out: it may hold a row's values."""
-    frames = [
-        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    log.error("relay.defect", kind=type(error).__name__, frames=frames)
+    log.error("relay.defect", kind=type(error).__name__, frames=frames_of(error))

@@ -1,6 +1,4 @@
-"""Which topics a route writes, and whether those that exist can hold it: judgements alone, nothing is asked
-or done here.
-"""
+"""Which topics a route writes, and whether those that exist can hold it. No broker is asked here."""
 
 from __future__ import annotations
 
@@ -13,16 +11,16 @@ from relay.codecs import Handling, LargeMessageOptions, codec_named
 from relay.codecs.codec import Options, parse_options
 from relay.codecs.losses import Keys
 from relay.config import Config, Mode, Start
-from relay.kafka.admin import Found, NewSpec, Refusal
+from relay.kafka.admin import CreateError, NewTopic, TopicInfo
 from relay.policies import Policy
 
-#: The broker's usual `max.message.bytes`, for those who may not read it.
+#: The usual `max.message.bytes` of brokers, where it may not be read.
 DEFAULT_LIMIT_BYTES = 1_048_588
-#: What a dead letter's headers may add to the record that it keeps.
+#: What the headers of a dead letter may add to the record that it keeps.
 HEADER_ROOM_BYTES = 16_384
 _COMPACTED = {"cleanup.policy": "compact"}
-#: Every transaction writes to it, and only what is in closed segments is compacted: by default, of a week or
-#: a gigabyte.
+#: For a topic that every transaction writes to. Only closed segments are compacted, and by default a segment
+#: is closed after a week or a gigabyte.
 _OFTEN_COMPACTED = {
     **_COMPACTED,
     "segment.ms": "600000",
@@ -40,11 +38,11 @@ class Role(enum.StrEnum):
     PROGRESS = "progress topic"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic that the route writes, as it must be.
 
-    `partitions`: the least number for a target, the only one for a log of relay's own, and for dead letters
-    what a new topic gets. `why`: whose number that is. `sources`: the topics whose records it gets.
+    `partitions`: the lowest number for a target, the exact one for a log of relay's own, and for dead letters
+    that of a new topic. `why`: where this number comes from. `sources`: the topics whose records it gets.
     `may_create`: relay creates it if it is missing, with `replicas` and `settings`.
     """
 
@@ -58,35 +56,32 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, str] = {}
 
     @property
-    def spec(self) -> NewSpec:
-        """How it is created."""
-        return NewSpec(self.name, self.partitions, self.replicas, self.settings)
+    def new_topic(self) -> NewTopic:
+        """The topic to create if it is missing."""
+        return NewTopic(self.name, self.partitions, self.replicas, self.settings)
 
     @property
     def is_log(self) -> bool:
-        """Whether it is one of the logs that relay keeps for itself and reads again at the start."""
+        """Whether it is a log that relay keeps for itself and reads again at every start."""
         return self.role in {Role.HISTORY, Role.PROGRESS}
 
 
-def limit_of(found: Found | None) -> int:
-    """`max.message.bytes` of a topic."""
+def limit_of(found: TopicInfo | None) -> int:
+    """Return `max.message.bytes` of a topic."""
     return int(((found and found.settings) or {}).get("max.message.bytes", DEFAULT_LIMIT_BYTES))
 
 
-# ---------------------------------------------------------------- what the route writes
-
-
-def wanted_topics(config: Config, sources: Mapping[str, Found]) -> list[Wanted]:
-    """Every topic that the route writes. A source topic that is not in `sources` asks for nothing."""
+def required_topics(config: Config, sources: Mapping[str, TopicInfo]) -> list[RequiredTopic]:
+    """Return every topic that the route writes. Source topics that are not in `sources` ask for nothing."""
     return [*_targets(config, sources), *_own_topics(config, sources)]
 
 
-def _targets(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted]:
+def _targets(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[RequiredTopic]:
     counts = {name: found.partitions for name, found in sources.items()}
     for target in dict.fromkeys(config.target_topics.values()):
         names = [name for name, its_target in config.target_topics.items() if its_target == target]
         largest = max(names, key=lambda name: counts.get(name, 0))
-        yield Wanted(
+        yield RequiredTopic(
             name=target,
             role=Role.TARGET,
             partitions=config.target_partitions or counts.get(largest, 0),
@@ -98,15 +93,15 @@ def _targets(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted]:
         )
 
 
-def _own_topics(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted]:
+def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[RequiredTopic]:
     replicas = config.target.create_replication_factor
     if config.history_topic:
-        yield Wanted(
+        yield RequiredTopic(
             name=config.history_topic, role=Role.HISTORY, partitions=1, replicas=replicas, settings=_COMPACTED
         )
     if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
         name = config.delivery.progress_topic
-        yield Wanted(
+        yield RequiredTopic(
             name=name, role=Role.PROGRESS, partitions=1, replicas=replicas, settings=_OFTEN_COMPACTED
         )
     errors = config.errors
@@ -117,7 +112,7 @@ def _own_topics(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted
             max([limit_of(found) for found in sources.values()], default=DEFAULT_LIMIT_BYTES)
             + HEADER_ROOM_BYTES
         )
-        yield Wanted(
+        yield RequiredTopic(
             name=errors.dead_letter_topic,
             role=Role.DEAD_LETTERS,
             partitions=max((found.partitions for found in sources.values()), default=0),
@@ -127,42 +122,39 @@ def _own_topics(config: Config, sources: Mapping[str, Found]) -> Iterator[Wanted
         )
 
 
-# ---------------------------------------------------------------- what cannot be
-
-
-def missing(wanted: Wanted, servers: str) -> str:
-    """What to say of a topic that is missing and that relay does not create."""
+def missing(wanted: RequiredTopic, servers: str) -> str:
+    """Say that a topic is missing, and that relay does not create it."""
     return (
         f"topic {wanted.name} does not exist at {servers}: create it, or set create_topics = true in [target]"
     )
 
 
-def loops(wanted: Sequence[Wanted], config: Config) -> Iterator[tuple[Wanted, str]]:
-    """Topics that are written and read, for source and target brokers that are one cluster, and what to say
-    of them.
-    """
+def loops(wanted: Sequence[RequiredTopic], config: Config) -> Iterator[tuple[RequiredTopic, str]]:
+    """Find topics that are both read and written, and say so; for brokers that turn out to be one cluster."""
     for each in wanted:
         if each.name in config.source.topics:
             why = (
-                f"relay would read what it writes: {config.source.bootstrap_servers} and {config.target_servers} are one cluster, "
-                f"and {each.name} is a source topic and the {each.role}; name another one"
+                f"relay would read what it writes: {config.source.bootstrap_servers} and "
+                f"{config.target_servers} are one cluster, and {each.name} is a source topic "
+                f"and the {each.role}; name another one"
             )
             yield each, why
 
 
-def not_created(wanted: Wanted, refusal: Refusal, servers: str) -> str:
-    """Why a topic could not be created, and what to do."""
+def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:
+    """Say why a topic could not be created, and what to do."""
     command = ["kafka-topics.sh", "--bootstrap-server", servers, "--create", "--topic", wanted.name]
     command += ["--partitions", str(wanted.partitions)]
     command += ["--replication-factor", str(wanted.replicas)] if wanted.replicas != -1 else []
     for name, value in wanted.settings.items():
         command += ["--config", f"{name}={value}"]
     by_hand = " ".join(command)
-    if refusal.is_forbidden:
+    if error.is_forbidden:
         advice = f"grant CREATE on it, or create it: {by_hand}"
-    elif refusal.is_about_replicas:
-        advice = f"set create_replication_factor in [target] to what the cluster has brokers for, or create it: {by_hand}"
-    elif refusal.is_about_settings and wanted.role is Role.TARGET:
+    elif error.is_about_replicas:
+        advice = "set create_replication_factor in [target] to what the cluster has brokers for"
+        advice += f", or create it: {by_hand}"
+    elif error.is_about_settings and wanted.role is Role.TARGET:
         advice = "correct create_settings in [target]"
     else:
         advice = f"create it: {by_hand}"
@@ -170,11 +162,12 @@ def not_created(wanted: Wanted, refusal: Refusal, servers: str) -> str:
         Role.HISTORY: '; history_topic = "" in [schema] does without',
         Role.DEAD_LETTERS: "; other policies in [errors] do without",
     }.get(wanted.role, "")
-    return f"{wanted.role} {wanted.name} does not exist at {servers} and cannot be created: {refusal.words}; {advice}{without}"
+    what = f"{wanted.role} {wanted.name} does not exist at {servers} and cannot be created"
+    return f"{what}: {error.message}; {advice}{without}"
 
 
-def problems(wanted: Wanted, found: Found, config: Config) -> Iterator[str]:
-    """Why a topic cannot hold what the route writes to it."""
+def problems(wanted: RequiredTopic, found: TopicInfo, config: Config) -> Iterator[str]:
+    """Find out why a topic cannot hold what the route writes to it."""
     if wanted.is_log:
         yield from _log_problems(wanted, found)
         return
@@ -187,9 +180,9 @@ def problems(wanted: Wanted, found: Found, config: Config) -> Iterator[str]:
         yield from _compaction_problems(wanted, config)
 
 
-def _log_problems(wanted: Wanted, found: Found) -> Iterator[str]:
-    """A log is read as a whole at every start: one partition gives it one order, and only what is replaced
-    may be deleted.
+def _log_problems(wanted: RequiredTopic, found: TopicInfo) -> Iterator[str]:
+    """Check a log, which is read as a whole at every start: it needs one partition for one order, and only
+    what is replaced may be deleted.
     """
     otherwise = "delete it, if nothing else uses it, and relay creates it anew; or name another topic"
     if found.partitions != wanted.partitions:
@@ -197,58 +190,59 @@ def _log_problems(wanted: Wanted, found: Found) -> Iterator[str]:
     if found.settings is not None and _policies(found) != {"compact"}:
         policy = found.settings.get("cleanup.policy")
         yield (
-            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes what relay must find again: "
-            f"set cleanup.policy=compact on it, or name another topic"
+            f"{wanted.role} {wanted.name} has cleanup.policy={policy}, which deletes what relay must find "
+            f"again: set cleanup.policy=compact on it, or name another topic"
         )
 
 
-def _compaction_problems(wanted: Wanted, config: Config) -> Iterator[str]:
+def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]:
     name, protocol = wanted.name, config.route.to
     if wanted.role is Role.DEAD_LETTERS:
-        yield f"dead-letter topic {name} is compacted, which loses dead letters: set cleanup.policy=delete on it"
+        cure = "set cleanup.policy=delete on it"
+        yield f"dead-letter topic {name} is compacted, which loses dead letters: {cure}"
         return
     keys = codec_named(protocol, "to").keys
     if keys is Keys.NONE:
         yield (
-            f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key there; "
-            f"set cleanup.policy=delete on {name}, or write to another topic"
+            f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key "
+            f"there; set cleanup.policy=delete on {name}, or write to another topic"
         )
     elif keys is Keys.MESSAGE:
         yield (
-            f"topic {name} is compacted, and keys of {protocol} tell no rows apart: of one transaction's messages about a table "
-            f"only the last would be kept; set cleanup.policy=delete on {name}, or write to another topic"
+            f"topic {name} is compacted, and keys of {protocol} tell no rows apart: of one transaction's "
+            f"messages about a table only the last would be kept; "
+            f"set cleanup.policy=delete on {name}, or write to another topic"
         )
 
 
-def _policies(found: Found) -> set[str]:
+def _policies(found: TopicInfo) -> set[str]:
     policy = (found.settings or {}).get("cleanup.policy", "")
     return {part.strip() for part in policy.split(",") if part.strip()}
 
 
-# ---------------------------------------------------------------- what one should know
-
-
-def warnings(wanted: Wanted, found: Found, sources: Mapping[str, Found], config: Config) -> Iterator[str]:
-    """What an operator should know of a topic that can hold the route."""
+def warnings(
+    wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
+) -> Iterator[str]:
+    """Say what an operator should know of a topic that can hold the route."""
     name = wanted.name
     if found.settings is None:
         yield (
-            f"the settings of topic {name} may not be read, so max.message.bytes is taken to be {DEFAULT_LIMIT_BYTES} and "
-            f"cleanup.policy to be right: grant DESCRIBE_CONFIGS on it"
+            f"the settings of topic {name} may not be read, so max.message.bytes is taken to be "
+            f"{DEFAULT_LIMIT_BYTES} and cleanup.policy to be right: grant DESCRIBE_CONFIGS on it"
         )
         return
     if wanted.role is Role.DEAD_LETTERS:
         largest = max([limit_of(sources[each]) for each in wanted.sources if each in sources], default=0)
         if limit_of(found) < largest:
             yield (
-                f"dead-letter topic {name} takes {limit_of(found)} bytes, and a source topic takes {largest}: "
-                f"a larger record cannot be kept there; raise its max.message.bytes"
+                f"dead-letter topic {name} takes {limit_of(found)} bytes, and a source topic takes "
+                f"{largest}: a larger record cannot be kept there; raise its max.message.bytes"
             )
     if wanted.role is Role.TARGET:
         if "compact" in _policies(found):
             yield (
-                f"topic {name} is compacted: only the last message of each row is kept, of all rows of a table without a key, "
-                f"and of each database's DDL"
+                f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
+                f"a table without a key, and of each database's DDL"
             )
         yield from _limit_warnings(name, limit_of(found), config)
     if not wanted.is_log:
@@ -257,28 +251,31 @@ def warnings(wanted: Wanted, found: Found, sources: Mapping[str, Found], config:
 
 def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
     if limit < config.target.max_batch_bytes:
-        yield f"topic {name} takes {limit} bytes, less than max_batch_bytes ({config.target.max_batch_bytes}): batches are smaller"
+        batch = config.target.max_batch_bytes
+        yield f"topic {name} takes {limit} bytes, less than max_batch_bytes ({batch}): batches are smaller"
     given = config.route.to_options
     options: Options = parse_options(codec_named(config.route.to, "to"), given, "to.option")
     if not isinstance(options, LargeMessageOptions) or options.max_message_bytes <= limit:
         return
-    # Its default is far above a topic's; it says nothing about what the user wants.
+    # The default is far above that of topics, and says nothing about what the user wants.
     if "max-message-bytes" in given or options.large_message_handle_option is not Handling.NONE:
         yield (
-            f"topic {name} takes {limit} bytes, less than max-message-bytes ({options.max_message_bytes}): rows between these are "
-            f"refused as too large; set max-message-bytes to {limit} at most, or raise max.message.bytes of the topic"
+            f"topic {name} takes {limit} bytes, less than max-message-bytes ({options.max_message_bytes}): "
+            f"rows between these are refused as too large; set max-message-bytes to {limit} at most, "
+            f"or raise max.message.bytes of the topic"
         )
 
 
 def _time_warnings(
-    wanted: Wanted, found: Found, sources: Mapping[str, Found], config: Config
+    wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[str]:
-    """Records keep their timestamps, and retention goes by these: what is old in the source is old in the
-    target.
+    """Compare how long topics keep records: timestamps are kept, and retention goes by them, so what is old
+    in the source is old in the target.
     """
     name, settings = wanted.name, found.settings or {}
     if settings.get("message.timestamp.type") == "LogAppendTime":
-        yield f"topic {name} has message.timestamp.type=LogAppendTime: the timestamps of source records are not kept"
+        what = f"topic {name} has message.timestamp.type=LogAppendTime"
+        yield f"{what}: the timestamps of source records are not kept"
         return
     oldest = int(settings.get("message.timestamp.before.max.ms", _FOREVER))
     if oldest < _FOREVER:
@@ -290,8 +287,8 @@ def _time_warnings(
     longest = max((_retention_ms(sources[each]) for each in wanted.sources if each in sources), default=0)
     if kept < longest and config.source.start is not Start.LATEST:
         yield (
-            f"topic {name} deletes records after {kept} ms, and its source keeps them longer: records keep their timestamps, "
-            f"so old ones are deleted soon after they are written; raise its retention.ms"
+            f"topic {name} deletes records after {kept} ms, and its source keeps them longer: records keep "
+            f"their timestamps, so old ones are deleted soon after they are written; raise its retention.ms"
         )
 
 
@@ -299,8 +296,8 @@ def _time_warnings(
 _FOREVER = 2**63 - 1
 
 
-def _retention_ms(found: Found) -> int:
-    """How long records stay. What may not be read counts as for ever."""
+def _retention_ms(found: TopicInfo) -> int:
+    """Return how long records stay: for ever, if the settings may not be read."""
     settings = found.settings or {}
     if "delete" not in settings.get("cleanup.policy", "delete"):
         return _FOREVER

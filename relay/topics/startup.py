@@ -1,5 +1,5 @@
-"""The topics before the relay starts: what is missing is created, what cannot hold the route is refused, what
-is odd is told.
+"""The topics before relay starts: create what is missing, refuse what cannot hold the route, and warn of the
+rest.
 """
 
 from __future__ import annotations
@@ -9,15 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
 from relay.errors import TopicUnusable
-from relay.kafka.admin import Cluster, Found, Seen
-from relay.kafka.clients import ClusterSettings, cluster_settings
+from relay.kafka.admin import ClusterTopics, TopicAdmin, TopicInfo
+from relay.kafka.clients import Clusters
 from relay.logs import Log
-from relay.topics.plan import Wanted, limit_of, loops, missing, not_created, problems, wanted_topics, warnings
+from relay.topics.plan import (
+    RequiredTopic,
+    limit_of,
+    loops,
+    missing,
+    not_created,
+    problems,
+    required_topics,
+    warnings,
+)
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a route's topics, all of which exist and can hold it.
+    """What is known of the topics of a route, which all exist and can hold it.
 
     `limits`: `max.message.bytes` of every topic that relay writes, its own included. `source_partitions`,
     `target_partitions`: the number of partitions of every topic that is read, and of every one that is
@@ -40,37 +50,37 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def check_topics(
-    config: Config, settings: ClusterSettings | None = None, sources: Mapping[str, Found] | None = None
+    config: Config, clusters: Clusters | None = None, sources: Mapping[str, TopicInfo] | None = None
 ) -> Topics:
-    """Check all topics of the route, and create those that are missing and may be created: last, if nothing
-    else is wrong.
+    """Check all topics of the route. If nothing is wrong, create those that are missing and may be created.
 
-    `settings`: TLS and SASL, if they were made before. `sources`: what stands for the source topics where
-    records do not come from topics. Raises TopicUnusable with everything that is wrong, BrokerUnavailable,
-    and ConfigError for files of [….security].
+    `clusters`: those of the configuration, if their files were read before. `sources`: stand-ins for source
+    topics where records do not come from topics. Raises TopicUnusable with everything that is wrong,
+    BrokerUnavailable, and ConfigError for files of [….security].
     """
-    settings = settings or cluster_settings(config)
-    source_cluster = Cluster(config.source.bootstrap_servers, settings.source)
-    target_cluster = Cluster(config.target_servers, settings.target)
-    source = await source_cluster.look(config.source.topics) if sources is None else Seen(sources, {})
-    wanted = wanted_topics(config, source.found)
-    target = await target_cluster.look(each.name for each in wanted)
-    wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_cluster.servers)]
+    clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
+    source = ClusterTopics(sources or {}, {})
+    if sources is None:
+        source = await TopicAdmin(clusters.source).look(config.source.topics)
+    target_admin = TopicAdmin(clusters.target)
+    wanted = required_topics(config, source.found)
+    target = await target_admin.look(each.name for each in wanted)
+    wrong = [*_source_problems(source, config), *_problems(wanted, target, config, target_admin.servers)]
     if source.brokers & target.brokers:
-        # The addresses alone do not tell.
+        # The configured addresses alone do not tell.
         wrong += [problem for _, problem in loops(wanted, config)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))
     absent = [each for each in wanted if each.name not in target.found]
     if absent:
-        refused = await target_cluster.create([each.spec for each in absent])
+        refused = await target_admin.create([each.new_topic for each in absent])
         wrong = [
-            not_created(each, refused[each.name], target_cluster.servers)
+            not_created(each, refused[each.name], target_admin.servers)
             for each in absent
             if each.name in refused
         ]
-        # Whoever created it: only a look tells what the broker has made of it.
-        target = await target_cluster.look(each.name for each in wanted)
+        # Another instance may have created them, and brokers have defaults: look again.
+        target = await target_admin.look(each.name for each in wanted)
         wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
         if wrong:
             raise TopicUnusable("; ".join(wrong))
@@ -85,7 +95,7 @@ async def check_topics(
     )
 
 
-def _source_problems(source: Seen, config: Config) -> Iterator[str]:
+def _source_problems(source: ClusterTopics, config: Config) -> Iterator[str]:
     servers = config.source.bootstrap_servers
     for name in dict.fromkeys(config.source.topics):
         if name in source.unusable:
@@ -97,17 +107,20 @@ def _source_problems(source: Seen, config: Config) -> Iterator[str]:
 
 
 def _start_problems(topic: str, partitions: int, config: Config) -> Iterator[str]:
-    """Keys of `start_offsets` that would be passed over, so that all would be read."""
+    """Find keys of `start_offsets` that would be ignored, so that everything would be read."""
     named = [each.rpartition("/") for each in config.source.start_offsets]
     absent = [number for name, _, number in named if name == topic and int(number) >= partitions]
     if absent:
         numbers = ", ".join(f"{topic}/{number}" for number in sorted(absent, key=int))
         has = f"partitions 0 to {partitions - 1}" if partitions > 1 else "partition 0 alone"
-        yield f"start_offsets in [source] names {numbers}, and topic {topic} has the {has}: correct the numbers"
+        named_but_absent = f"start_offsets in [source] names {numbers}"
+        yield f"{named_but_absent}, and topic {topic} has the {has}: correct the numbers"
 
 
-def _problems(wanted: Sequence[Wanted], target: Seen, config: Config, servers: str) -> Iterator[str]:
-    """Everything that is wrong before anything is created."""
+def _problems(
+    wanted: Sequence[RequiredTopic], target: ClusterTopics, config: Config, servers: str
+) -> Iterator[str]:
+    """Find everything that is wrong before anything is created."""
     for each in wanted:
         if each.name in target.unusable:
             yield _unusable(each.name, servers, target)
@@ -116,14 +129,14 @@ def _problems(wanted: Sequence[Wanted], target: Seen, config: Config, servers: s
         elif not each.may_create:
             yield missing(each, servers)
         else:
-            # What would be wrong with it is better said before it is there.
-            yield from problems(each, Found(each.partitions, each.settings), config)
+            # Better to say what would be wrong with it before it exists.
+            yield from problems(each, TopicInfo(each.partitions, each.settings), config)
 
 
-def _found_problems(wanted: Wanted, target: Seen, config: Config) -> Iterator[str]:
+def _found_problems(wanted: RequiredTopic, target: ClusterTopics, config: Config) -> Iterator[str]:
     if wanted.name in target.found:
         yield from problems(wanted, target.found[wanted.name], config)
 
 
-def _unusable(name: str, servers: str, seen: Seen) -> str:
-    return f"topic {name} at {servers} cannot be used: {seen.unusable[name]}"
+def _unusable(name: str, servers: str, topics: ClusterTopics) -> str:
+    return f"topic {name} at {servers} cannot be used: {topics.unusable[name]}"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from board_support import make_board
 from chart.rendering import CHART, NAME, NAMESPACE, ROOT, example
+from status_support import make_status
 
 from relay.service.observe.metrics import registry_of
 
@@ -53,7 +53,7 @@ def test_they_fire_when_they_should() -> None:
 def test_each_is_about_metrics_of_relay(rule: dict[str, Any]) -> None:
     samples = {
         sample.name: set(sample.labels)
-        for family in registry_of(make_board()).collect()
+        for family in registry_of(make_status()).collect()
         for sample in family.samples
     }
     used = set(_METRIC.findall(rule["expr"]))

@@ -20,7 +20,7 @@ from relay.errors import Malformed
 from relay.logs import Log
 from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.service.app import run_until
-from relay.service.observe.board import About, Board
+from relay.service.observe.status import About, Status
 
 
 class Echo(PlainTranslator):
@@ -59,9 +59,9 @@ class Running:
     """A relay in a task; `stop` gives its exit status."""
 
     def __init__(self, config: Config, translator: Any) -> None:
-        self.config, self.log, self.board = config, ListLog(), Board(About.of(config))
+        self.config, self.log, self.status = config, ListLog(), Status(About.of(config))
         self._stop = asyncio.Event()
-        self._task = asyncio.create_task(run_until(self._stop, config, self.log, translator, self.board))
+        self._task = asyncio.create_task(run_until(self._stop, config, self.log, translator, self.status))
 
     async def ended(self) -> int:
         """Wait until it ends by itself."""

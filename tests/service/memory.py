@@ -11,16 +11,16 @@ from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.errors import TopicUnusable
-from relay.kafka.ports import Oversize, Owner, Partition, Position, Undelivered
+from relay.kafka.ports import Owner, Partition, StartPosition, Undelivered
+from relay.kafka.sizes import Oversize
 from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
-from relay.service.loop.relay_loop import Relay
+from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import Timing
-from relay.service.observe.board import About, Board
+from relay.service.observe.status import About, Status
 from relay.translator import State
 
 #: A route without a schema history.
@@ -54,7 +54,7 @@ class MemorySource:
 
     async def open(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
+    ) -> dict[Partition, StartPosition]:
         for partition, offset in at_least.items():
             assert self.committed[partition] >= offset
         for partition in partitions:
@@ -63,9 +63,9 @@ class MemorySource:
 
     async def look(
         self, partitions: Sequence[Partition], at_least: Mapping[Partition, int]
-    ) -> dict[Partition, Position]:
+    ) -> dict[Partition, StartPosition]:
         return {
-            partition: Position(self.committed.get(partition, 0), partition in self.committed)
+            partition: StartPosition(self.committed.get(partition, 0), partition in self.committed)
             for partition in partitions
         }
 
@@ -168,7 +168,7 @@ class Target:
 class MemorySink:
     """As aiokafka's idempotent producer: after one refused batch, all later ones are refused."""
 
-    worn = aborted_leftovers = False
+    needs_rotation = has_aborted_hanging_transaction = False
 
     def __init__(self, target: Target) -> None:
         self.target, self.state = target, "new"
@@ -296,16 +296,16 @@ class Bench:
         self.source, self.target, self.log = MemorySource(length, *partitions), Target(transactional), log
         self.target.source = self.source
         self.copy = copy or Copy()
-        self.board = plain_board()
-        intake = Intake(self.copy, objects or AsyncResolver(log, writes=False), log, self.board)
+        self.status = plain_status()
+        intake = Intake(self.copy, objects or AsyncResolver(log, writes=False), log, self.status)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
-        schemas = Schemas(PLAIN, self.copy, log, self.board)
+        schemas = Schemas(PLAIN, self.copy, log, self.status)
         self.relay = Relay(
             lambda: self.source,
             self.target.sink,
             intake,
             log,
-            self.board,
+            self.status,
             schemas,
             check_topics=self.target.check,
             timing=timing,
@@ -336,9 +336,9 @@ class Bench:
         assert [sink.state for sink in self.target.sinks[:-1]] == ["abandoned"] * (len(self.target.sinks) - 1)
 
 
-def plain_board() -> Board:
-    """A board that nobody reads."""
-    return Board(About.of(PLAIN))
+def plain_status() -> Status:
+    """A status that nobody reads."""
+    return Status(About.of(PLAIN))
 
 
 async def until(condition: Callable[[], bool]) -> None:

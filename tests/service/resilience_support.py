@@ -37,8 +37,8 @@ MODES: Mapping[str, Mapping[str, Any]] = {"at-least-once": {}, "exactly-once": E
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make minutes seconds, for what is at work: a start on a busy machine may need longer."""
-    for module in ("kafka_source", "kafka_sink", "whole_topic"):
-        monkeypatch.setattr(f"relay.service.{module}.REQUEST_SECONDS", SHORT_SECONDS)
+    for module in ("source", "sink", "whole_topic"):
+        monkeypatch.setattr(f"relay.kafka.{module}.REQUEST_SECONDS", SHORT_SECONDS)
     for name in ("COMMIT_SECONDS", "ASKING_SECONDS"):
         monkeypatch.setattr(f"relay.kafka.source.{name}", SHORT_SECONDS)
 
@@ -130,11 +130,11 @@ async def has_logged(relay: Any, event: str, **fields: Any) -> bool:
 
 
 async def told_committed(kafka: Any, relay: Any, count: int, seconds: float = 60) -> None:
-    """The same by the relay's own board: brokers may be away."""
+    """The same by the relay's own status: brokers may be away."""
 
     async def done() -> bool:
         assert not relay._task.done(), f"ended: {relay.log.events[-3:]}"
-        return sum(progress.committed or 0 for progress in relay.board.partitions.values()) == count
+        return sum(progress.committed or 0 for progress in relay.status.partitions.values()) == count
 
     await kafka.until(done, seconds)
 

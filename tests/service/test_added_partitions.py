@@ -13,6 +13,7 @@ from aiokafka.admin import NewPartitions
 from service.transport_support import NOW, Route, both_modes, route
 
 from relay.config import Start
+from relay.config.kafka import consumer_settings
 from relay.kafka.ports import Partition
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.records import ConsumerRecord
@@ -206,7 +207,7 @@ async def test_which_ones_were_added(
         return {partition: 1 for partition in asked if partition.partition in committed}
 
     monkeypatch.setattr("relay.kafka.source.committed_offsets", told)
-    source = kind(make_config("t", "out"))
+    source = kind(consumer_settings(make_config("t", "out")))
     source._partitions_at_start = {"t": at_start}
     fresh = [TopicPartition("t", number) for number in ours - committed]
     # Another topic, which was read before, says nothing about this one.

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError
 
-from relay.kafka import committed
-from relay.kafka.committed import committed_offsets
+from relay.kafka import positions
 from relay.kafka.ports import Partition
+from relay.kafka.positions import committed_offsets
 
 LOADING, NOT_COORDINATOR, NOT_ALLOWED = 14, 16, 30
 
@@ -41,7 +41,7 @@ def told(*partitions: tuple[int, int, str, int]) -> Any:
 
 
 async def asked(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tuple[dict[Partition, int], Coordinator]:
-    monkeypatch.setattr(committed, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(positions, "PAUSE_SECONDS", 0.0)
     coordinator = Coordinator(*answers)
     consumer = SimpleNamespace(_coordinator=coordinator)
     return await committed_offsets(consumer, "g", [Partition("t", 0), Partition("t", 1)]), coordinator

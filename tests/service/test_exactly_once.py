@@ -14,6 +14,7 @@ import pytest
 from aiokafka import TopicPartition
 from service.test_process import finished, id_of, inserts, mark_of, relay_process
 
+from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.sink import KafkaSink, TransactionalSink
@@ -127,7 +128,7 @@ async def test_a_commit_that_fails_because_of_another_instance_ends_the_first(
     """
     source, target = await kafka.topic(2), await kafka.topic(2)
     config = make_config(source, target, **EXACTLY_ONCE)
-    newer = TransactionalSink(config, {target: 1_000_000})
+    newer = TransactionalSink(transactional_settings(config), {target: 1_000_000})
 
     class Failing(TransactionalSink):
         async def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -188,7 +189,7 @@ async def test_a_restart_right_after_a_commit_repeats_nothing(
 
 
 async def _has_written(relay: Any) -> bool:
-    return bool(relay.board.totals.consumed.records)
+    return bool(relay.status.totals.consumed.records)
 
 
 async def test_killed_in_the_middle_nothing_is_lost_or_repeated(
@@ -234,7 +235,7 @@ async def test_a_request_of_old_records_that_is_repeated_after_a_crash_counts_on
         config = make_config(
             source, target, source_bootstrap_servers=own_cluster.bootstrap_servers, **EXACTLY_ONCE
         )
-        sink = kind(config, {target: 1_000_000})
+        sink = kind(transactional_settings(config), {target: 1_000_000})
         await sink.start()
         for value in (b"0", b"1"):
             await sink.write([ProducerRecord(target, 0, NOW, None, value, ())])

@@ -14,7 +14,8 @@ from support import OPEN, TICDC, captured, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config import Config
-from relay.config.tables import COMMIT_TS_MARGIN_MS as MARGIN_MS
+from relay.config.kafka import start_settings
+from relay.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.kafka.positions import start_offsets
 from relay.records import SOURCE_HEADER
 from relay.translator import Selection
@@ -64,7 +65,8 @@ async def beginning(kafka: Any, config: Config) -> Offsets:
     async with AIOKafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"
     ) as consumer:
-        return await start_offsets(consumer, config.source, await kafka.partitions(config.source.topics[0]))
+        partitions = await kafka.partitions(config.source.topics[0])
+        return await start_offsets(consumer, start_settings(config.source), partitions)
 
 
 def relayed(records: Iterable[ConsumerRecord], begin: Offsets, config: Config) -> Counter[bytes | None]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from service.memory import PLAIN, A, B, Bench, MemoryBatch, PlainTranslator, plain_board
+from service.memory import PLAIN, A, B, Bench, MemoryBatch, PlainTranslator, plain_status
 from support import CANAL, OPEN, TICDC, captured
 
 from relay import ConsumerRecord, ProducerRecord, Translator
@@ -292,7 +292,7 @@ def told_by_another() -> ConsumerRecord:
 
 async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> None:
     pupil, topic = Pupil(), Topic()
-    schemas = Schemas(PLAIN, pupil, list_log, plain_board())
+    schemas = Schemas(PLAIN, pupil, list_log, plain_status())
     schemas._topic = topic  # type: ignore[assignment]
     before = pupil.state
     topic.coming = [told_by_another()]
@@ -310,7 +310,7 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
     """The history is read once: what it told after the point to which the loop goes back must not be lost
     with it.
     """
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     pupil, topic = Pupil(), Topic()
     bench = Bench(list_log, A, B, copy=pupil, transactional=transactional)
     bench.relay._schemas._topic = topic  # type: ignore[assignment]
@@ -333,7 +333,7 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
 
 async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
     topic = Topic()
-    schemas = Schemas(PLAIN, Pupil(), list_log, plain_board())
+    schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
     schemas._topic = topic  # type: ignore[assignment]
     topic.coming = [ConsumerRecord("history", 0, 3, 0, b"k", b"something else")]
     async with asyncio.timeout(5):
@@ -353,7 +353,7 @@ def kept_of(topic: str, offset: int) -> ConsumerRecord:
 async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) -> None:
     """They are learnt: somebody may have imported them. Or another route keeps its tables in the same topic."""
     pupil, topic = Pupil(), Topic()
-    schemas = Schemas(PLAIN, pupil, list_log, plain_board())
+    schemas = Schemas(PLAIN, pupil, list_log, plain_status())
     schemas._topic = topic  # type: ignore[assignment]
     topic.coming = [kept_of("in", 1), kept_of("theirs", 2), kept_of("theirs", 3), kept_of("by-hand", 4)]
     await schemas.load()
@@ -371,7 +371,7 @@ async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) 
 
 async def test_a_history_of_ones_own_is_not_foreign(list_log: Any) -> None:
     topic = Topic()
-    schemas = Schemas(PLAIN, Pupil(), list_log, plain_board())
+    schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
     schemas._topic = topic  # type: ignore[assignment]
     topic.coming = [kept_of("in", 1), kept_of("in", 2)]
     await schemas.load()

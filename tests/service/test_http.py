@@ -16,18 +16,18 @@ from typing import Any
 
 import aiohttp
 import pytest
-from board_support import LIMIT, Clock, make_board, running_board
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from status_support import LIMIT, Clock, make_status, running_status
 
 from relay.errors import AddressUnavailable
 from relay.service.observe import http
-from relay.service.observe.board import Board
 from relay.service.observe.http import MOST_CONNECTIONS, PATHS, HttpServer, content_security_policy
+from relay.service.observe.status import Status
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-PAGE = files("relay.service").joinpath("status_page.html").read_text(encoding="utf-8")
+PAGE = files("relay.service.observe").joinpath("status_page.html").read_text(encoding="utf-8")
 
 
 class Site:
@@ -48,23 +48,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def board(clock: Clock) -> Board:
-    return running_board(clock)
+def status(clock: Clock) -> Status:
+    return running_status(clock)
 
 
 @pytest.fixture
-async def site(board: Board) -> AsyncIterator[Site]:
-    async with HttpServer("127.0.0.1", 0, board) as server, aiohttp.ClientSession() as client:
+async def site(status: Status) -> AsyncIterator[Site]:
+    async with HttpServer("127.0.0.1", 0, status) as server, aiohttp.ClientSession() as client:
         yield Site(client, server)
 
 
-async def test_livez_goes_by_the_heartbeat_alone(site: Site, board: Board, clock: Clock) -> None:
-    board.check("source", ok=False, detail="no broker answers")
-    status, text, _ = await site.get("/livez")
-    assert (status, json.loads(text)["alive"]) == (200, True)
+async def test_livez_goes_by_the_heartbeat_alone(site: Site, status: Status, clock: Clock) -> None:
+    status.set_check("source", ok=False, detail="no broker answers")
+    code, text, _ = await site.get("/livez")
+    assert (code, json.loads(text)["alive"]) == (200, True)
     clock.passes(LIMIT + 1)
-    status, text, _ = await site.get("/livez")
-    assert status == 503
+    code, text, _ = await site.get("/livez")
+    assert code == 503
     assert json.loads(text) == {
         "alive": False,
         "state": "running",
@@ -73,7 +73,7 @@ async def test_livez_goes_by_the_heartbeat_alone(site: Site, board: Board, clock
     }
     # A loop that hangs is not ready for less, but it is seen.
     assert '"loop": "failing: the last turn was 121 s ago"' in (await site.get("/readyz"))[1]
-    board.beat()
+    status.heartbeat()
     assert (await site.get("/livez"))[0] == 200
 
 
@@ -81,44 +81,44 @@ async def test_livez_goes_by_the_heartbeat_alone(site: Site, board: Board, clock
     ("state", "expected"), [("starting", 503), ("running", 200), ("draining", 503), ("stopped", 503)]
 )
 async def test_readyz_by_state(state: str, expected: int) -> None:
-    board = make_board()
-    board.entered(state)
-    async with HttpServer("127.0.0.1", 0, board) as server, aiohttp.ClientSession() as client:
-        status, text, _ = await Site(client, server).get("/readyz")
-    assert (status, json.loads(text)["state"]) == (expected, state)
+    status = make_status()
+    status.enter_phase(state)
+    async with HttpServer("127.0.0.1", 0, status) as server, aiohttp.ClientSession() as client:
+        code, text, _ = await Site(client, server).get("/readyz")
+    assert (code, json.loads(text)["state"]) == (expected, state)
 
 
 async def test_readyz_has_a_line_for_each_check_and_stays_ready_when_degraded(
-    site: Site, board: Board
+    site: Site, status: Status
 ) -> None:
-    board.check("target", ok=False, detail="no broker answers")
-    status, text, _ = await site.get("/readyz")
+    status.set_check("target", ok=False, detail="no broker answers")
+    code, text, _ = await site.get("/readyz")
     lines = [line.strip(" ,") for line in text.splitlines()]
-    assert status == 200
+    assert code == 200
     assert {'"configuration": "ok"', '"target": "failing: no broker answers"', '"degraded": true'} <= set(
         lines
     )
 
 
 async def test_metrics_in_both_formats(site: Site) -> None:
-    status, text, headers = await site.get("/metrics")
-    assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+    code, text, headers = await site.get("/metrics")
+    assert (code, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
     plain = {family.name for family in parse_text(text)}
     accept = "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-    status, text, headers = await site.get("/metrics", Accept=accept)
-    assert (status, headers["Content-Type"].split(";")[0]) == (200, "application/openmetrics-text")
+    code, text, headers = await site.get("/metrics", Accept=accept)
+    assert (code, headers["Content-Type"].split(";")[0]) == (200, "application/openmetrics-text")
     assert text.endswith("# EOF\n")
     assert {family.name for family in parse_openmetrics(text)} == plain  # type: ignore[no-untyped-call]
     assert {"relay_events", "relay_consumer_lag_records", "process_resident_memory_bytes"} <= plain
     assert (await site.get("/metrics", Accept="application/openmetrics-text; version=x"))[0] == 200
 
 
-async def test_status_is_json_of_the_board_now(site: Site, board: Board) -> None:
-    board.consumed("orders", 7, 70)
-    board.failed("translate", "decode.malformed", "orders/0 at 4711", "data[0].price: is no decimal")
-    status, text, headers = await site.get("/status")
+async def test_status_is_json_of_what_is_known_now(site: Site, status: Status) -> None:
+    status.consumed("orders", 7, 70)
+    status.add_error("translate", "decode.malformed", "orders/0 at 4711", "data[0].price: is no decimal")
+    code, text, headers = await site.get("/status")
     body = json.loads(text)
-    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert (code, headers["Content-Type"]) == (200, "application/json")
     assert body["route"]["topics"] == {"orders": "orders.canal-json"}
     assert body["topics"]["consumed"]["orders"] == {"records": 7, "bytes": 70}
     assert body["last_errors"][0]["place"] == "orders/0 at 4711"
@@ -127,9 +127,9 @@ async def test_status_is_json_of_the_board_now(site: Site, board: Board) -> None
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_every_path_answers_head_like_get_and_nothing_is_kept(site: Site, path: str) -> None:
-    status, text, headers = await site.get(path)
-    head_status, head_text, head_headers = await site.get(path, "HEAD")
-    assert (status, head_status, head_text) == (200, 200, "")
+    code, text, headers = await site.get(path)
+    head_code, head_text, head_headers = await site.get(path, "HEAD")
+    assert (code, head_code, head_text) == (200, 200, "")
     assert text
     assert head_headers["Content-Type"] == headers["Content-Type"]
     assert (headers["Cache-Control"], headers["X-Content-Type-Options"], headers["Server"]) == (
@@ -141,23 +141,23 @@ async def test_every_path_answers_head_like_get_and_nothing_is_kept(site: Site, 
 
 @pytest.mark.parametrize("path", ["/health", "/livez/", "/status.json", "/%3Cscript%3E", "/../etc/passwd"])
 async def test_unknown_paths_get_the_list_of_paths(site: Site, path: str) -> None:
-    status, text, headers = await site.get(path)
-    assert (status, headers["Content-Type"]) == (404, "application/json")
+    code, text, headers = await site.get(path)
+    assert (code, headers["Content-Type"]) == (404, "application/json")
     assert set(json.loads(text)["paths"]) == set(PATHS)
     assert "script" not in text
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 async def test_nothing_can_be_changed(site: Site, method: str) -> None:
-    status, _, headers = await site.get("/status", method)
-    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+    code, _, headers = await site.get("/status", method)
+    assert (code, headers["Allow"]) == (405, "GET, HEAD")
 
 
-async def test_a_port_in_use_is_a_clear_error(site: Site, board: Board) -> None:
+async def test_a_port_in_use_is_a_clear_error(site: Site, status: Status) -> None:
     with pytest.raises(
         AddressUnavailable, match=f"127.0.0.1:{site.server.port}: another program.* uses the port"
     ) as caught:
-        async with HttpServer("127.0.0.1", site.server.port, board):
+        async with HttpServer("127.0.0.1", site.server.port, status):
             pass
     assert (caught.value.code, caught.value.exit_status) == ("service.address-unavailable", 3)
     # The one that was there goes on.
@@ -167,16 +167,16 @@ async def test_a_port_in_use_is_a_clear_error(site: Site, board: Board) -> None:
 @pytest.mark.parametrize(
     ("host", "words"), [("192.0.2.1", "does not have the address"), ("no.such.host.invalid", "not known")]
 )
-async def test_an_address_of_another_machine_is_a_clear_error(board: Board, host: str, words: str) -> None:
+async def test_an_address_of_another_machine_is_a_clear_error(status: Status, host: str, words: str) -> None:
     with pytest.raises(AddressUnavailable, match=words):
-        async with HttpServer(host, 0, board):
+        async with HttpServer(host, 0, status):
             pass
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b", "a\0b", "\ud800"])
-async def test_a_host_that_can_be_none_is_a_clear_error(board: Board, host: str) -> None:
+async def test_a_host_that_can_be_none_is_a_clear_error(status: Status, host: str) -> None:
     with pytest.raises(AddressUnavailable, match="is not known"):
-        async with HttpServer(host, 0, board):
+        async with HttpServer(host, 0, status):
             pass
 
 
@@ -237,18 +237,18 @@ async def test_slow_clients_keep_nobody_out(site: Site, sent: bytes) -> None:
     "sent", [b"", HALF, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc"]
 )
 async def test_a_request_that_does_not_end_is_not_waited_for(
-    board: Board, monkeypatch: pytest.MonkeyPatch, sent: bytes
+    status: Status, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(http, "_REQUEST_SECONDS", 0.3)
-    async with HttpServer("127.0.0.1", 0, board) as server, clients(server.port, 2, sent) as held:
+    async with HttpServer("127.0.0.1", 0, status) as server, clients(server.port, 2, sent) as held:
         assert not await is_closed(held[0], 0.1)
         for reader in held:
             assert await is_closed(reader, 5)
 
 
-async def test_bytes_that_drip_win_no_time(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bytes_that_drip_win_no_time(status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_REQUEST_SECONDS", 0.3)
-    async with HttpServer("127.0.0.1", 0, board) as server:
+    async with HttpServer("127.0.0.1", 0, status) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(HALF + b"X: ")
         async with asyncio.timeout(5):
@@ -259,21 +259,21 @@ async def test_bytes_that_drip_win_no_time(board: Board, monkeypatch: pytest.Mon
         await asyncio.sleep(0.01)
 
 
-async def test_the_port_is_free_again_afterwards(board: Board) -> None:
-    async with HttpServer("127.0.0.1", 0, board) as server:
+async def test_the_port_is_free_again_afterwards(status: Status) -> None:
+    async with HttpServer("127.0.0.1", 0, status) as server:
         port = server.port
         with socket.create_connection(("127.0.0.1", port), timeout=5):
             pass
-    async with HttpServer("127.0.0.1", port, board) as server:
+    async with HttpServer("127.0.0.1", port, status) as server:
         assert server.port == port
 
 
-async def test_a_stop_waits_for_no_idle_client(board: Board) -> None:
+async def test_a_stop_waits_for_no_idle_client(status: Status) -> None:
     # The client is left last, so its connection is open when the server ends.
     async with (
         asyncio.timeout(5),
         aiohttp.ClientSession() as client,
-        HttpServer("127.0.0.1", 0, board) as server,
+        HttpServer("127.0.0.1", 0, status) as server,
     ):
         assert (await Site(client, server).get("/livez"))[0] == 200
 
@@ -292,7 +292,7 @@ async def test_nothing_is_logged_for_requests(
     assert (*capfd.readouterr(), caplog.text) == ("", "", "")
 
 
-async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, board: Board) -> None:
+async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, status: Status) -> None:
     class Broken:
         @property
         def events(self) -> Any:
@@ -300,16 +300,16 @@ async def test_a_defect_while_reading_is_an_answer_without_values(site: Site, bo
 
         lossy = events
 
-    board.translator = Broken()
+    status.translator = Broken()
     for path in ("/status", "/metrics"):
-        status, text, _ = await site.get(path)
-        assert (status, json.loads(text)) == (500, {"error": "a defect of relay", "kind": "RuntimeError"})
+        code, text, _ = await site.get(path)
+        assert (code, json.loads(text)) == (500, {"error": "a bug in relay", "kind": "RuntimeError"})
     assert (await site.get("/livez"))[0] == 200
 
 
 async def test_the_page_may_run_its_own_script_and_nothing_else(site: Site) -> None:
-    status, text, headers = await site.get("/")
-    assert (status, headers["Content-Type"], text) == (200, "text/html; charset=utf-8", PAGE)
+    code, text, headers = await site.get("/")
+    assert (code, headers["Content-Type"], text) == (200, "text/html; charset=utf-8", PAGE)
     policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
     assert (
         policy["default-src"]
@@ -339,9 +339,9 @@ def test_the_page_never_makes_markup_of_text() -> None:
 
 def test_the_page_asks_for_what_the_status_has() -> None:
     """A member that is renamed on one side only would show as nothing."""
-    from relay.service.observe.report import status
+    from relay.service.observe.report import details
 
-    body = status(running_board(Clock()))
+    body = details(running_status(Clock()))
     used = set(re.findall(r"\bs\.([a-z_]+)", PAGE))
     assert used
     assert used <= set(body)
@@ -354,12 +354,12 @@ def test_the_page_asks_for_what_the_status_has() -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     clock = Clock()
-    board = make_board(clock, {HOSTILE: f"{HOSTILE}.out"})
-    board.entered("running")
-    board.failed("translate", "decode.malformed", HOSTILE, HOSTILE)
-    board.check("source", ok=False, detail=HOSTILE)
-    board.dead_letter(HOSTILE)
-    async with HttpServer("127.0.0.1", 0, board) as server:
+    status = make_status(clock, {HOSTILE: f"{HOSTILE}.out"})
+    status.enter_phase("running")
+    status.add_error("translate", "decode.malformed", HOSTILE, HOSTILE)
+    status.set_check("source", ok=False, detail=HOSTILE)
+    status.dead_letter(HOSTILE)
+    async with HttpServer("127.0.0.1", 0, status) as server:
         flags = (
             "--headless=new",
             "--no-sandbox",

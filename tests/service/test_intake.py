@@ -9,12 +9,12 @@ import random
 from typing import Any
 
 import pytest
-from service.memory import MemoryBatch, PlainTranslator, Target, plain_board
+from service.memory import MemoryBatch, PlainTranslator, Target, plain_status
 
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.intake import Intake
+from relay.service.loop.ledger import Owned, Round
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import Owned, Round
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 
@@ -42,7 +42,9 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
     translator, target = Scripted(script), Target()
     sink, current = target.sink(), Round(0, translator.state)
     current.pause_at = current.ends_at = math.inf
-    intake = Intake(translator, AsyncResolver(list_log, writes=may_refer_to_objects), list_log, plain_board())
+    intake = Intake(
+        translator, AsyncResolver(list_log, writes=may_refer_to_objects), list_log, plain_status()
+    )
     builder = intake.builder(current, sink, lambda: False)
     assert await builder.take(records, Owned(0, 0, None)) == len(records)
     await builder.send_rest()

@@ -16,14 +16,14 @@ from service.memory import A, B, Bench, MemoryBatch, until
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
 from relay.logs import ClientLogs
-from relay.service.loop.relay_loop import GIVE_UP_POLLS
-from relay.service.loop.rounds import RecordRefused
+from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.recovery import GIVE_UP_POLLS
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Two partitions, with and without a round under way during a poll."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, rounds=request.param)
 
 
@@ -265,7 +265,7 @@ async def test_a_commit_without_answer_is_repeated(bench: Bench) -> None:
     assert len(bench.log.named("commit.unanswered")) == 2
 
 
-async def test_an_error_of_the_surroundings_still_commits_what_is_written(bench: Bench) -> None:
+async def test_an_error_of_the_environment_still_commits_what_is_written(bench: Bench) -> None:
     bench.source.failures = [None, None, TopicUnusable("not allowed any more")]
     with pytest.raises(TopicUnusable):
         await bench.relay.run()
@@ -274,7 +274,7 @@ async def test_an_error_of_the_surroundings_still_commits_what_is_written(bench:
 
 
 async def test_a_worn_sink_is_changed_at_a_quiet_moment(bench: Bench) -> None:
-    bench.target.sinks[0].worn = True
+    bench.target.sinks[0].needs_rotation = True
     await bench.run_to_the_end()
     bench.check()
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]

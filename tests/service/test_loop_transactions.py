@@ -12,12 +12,12 @@ from service.memory import A, B, Bench, MemoryBatch, MemorySink, until
 
 from relay.errors import DeliveryFailed, InstanceFenced
 from relay.kafka.ports import PollFailed, Undelivered
-from relay.service.loop.rounds import RecordRefused
+from relay.service.loop.ledger import RecordRefused
 
 
 @pytest.fixture(params=[1, 2], ids=["one round", "two rounds"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, rounds=request.param, transactional=True)
 
 
@@ -77,8 +77,8 @@ async def test_a_commit_that_the_brokers_have_forgotten_is_not_waited_for(
     def refuse(batch: MemoryBatch) -> Undelivered | None:
         if not forgotten or int(batch[0].value or b"") < 10:
             return None
-        assert any(bench.relay._ledger.promised.values())
-        monkeypatch.setattr(MemorySink, "aborted_leftovers", True)
+        assert any(bench.relay._ledger.expected_offsets.values())
+        monkeypatch.setattr(MemorySink, "has_aborted_hanging_transaction", True)
         bench.target.records.clear()
         bench.source.committed = dict.fromkeys((A, B), 0)
         return forgotten.pop()
@@ -154,7 +154,7 @@ async def test_a_stop_commits_what_is_under_way(bench: Bench) -> None:
 
 
 async def test_a_worn_sink_is_changed_between_two_transactions(bench: Bench) -> None:
-    bench.target.sinks[0].worn = True
+    bench.target.sinks[0].needs_rotation = True
     await bench.run_to_the_end()
     assert len(bench.target.records) == 40
     assert [sink.state for sink in bench.target.sinks] == ["stopped", "stopped"]
@@ -189,10 +189,10 @@ async def test_a_commit_that_never_succeeds_ends_the_relay(bench: Bench) -> None
     assert bench.target.records == []
 
 
-async def test_the_board_knows_the_partitions_after_a_failure(bench: Bench) -> None:
+async def test_the_status_knows_the_partitions_after_a_failure(bench: Bench) -> None:
     failures = [Undelivered("refused", retriable=True)]
     bench.target.refuse = lambda _: failures.pop() if failures else None
     running = asyncio.create_task(bench.run_to_the_end())
     await until(lambda: bench.relay.counts.sinks == 1 and bench.source.committed == {A: 20, B: 20})
-    assert set(bench.board.partitions) == {A, B}
+    assert set(bench.status.partitions) == {A, B}
     await running

@@ -18,19 +18,20 @@ from relay.kafka.ports import Owner, Partition, Undelivered
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop import resolver as objects
+from relay.service.loop.ledger import RecordRefused
+from relay.service.loop.relay_loop import Timing
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import RecordRefused, Timing
 from relay.service.observe import report
 
 
 @pytest.fixture
 def bench(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B)
 
 
 def is_ready(bench: Bench) -> bool:
-    return bool(report.readiness(bench.board)["ready"])
+    return bool(report.readiness(bench.status)["ready"])
 
 
 async def test_a_stop_while_rows_wait_for_ddl_leaves_them_alone(bench: Bench) -> None:
@@ -56,7 +57,7 @@ async def test_what_was_committed_before_the_start_is_told(bench: Bench) -> None
     bench.source.committed = {A: 20, B: 20}
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: is_ready(bench))
-    assert [bench.board.partitions[each].committed for each in (A, B)] == [20, 20]
+    assert [bench.status.partitions[each].committed for each in (A, B)] == [20, 20]
     bench.relay.request_stop()
     await running
 
@@ -74,13 +75,13 @@ async def test_readiness_waits_for_the_history_and_ends_with_the_request_to_stop
         refused.set()
         await asyncio.sleep(0.2)
 
-    bench.relay._ledger.sink.delivered = slow  # type: ignore[method-assign, assignment]
+    bench.relay._connections.sink.delivered = slow  # type: ignore[method-assign, assignment]
     bench.source.length = 40
     await refused.wait()
     bench.relay.request_stop()
     await asyncio.sleep(0.05)
     assert not running.done()
-    assert bench.board.state == "draining"
+    assert bench.status.phase == "draining"
     assert not is_ready(bench)
     await running
 
@@ -95,7 +96,7 @@ async def test_a_stop_that_cuts_a_round_off_is_no_success(list_log: Any, transac
         is_stuck.set()
         await asyncio.Event().wait()
 
-    bench.relay._ledger.sink.send = send  # type: ignore[method-assign, assignment]
+    bench.relay._connections.sink.send = send  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(bench.relay.run())
     await is_stuck.wait()
     bench.relay.request_stop()
@@ -119,7 +120,7 @@ async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_fo
         await start(owner)
 
     bench.source.poll, bench.source.start = deaf, refused  # type: ignore[method-assign]
-    bench.relay._silence.seconds = 0.02
+    bench.relay._recovery.silent_seconds = 0.02
     await bench.run_to_the_end()
     bench.check_complete()
     assert calls == ["start"] * 4
@@ -159,7 +160,7 @@ async def test_lag_grows_while_the_target_is_away(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
     """Nothing is polled meanwhile, so what is read again must count as lag."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, transactional=transactional)
     bench.target.refuse = lambda batch: (
         Undelivered("refused", retriable=True) if int(batch[0].value or b"") >= 6 else None
@@ -177,7 +178,7 @@ async def test_lag_grows_while_the_target_is_away(
     lags = []
     for _ in range(20):
         await asyncio.sleep(0.005)
-        lags.append(bench.board.lag)
+        lags.append(bench.status.lag)
     assert max(lag or 0 for lag in lags) >= 20
     bench.target.refuse = lambda _: None
     await until(lambda: bench.source.committed == dict.fromkeys(bench.source.every, bench.source.length))
@@ -190,12 +191,12 @@ async def test_an_outage_of_a_quiet_source_is_told_and_counted(bench: Bench) -> 
         return None
 
     bench.source.waiting = nobody  # type: ignore[method-assign, assignment]
-    bench.relay._silence.seconds = 0.02
+    bench.relay._recovery.silent_seconds = 0.02
     bench.source.length = 0
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: len(bench.log.named("source.unreachable")) >= 2)
-    assert bench.board.errors["poll", BrokerUnavailable.code] >= 2
-    assert not bench.board.checks["source"].ok
+    assert bench.status.errors["poll", BrokerUnavailable.code] >= 2
+    assert not bench.status.checks["source"].ok
     bench.relay.request_stop()
     await running
 
@@ -241,7 +242,7 @@ def needing(
 @pytest.fixture
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundredth of the time."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     monkeypatch.setattr("relay.service.loop.relay_loop.ROUND_SECONDS", 0.1)
     monkeypatch.setattr(objects, "RETRY_SECONDS", tuple(seconds / 100 for seconds in objects.RETRY_SECONDS))
 
@@ -332,7 +333,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
     list_log: Any, monkeypatch: pytest.MonkeyPatch, transactional: bool
 ) -> None:
     """Else an alert on them would stay for ever."""
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     bench = Bench(list_log, A, B, length=6, transactional=transactional)
     source, away = bench.source, True
     waiting = source.waiting
@@ -341,10 +342,10 @@ async def test_checks_are_ok_again_when_records_flow_again(
         return None if away else await waiting()  # type: ignore[return-value]
 
     source.waiting = maybe  # type: ignore[method-assign]
-    bench.relay._silence.seconds = 0.03
+    bench.relay._recovery.silent_seconds = 0.03
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(list_log.named("source.unreachable")))
-    assert not bench.board.checks["source"].ok
+    assert not bench.status.checks["source"].ok
     away = False
     bench.target.problem = TopicUnusable("topic history has no leader")
     failures = [BrokerUnavailable("the history cannot be read now")] * 2
@@ -369,8 +370,8 @@ async def test_checks_are_ok_again_when_records_flow_again(
     await until(lambda: source.committed == {A: 200, B: 200})
     bench.relay.request_stop()
     await running
-    assert {"source", "target", "topics"} <= bench.board.checks.keys()
-    assert all(check.ok for check in bench.board.checks.values())
+    assert {"source", "target", "topics"} <= bench.status.checks.keys()
+    assert all(check.ok for check in bench.status.checks.values())
 
 
 STUCK = """
@@ -378,7 +379,7 @@ import sys, time
 from relay.service.observe import watchdog
 from relay.logs import Log
 
-class Board:
+class Status:
     began = time.monotonic()
     @property
     def heartbeat_age(self):
@@ -386,7 +387,7 @@ class Board:
 
 watchdog.HURRY_SECONDS = 0.5
 log = Log()
-with watchdog.Watchdog(Board(), 0.5, log):
+with watchdog.Watchdog(Status(), 0.5, log):
     while True:
         log.info("x", text="y" * 4000)
 """

@@ -12,34 +12,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from board_support import LIMIT, ORDERS_0, Clock, Translated, make_board, running_board
 from docs.generate import ROOT
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from status_support import LIMIT, ORDERS_0, Clock, Translated, make_status, running_status
 
 from relay import errors
 from relay.codecs.losses import Lossy
 from relay.model import Event, Heartbeat, Op, SchemaChange, TransactionMark, Watermark
 from relay.service.observe import report
-from relay.service.observe.board import ERROR_STAGES, STAGES, Board
 from relay.service.observe.metrics import OPS, OTHER_KINDS, ROW_CHANGE, error_codes, exposition, registry_of
+from relay.service.observe.status import ERROR_STAGES, STAGES, Status
 from relay.translator import Translator, kind_of
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 _ROW = re.compile(r"^\| `(relay_[a-z_]+)` \| (counter|gauge|histogram) \|([^|]*)\|", re.MULTILINE)
 
 
-def text_of(board: Board, accept: str = "") -> str:
-    return exposition(registry_of(board), accept)[0].decode()
+def text_of(status: Status, accept: str = "") -> str:
+    return exposition(registry_of(status), accept)[0].decode()
 
 
-def value(board: Board, name: str, **labels: str) -> float | None:
-    return registry_of(board).get_sample_value(name, labels)
+def value(status: Status, name: str, **labels: str) -> float | None:
+    return registry_of(status).get_sample_value(name, labels)
 
 
-def families(board: Board) -> dict[str, Any]:
-    return {family.name: family for family in parse_text(text_of(board)) if family.name.startswith("relay_")}
+def families(status: Status) -> dict[str, Any]:
+    return {family.name: family for family in parse_text(text_of(status)) if family.name.startswith("relay_")}
 
 
 def documented() -> dict[str, tuple[str, set[str]]]:
@@ -50,7 +50,7 @@ def documented() -> dict[str, tuple[str, set[str]]]:
 
 def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
     found = {}
-    for family in families(running_board(Clock())).values():
+    for family in families(running_status(Clock())).values():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         found[name] = (family.type, labels)
@@ -62,11 +62,11 @@ def test_the_documentation_has_all_metrics_with_type_and_labels() -> None:
 )
 @pytest.mark.parametrize("fresh", [True, False])
 def test_promtool_has_nothing_to_say(fresh: bool) -> None:
-    board = make_board() if fresh else worked_board()
+    status = make_status() if fresh else worked_status()
     # The interpreter's own metrics are not ours to name.
     own = "".join(
         line
-        for line in text_of(board).splitlines(keepends=True)
+        for line in text_of(status).splitlines(keepends=True)
         if re.match(r"(# (HELP|TYPE) )?relay_", line)
     )
     ran = subprocess.run(
@@ -75,29 +75,29 @@ def test_promtool_has_nothing_to_say(fresh: bool) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def worked_board() -> Board:
+def worked_status() -> Status:
     clock = Clock()
     translated = Translated()
-    board = running_board(clock, translated)
+    status = running_status(clock, translated)
     translated.events, translated.lossy = Counter({"update": 4, "schema-change": 2}), Counter({Lossy.GTID: 3})
-    board.consumed("orders", 10, 1000)
-    board.produced("orders.canal-json", 8, 700)
-    board.batch(10)
-    board.batch(0)
-    board.batch(400)
-    board.took("translate", 0.001)
-    board.took("translate", 0.3)
-    board.took("produce", 1000.0)
-    board.failed("translate", "decode.malformed", "orders/0", "no message")
-    board.dead_letter("decode.malformed")
-    board.skipped("encode.too-large")
-    board.schema_versions(12)
-    board.committed({ORDERS_0: 100})
-    return board
+    status.consumed("orders", 10, 1000)
+    status.produced("orders.canal-json", 8, 700)
+    status.batch(10)
+    status.batch(0)
+    status.batch(400)
+    status.observe("translate", 0.001)
+    status.observe("translate", 0.3)
+    status.observe("produce", 1000.0)
+    status.add_error("translate", "decode.malformed", "orders/0", "no message")
+    status.dead_letter("decode.malformed")
+    status.skipped("encode.too-large")
+    status.schema_versions(12)
+    status.committed({ORDERS_0: 100})
+    return status
 
 
 def test_names_and_units_follow_the_rules() -> None:
-    for name, family in families(make_board()).items():
+    for name, family in families(make_status()).items():
         assert family.documentation.endswith(".")
         assert not re.search(r"_(ms|milliseconds|kilobytes|minutes|count)(_|$)", name), name
         assert (family.type == "counter") == any(
@@ -109,7 +109,7 @@ def test_names_and_units_follow_the_rules() -> None:
     "accept", ["", "text/plain", OPENMETRICS, "application/openmetrics-text; version=x", "\x00;;=,"]
 )
 def test_every_accept_header_gets_a_valid_exposition(accept: str) -> None:
-    body, content_type = exposition(registry_of(worked_board()), accept)
+    body, content_type = exposition(registry_of(worked_status()), accept)
     is_openmetrics = content_type.startswith("application/openmetrics-text")
     assert is_openmetrics == (accept == OPENMETRICS)
     found = list((parse_openmetrics if is_openmetrics else parse_text)(body.decode()))
@@ -117,33 +117,35 @@ def test_every_accept_header_gets_a_valid_exposition(accept: str) -> None:
 
 
 def test_all_known_label_sets_show_0_from_the_start() -> None:
-    board = make_board()
+    status = make_status()
     codes = error_codes()
     assert {"decode.malformed", "service.delivery-failed", "defect"} <= set(codes)
     for topic in ("orders.canal-json", "relay.dead"):
-        assert value(board, "relay_records_produced_total", topic=topic) == 0
+        assert value(status, "relay_records_produced_total", topic=topic) == 0
     for name in (
         "relay_records_consumed_total",
         "relay_consumed_bytes_total",
         "relay_assigned_partitions",
         "relay_consumer_lag_records",
     ):
-        assert value(board, name, topic="orders") == 0
-    assert {value(board, "relay_events_total", kind=ROW_CHANGE, op=op) for op in OPS} == {0}
-    assert {value(board, "relay_events_total", kind=kind, op="") for kind in OTHER_KINDS} == {0}
+        assert value(status, name, topic="orders") == 0
+    assert {value(status, "relay_events_total", kind=ROW_CHANGE, op=op) for op in OPS} == {0}
+    assert {value(status, "relay_events_total", kind=kind, op="") for kind in OTHER_KINDS} == {0}
     assert {
-        value(board, "relay_errors_total", stage=stage, code=code) for stage in ERROR_STAGES for code in codes
+        value(status, "relay_errors_total", stage=stage, code=code)
+        for stage in ERROR_STAGES
+        for code in codes
     } == {0}
-    assert {value(board, "relay_dead_letters_total", code=code) for code in codes} == {0}
-    assert {value(board, "relay_skipped_records_total", code=code) for code in codes} == {0}
-    assert {value(board, "relay_lossy_conversions_total", what=str(what)) for what in Lossy} == {0}
-    assert {value(board, "relay_stage_duration_seconds_count", stage=stage) for stage in STAGES} == {0}
+    assert {value(status, "relay_dead_letters_total", code=code) for code in codes} == {0}
+    assert {value(status, "relay_skipped_records_total", code=code) for code in codes} == {0}
+    assert {value(status, "relay_lossy_conversions_total", what=str(what)) for what in Lossy} == {0}
+    assert {value(status, "relay_stage_duration_seconds_count", stage=stage) for stage in STAGES} == {0}
     for name in (
         "relay_batch_records_count",
         "relay_last_event_timestamp_seconds",
         "relay_last_commit_timestamp_seconds",
     ):
-        assert value(board, name) == 0
+        assert value(status, name) == 0
 
 
 def test_codes_are_those_of_all_errors() -> None:
@@ -162,67 +164,70 @@ def test_kinds_are_those_that_a_translator_counts() -> None:
     )
     assert tuple(map(kind_of, others)) == OTHER_KINDS
     assert set(OPS) == {op.value for op in Op}
-    board = make_board()
-    board.translator = Translator("ticdc-canal-json", "canal-json")
-    assert value(board, "relay_events_total", kind="watermark", op="") == 0
+    status = make_status()
+    status.translator = Translator("ticdc-canal-json", "canal-json")
+    assert value(status, "relay_events_total", kind="watermark", op="") == 0
 
 
 def test_metrics_say_what_happened() -> None:
-    board = worked_board()
-    assert value(board, "relay_records_consumed_total", topic="orders") == 10
-    assert value(board, "relay_consumed_bytes_total", topic="orders") == 1000
-    assert value(board, "relay_records_produced_total", topic="orders.canal-json") == 8
-    assert value(board, "relay_produced_bytes_total", topic="orders.canal-json") == 700
-    assert value(board, "relay_events_total", kind="row-change", op="update") == 4
-    assert value(board, "relay_events_total", kind="schema-change", op="") == 2
-    assert value(board, "relay_lossy_conversions_total", what="gtid") == 3
-    assert value(board, "relay_errors_total", stage="translate", code="decode.malformed") == 1
-    assert value(board, "relay_dead_letters_total", code="decode.malformed") == 1
-    assert value(board, "relay_skipped_records_total", code="encode.too-large") == 1
-    assert value(board, "relay_assigned_partitions", topic="orders") == 2
-    assert value(board, "relay_consumer_lag_records", topic="orders") == 50
-    assert value(board, "relay_schema_versions") == 12
+    status = worked_status()
+    assert value(status, "relay_records_consumed_total", topic="orders") == 10
+    assert value(status, "relay_consumed_bytes_total", topic="orders") == 1000
+    assert value(status, "relay_records_produced_total", topic="orders.canal-json") == 8
+    assert value(status, "relay_produced_bytes_total", topic="orders.canal-json") == 700
+    assert value(status, "relay_events_total", kind="row-change", op="update") == 4
+    assert value(status, "relay_events_total", kind="schema-change", op="") == 2
+    assert value(status, "relay_lossy_conversions_total", what="gtid") == 3
+    assert value(status, "relay_errors_total", stage="translate", code="decode.malformed") == 1
+    assert value(status, "relay_dead_letters_total", code="decode.malformed") == 1
+    assert value(status, "relay_skipped_records_total", code="encode.too-large") == 1
+    assert value(status, "relay_assigned_partitions", topic="orders") == 2
+    assert value(status, "relay_consumer_lag_records", topic="orders") == 50
+    assert value(status, "relay_schema_versions") == 12
     clock = Clock()
-    assert value(board, "relay_last_event_timestamp_seconds") == clock.time - 5
-    assert value(board, "relay_last_commit_timestamp_seconds") == clock.time
+    assert value(status, "relay_last_event_timestamp_seconds") == clock.time - 5
+    assert value(status, "relay_last_commit_timestamp_seconds") == clock.time
     assert (
-        value(board, "relay_build_info", version="0.1.0", source="ticdc-canal-json", target="canal-json") == 1
+        value(status, "relay_build_info", version="0.1.0", source="ticdc-canal-json", target="canal-json")
+        == 1
     )
 
 
 def test_histograms_are_cumulative_and_a_bound_belongs_to_its_bucket() -> None:
-    board = worked_board()
+    status = worked_status()
 
     def bucket(le: str) -> float | None:
-        return value(board, "relay_stage_duration_seconds_bucket", stage="translate", le=le)
+        return value(status, "relay_stage_duration_seconds_bucket", stage="translate", le=le)
 
     assert [bucket(le) for le in ("0.001", "0.25", "0.5", "60.0", "+Inf")] == [1, 1, 2, 2, 2]
-    assert value(board, "relay_stage_duration_seconds_sum", stage="translate") == pytest.approx(0.301)
-    assert value(board, "relay_stage_duration_seconds_bucket", stage="produce", le="60.0") == 0
-    assert value(board, "relay_stage_duration_seconds_count", stage="produce") == 1
-    assert [value(board, "relay_batch_records_bucket", le=le) for le in ("1.0", "10.0", "500.0", "+Inf")] == [
+    assert value(status, "relay_stage_duration_seconds_sum", stage="translate") == pytest.approx(0.301)
+    assert value(status, "relay_stage_duration_seconds_bucket", stage="produce", le="60.0") == 0
+    assert value(status, "relay_stage_duration_seconds_count", stage="produce") == 1
+    assert [
+        value(status, "relay_batch_records_bucket", le=le) for le in ("1.0", "10.0", "500.0", "+Inf")
+    ] == [
         0,
         1,
         2,
         2,
     ]
-    assert value(board, "relay_batch_records_sum") == 410
+    assert value(status, "relay_batch_records_sum") == 410
 
 
 def test_what_nobody_knew_of_comes_with_its_first_count() -> None:
-    board = worked_board()
-    board.produced("elsewhere", 1, 1)
-    board.failed("start", "service.new", "", "")
-    board.took("seek", 0.1)
-    assert value(board, "relay_records_produced_total", topic="elsewhere") == 1
-    assert value(board, "relay_errors_total", stage="start", code="service.new") == 1
-    assert value(board, "relay_stage_duration_seconds_count", stage="seek") == 1
+    status = worked_status()
+    status.produced("elsewhere", 1, 1)
+    status.add_error("start", "service.new", "", "")
+    status.observe("seek", 0.1)
+    assert value(status, "relay_records_produced_total", topic="elsewhere") == 1
+    assert value(status, "relay_errors_total", stage="start", code="service.new") == 1
+    assert value(status, "relay_stage_duration_seconds_count", stage="seek") == 1
 
 
 def test_hostile_names_stay_inside_their_label() -> None:
     name = 'a"} 1\nrelay_evil_total{x="\\'
-    board = make_board(topics={name: "out"})
-    found = {family.name: family for family in parse_text(text_of(board))}
+    status = make_status(topics={name: "out"})
+    found = {family.name: family for family in parse_text(text_of(status))}
     assert "relay_evil" not in found
     assert found["relay_records_consumed"].samples[0].labels == {"topic": name}
 
@@ -255,7 +260,7 @@ def test_the_queries_of_the_documentation_are_valid_and_name_real_metrics(tmp_pa
         ["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False, timeout=30
     )
     assert f"SUCCESS: {len(queries)} rules found" in ran.stdout, ran.stderr
-    samples = {sample.name for family in families(make_board()).values() for sample in family.samples}
+    samples = {sample.name for family in families(make_status()).values() for sample in family.samples}
     assert set(re.findall(r"relay_[a-z_]+", block)) <= samples
     # A label value that no metric has would match nothing, and nobody would notice.
     stages = set(re.findall(r'stage="([a-z]+)"', block))
@@ -267,34 +272,34 @@ def test_checks_are_those_of_readyz() -> None:
     can go by.
     """
     clock = Clock()
-    board = running_board(clock)
+    status = running_status(clock)
     names = {"configuration", "source", "target", "member", "schema-history"}
     for name in names:
-        board.check(name, ok=True)
-    assert {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop")} == dict.fromkeys(
+        status.set_check(name, ok=True)
+    assert {name: value(status, "relay_check_ok", check=name) for name in (*names, "loop")} == dict.fromkeys(
         (*names, "loop"), 1
     )
-    board.check("source", ok=False, detail="no broker answers")
-    board.check("another", ok=False)
+    status.set_check("source", ok=False, detail="no broker answers")
+    status.set_check("another", ok=False)
     clock.passes(LIMIT + 1)
-    found = {name: value(board, "relay_check_ok", check=name) for name in (*names, "loop", "another")}
+    found = {name: value(status, "relay_check_ok", check=name) for name in (*names, "loop", "another")}
     assert found == dict.fromkeys(names, 1) | {"source": 0, "another": 0, "loop": 0}
-    lines = report.readiness(board)["checks"]
+    lines = report.readiness(status)["checks"]
     assert {name for name, ok in found.items() if not ok} == {
         name for name, line in lines.items() if line.startswith("failing")
     }
 
 
 def test_a_check_that_nobody_has_made_says_nothing() -> None:
-    assert value(make_board(), "relay_check_ok", check="source") is None
-    assert value(make_board(), "relay_check_ok", check="loop") == 1
+    assert value(make_status(), "relay_check_ok", check="source") is None
+    assert value(make_status(), "relay_check_ok", check="loop") == 1
 
 
-async def test_a_scrape_reads_the_board_as_it_is_then() -> None:
-    board = make_board()
-    registry: CollectorRegistry = registry_of(board)
-    board.consumed("orders", 1, 1)
+async def test_a_scrape_reads_the_status_as_it_is_then() -> None:
+    status = make_status()
+    registry: CollectorRegistry = registry_of(status)
+    status.consumed("orders", 1, 1)
     await asyncio.sleep(0)
     assert registry.get_sample_value("relay_records_consumed_total", {"topic": "orders"}) == 1
-    board.consumed("orders", 1, 1)
+    status.consumed("orders", 1, 1)
     assert registry.get_sample_value("relay_records_consumed_total", {"topic": "orders"}) == 2

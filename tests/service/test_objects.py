@@ -21,8 +21,8 @@ from relay.needs import ClaimCheck
 from relay.records import Blob, ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
 from relay.service.loop import resolver as objects
+from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.resolver import AsyncResolver
-from relay.service.loop.rounds import RecordRefused
 from relay.storage import Storage
 
 

@@ -12,15 +12,17 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.consumer.fetcher import FetchError
 from aiokafka.record.util import calc_crc32c
+from secured_support import clusters_of
 from service.topics_support import refusal
 
-from relay.kafka.clients import cluster_settings, target_settings
+from relay.config.kafka import consumer_settings, producer_settings, target_cluster
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition
 from relay.kafka.sink import KafkaSink
 from relay.kafka.source import KafkaSource
 from relay.kafka.whole_topic import WholeTopic
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.check.route import State, probe
+from relay.service.check.route import State, preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -100,7 +102,7 @@ async def test_a_time_that_the_target_refuses_is_told_with_the_cure(
 async def test_records_without_a_time_stay_without(kafka: Any, make_config: Any) -> None:
     topic = await kafka.topic(1)
     times = [-1, -1, 1_000, -1, 5_000, -1]
-    sink = KafkaSink(make_config(topic, topic), {topic: 1_000_000})
+    sink = KafkaSink(producer_settings(make_config(topic, topic)), {topic: 1_000_000})
     await sink.start()
     await sink.write([ProducerRecord(topic, 0, time_ms, None, b"v") for time_ms in times])
     await sink.stop()
@@ -124,7 +126,7 @@ async def test_ddl_of_a_clock_that_runs_ahead_is_kept(
     await kafka.until(is_committed)
     assert await relay.stop() == 0
     kept: list[ConsumerRecord] = []
-    history = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
+    history = WholeTopic(Brokers.from_settings(target_cluster(config)), config.history_topic)
     await history.to_end(kept.extend)
     await history.stop()
     assert len(kept) == 1
@@ -160,7 +162,7 @@ async def test_such_a_loop_is_seen_before_the_start(kafka: Any, make_config: Any
     topic = await kafka.topic(1)
     other = kafka.bootstrap_servers.replace("127.0.0.1", "localhost")
     config = make_config(topic, topic, target_bootstrap_servers=other, schema_history_topic="")
-    wrong = [each for each in await probe(config, cluster_settings(config)) if each.state is State.FAILED]
+    wrong = [each for each in await preflight(config, clusters_of(config)) if each.state is State.FAILED]
     assert [each.subject for each in wrong] == [f"target topic {topic}"]
     assert "relay would read what it writes" in wrong[0].said
 
@@ -184,7 +186,11 @@ async def test_positions_are_told_only_where_they_are_sure(kafka: Any, make_conf
     """
     topic = await kafka.topic(1)
     await kafka.produce(topic, [ConsumerRecord("", 0, 0, NOW, None, b"%d" % number) for number in range(5)])
-    source, owner, partition = KafkaSource(make_config(topic, topic)), Owner(), Partition(topic, 0)
+    source, owner, partition = (
+        KafkaSource(consumer_settings(make_config(topic, topic))),
+        Owner(),
+        Partition(topic, 0),
+    )
     await source.start(owner)
     try:
         assert owner.partitions == [partition]

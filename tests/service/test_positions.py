@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from relay.config.tables import COMMIT_TS_MARGIN_MS as MARGIN_MS
+from relay.config.kafka import start_settings
 from relay.config.tables import Source
 from relay.errors import ConfigError, RecordsGone
+from relay.kafka.positions import COMMIT_TS_MARGIN_MS as MARGIN_MS
 from relay.kafka.positions import start_offsets
+from relay.kafka.settings import StartSettings
 from relay.records import ConsumerRecord
 
 pytestmark = pytest.mark.kafka
@@ -27,8 +29,8 @@ async def consumer(broker: str) -> AsyncIterator[Any]:
         yield found
 
 
-def source_of(broker: str, topic: str, **settings: Any) -> Source:
-    return Source(bootstrap_servers=broker, topics=(topic,), group_id="g", **settings)
+def start_of(broker: str, topic: str, **settings: Any) -> StartSettings:
+    return start_settings(Source(bootstrap_servers=broker, topics=(topic,), group_id="g", **settings))
 
 
 async def filled(kafka: Any, *partitions: list[int]) -> str:
@@ -44,7 +46,7 @@ async def filled(kafka: Any, *partitions: list[int]) -> str:
 async def begin(kafka: Any, consumer: Any, topic: str, log: Any = None, **settings: Any) -> list[int]:
     """Where each partition begins."""
     pairs = await kafka.partitions(topic)
-    found = await start_offsets(consumer, source_of(kafka.bootstrap_servers, topic, **settings), pairs, log)
+    found = await start_offsets(consumer, start_of(kafka.bootstrap_servers, topic, **settings), pairs, log)
     return [found[pair] for pair in pairs]
 
 
@@ -56,7 +58,7 @@ async def test_earliest_and_latest(kafka: Any, consumer: Any) -> None:
 
 
 async def test_no_partition_is_asked_for_nothing(kafka: Any, consumer: Any) -> None:
-    assert await start_offsets(consumer, source_of(kafka.bootstrap_servers, "t", start="latest"), []) == {}
+    assert await start_offsets(consumer, start_of(kafka.bootstrap_servers, "t", start="latest"), []) == {}
 
 
 async def test_named_offsets_and_the_beginning_for_the_others(kafka: Any, consumer: Any) -> None:
@@ -172,5 +174,5 @@ async def test_partitions_that_are_not_asked_for_are_not_given(kafka: Any, consu
         {"start": "offsets", "start_offsets": {f"{topic}/0": 1}},
         commit_ts(0),
     ):
-        found = await start_offsets(consumer, source_of(kafka.bootstrap_servers, topic, **settings), [pair])
+        found = await start_offsets(consumer, start_of(kafka.bootstrap_servers, topic, **settings), [pair])
         assert list(found) == [pair]

@@ -92,7 +92,7 @@ class Outage:
         relay = self.relays[case]
         assert not relay._task.done()
         return bool(
-            relay.board.totals.produced.records if case.busy else relay.log.named("partitions.opened")
+            relay.status.totals.produced.records if case.busy else relay.log.named("partitions.opened")
         )
 
     async def more(self, case: Case) -> None:
@@ -160,7 +160,7 @@ async def test_an_outage_longer_than_every_timeout(
         await asyncio.sleep(0.5)
         with contextlib.ExitStack() as stack:
             for relay in outage.relays.values():
-                stack.enter_context(Watchdog(relay.board, STALL_SECONDS, relay.log, outage.stalls.append))
+                stack.enter_context(Watchdog(relay.status, STALL_SECONDS, relay.log, outage.stalls.append))
             await in_thread(node.kill)
             await asyncio.gather(*(outage.more(case) for case in CASES if case.away == "target"))
             await asyncio.sleep(OUTAGE_SECONDS)

@@ -123,4 +123,4 @@ async def has_leaders(admin: Any, *topics: str) -> bool:
 
 
 async def has_written(relay: Any) -> bool:
-    return bool(relay.board.totals.produced.records)
+    return bool(relay.status.totals.produced.records)

@@ -91,7 +91,7 @@ async def test_every_refused_record_becomes_a_dead_letter(
         f"{source}/{one.partition}/{one.offset}/0".encode() for one in originals if one.value not in CODES
     ]
     assert marks(await kafka.read(target, committed=True)) == good
-    assert relay.board.dead_letters == dict.fromkeys(CODES.values(), 2)
+    assert relay.status.dead_letters == dict.fromkeys(CODES.values(), 2)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -109,7 +109,7 @@ async def test_every_refused_record_is_skipped(
         if one.value not in CODES
     ]
     assert marks(await kafka.read(target, committed=True)) == good
-    assert relay.board.skips == dict.fromkeys(CODES.values(), 2)
+    assert relay.status.skips == dict.fromkeys(CODES.values(), 2)
 
 
 async def test_a_letter_and_its_offset_are_one_transaction(

@@ -135,7 +135,7 @@ async def one_each(*relays: Any) -> bool:
 
 
 async def knows(*relays: Any) -> bool:
-    return len({len(str(relay.board.translator.catalog)) for relay in relays}) == 1
+    return len({len(str(relay.status.translator.catalog)) for relay in relays}) == 1
 
 
 async def holds(kafka: Any, topic: str, count: int) -> bool:
@@ -165,7 +165,7 @@ async def test_a_deleted_history_is_created_anew_at_the_start(
     assert await relay.stop() == 0
     assert relay.log.named("topics.created")[0]["topics"] == [config.history_topic]
     assert types_of(await kafka.read(target)) == {1: "varchar"}
-    assert relay.board.translator.lossy["schema-guessed"] == 1
+    assert relay.status.translator.lossy["schema-guessed"] == 1
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])

@@ -138,7 +138,7 @@ async def test_retention_overtakes_a_running_relay(
 
 async def has_read(relay: Any) -> bool:
     """Whether some of partition 0 was read."""
-    progress = relay.board.partitions.get(Partition(relay.config.source.topics[0], 0))
+    progress = relay.status.partitions.get(Partition(relay.config.source.topics[0], 0))
     return bool(progress and progress.position and progress.position > 100)
 
 

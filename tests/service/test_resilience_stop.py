@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from secured_support import brokers_of
 from service.resilience_support import (
     MODES,
     SHORT,
@@ -25,8 +26,6 @@ from service.resilience_support import (
 
 from relay.config import Security
 from relay.demo.kafka import Cluster
-from relay.kafka.clients import client_settings
-from relay.service.check.connectivity import Access
 from relay.service.check.route import diagnosis
 
 pytestmark = pytest.mark.kafka
@@ -168,14 +167,14 @@ async def awake(servers: str) -> None:
 
     At first they answer from what they knew; then the controller finds that no broker has reported for long.
     """
-    access = Access(Security(), client_settings(Security()), "source.security")
+    brokers = brokers_of(Security(), servers)
     good_since = time.monotonic()
     async with asyncio.timeout(60):
         while time.monotonic() - good_since < SETTLED_SECONDS:
             await asyncio.sleep(0.2)
-            if await diagnosis(servers, access):
+            if await diagnosis(brokers):
                 good_since = time.monotonic()
 
 
 async def has_written(relay: Any, count: int) -> bool:
-    return bool(relay.board.totals.produced.records >= count)
+    return bool(relay.status.totals.produced.records >= count)

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, TRANSACTIONAL_ID, Secured
+from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, TRANSACTIONAL_ID, Secured, clusters_of
 from service.transport_support import MODES, both_modes, check_complete, numbered
 
 from relay.config import Config
 from relay.errors import BrokerUnavailable
-from relay.kafka.clients import cluster_settings
 from relay.kafka.permissions import Operation
 from relay.kafka.ports import Undelivered
 from relay.service import app
 from relay.service.check.reasons import with_reasons
-from relay.service.check.route import State, probe
+from relay.service.check.route import State, preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -47,7 +46,7 @@ class Login:
         config = self.config(mode)
 
         async def is_granted() -> bool:
-            found = await probe(config, cluster_settings(config))
+            found = await preflight(config, clusters_of(config))
             return all(each.state is State.OK for each in found)
 
         await self.kafka.until(is_granted)
@@ -161,4 +160,4 @@ async def test_a_wrong_password_is_told_as_what_it_is(
 async def test_an_error_without_a_reason_stays_as_it_is(login: Login) -> None:
     """The brokers have come back meanwhile."""
     config, error = login.config(), BrokerUnavailable("no broker answers")
-    assert await with_reasons(error, config, cluster_settings(config)) is error
+    assert await with_reasons(error, clusters_of(config)) is error

@@ -21,12 +21,21 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from secured_support import GROUP, PASSWORD, SECRETS, TOPIC, Secured, security_of, token
+from secured_support import (
+    GROUP,
+    PASSWORD,
+    SECRETS,
+    TOPIC,
+    Secured,
+    arguments_of,
+    clusters_of,
+    security_of,
+    token,
+)
 from servers_support import Idp, serving
 
 from relay.config import Config, Security
 from relay.errors import ConfigError
-from relay.kafka.clients import client_settings, cluster_settings
 from relay.kafka.permissions import Operation
 
 SECRET = "client-battery"
@@ -35,7 +44,7 @@ KEY_PASSWORD = "key-battery"
 
 def problems(security: Security) -> list[str]:
     with pytest.raises(ConfigError) as raised:
-        client_settings(security)
+        arguments_of(security)
     assert not any(secret in str(raised.value) for secret in SECRETS)
     return [str(problem) for problem in raised.value.problems]
 
@@ -67,11 +76,11 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_plain_text_needs_nothing_else() -> None:
-    assert client_settings(Security()) == {"security_protocol": "PLAINTEXT"}
+    assert arguments_of(Security()) == {"security_protocol": "PLAINTEXT"}
 
 
 def test_tls_alone_has_a_context_and_no_login(own: Path) -> None:
-    settings = client_settings(security_of(protocol="SSL", ca_file=str(own / "ca.pem")))
+    settings = arguments_of(security_of(protocol="SSL", ca_file=str(own / "ca.pem")))
     context = settings.pop("ssl_context")
     assert settings == {"security_protocol": "SSL"}
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -81,14 +90,14 @@ def test_tls_alone_has_a_context_and_no_login(own: Path) -> None:
 
 
 def test_without_a_file_the_systems_certificates_are_trusted() -> None:
-    assert client_settings(security_of(protocol="SSL"))["ssl_context"].verify_mode is ssl.CERT_REQUIRED
+    assert arguments_of(security_of(protocol="SSL"))["ssl_context"].verify_mode is ssl.CERT_REQUIRED
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
 def test_a_secret_from_a_file_is_its_text_without_the_line_end(tmp_path: Path, ending: str) -> None:
     (tmp_path / "password").write_bytes((" p\u00e4ss \n word " + ending).encode())
     given = security_of(protocol="SASL_PLAINTEXT", username="relay", password_file=str(tmp_path / "password"))
-    assert client_settings(given) == {
+    assert arguments_of(given) == {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "relay",
@@ -106,8 +115,8 @@ def test_settings_do_not_show_their_secrets(tmp_path: Path) -> None:
         **endpoint,
         client_secret_file=str(tmp_path / "secret"),
     )
-    provider = client_settings(bearer)["sasl_oauth_token_provider"]
-    shown = [client_settings(login), login, bearer, client_settings(bearer), provider, vars(provider)]
+    provider = arguments_of(bearer)["sasl_oauth_token_provider"]
+    shown = [arguments_of(login), login, bearer, arguments_of(bearer), provider, vars(provider)]
     for each in shown:
         assert not any(secret in text for secret in SECRETS for text in (repr(each), str(each), f"{each}")), (
             each
@@ -118,11 +127,9 @@ def test_own_certificate_is_loaded(own: Path) -> None:
     def given(**settings: str) -> Security:
         return security_of(protocol="SSL", certificate_file=str(own / "certificate.pem"), **settings)
 
-    assert client_settings(given(key_file=str(own / "key.pem")))
-    assert client_settings(given(key_file=str(own / "locked_key.pem"), key_password=KEY_PASSWORD))
-    assert client_settings(
-        given(key_file=str(own / "locked_key.pem"), key_password_file=str(own / "password"))
-    )
+    assert arguments_of(given(key_file=str(own / "key.pem")))
+    assert arguments_of(given(key_file=str(own / "locked_key.pem"), key_password=KEY_PASSWORD))
+    assert arguments_of(given(key_file=str(own / "locked_key.pem"), key_password_file=str(own / "password")))
 
 
 CERTIFICATE = {"certificate_file": "certificate.pem"}
@@ -217,7 +224,7 @@ def test_problems_of_both_clusters_are_told_at_once(tmp_path: Path) -> None:
         },
     )
     with pytest.raises(ConfigError) as raised:
-        cluster_settings(config)
+        clusters_of(config)
     assert [problem.path for problem in raised.value.problems] == [
         "source.security.password_file",
         "target.security.password_file",
@@ -230,7 +237,7 @@ def test_one_cluster_has_one_set_of_settings() -> None:
         source={"bootstrap_servers": "one:9092", "topics": ["t"], "group_id": "g"},  # type: ignore[arg-type]
         target={"topic": "u"},  # type: ignore[arg-type]
     )
-    settings = cluster_settings(config)
+    settings = clusters_of(config)
     assert settings.source is settings.target
 
 
@@ -302,13 +309,11 @@ async def test_clients_log_in_with_a_password(
 ) -> None:
     (tmp_path / "password").write_text(PASSWORD + "\n")
     given = secured.security(mechanism=mechanism, password=None, password_file=str(tmp_path / "password"))
-    assert await there_and_back(secured.address("SASL_SSL"), client_settings(given), topic) == b"secret agent"
+    assert await there_and_back(secured.address("SASL_SSL"), arguments_of(given), topic) == b"secret agent"
 
 
 def bearer(secured: Secured, **settings: str) -> dict[str, Any]:
-    return client_settings(
-        secured.security(mechanism="OAUTHBEARER", username=None, password=None, **settings)
-    )
+    return arguments_of(secured.security(mechanism="OAUTHBEARER", username=None, password=None, **settings))
 
 
 @pytest.mark.kafka
@@ -364,6 +369,6 @@ async def test_clients_show_their_certificate(secured: Secured) -> None:
     given = security_of(
         protocol="SSL", ca_file=str(secured.folder / "ca.pem"), certificate_file=own, key_file=own
     )
-    admin = AIOKafkaAdminClient(bootstrap_servers=secured.address("MUTUAL"), **client_settings(given))
+    admin = AIOKafkaAdminClient(bootstrap_servers=secured.address("MUTUAL"), **arguments_of(given))
     await admin.start()
     await admin.close()

@@ -1,4 +1,4 @@
-"""The board keeps what the loop says, and /livez, /readyz and /status tell it."""
+"""The status keeps what the loop says, and /livez, /readyz and /status tell it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import Counter
 
 import orjson
 import pytest
-from board_support import (
+from status_support import (
     LIMIT,
     ORDERS_0,
     ORDERS_1,
     START,
     Clock,
     Translated,
-    make_board,
-    running_board,
+    make_status,
+    running_status,
     turns,
 )
 
@@ -25,7 +25,7 @@ from relay.config import Config
 from relay.config.tables import Delivery
 from relay.kafka.ports import Partition
 from relay.service.observe import report
-from relay.service.observe.board import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Board, heartbeat_limit
+from relay.service.observe.status import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Status, heartbeat_limit
 
 
 @pytest.fixture
@@ -33,36 +33,36 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_a_board_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> None:
-    board = make_board(clock)
-    status = report.status(board)
-    assert (status["state"], status["ready"], status["alive"], status["degraded"]) == (
+def test_a_status_that_nobody_wrote_to_can_be_asked_everything(clock: Clock) -> None:
+    status = make_status(clock)
+    body = report.details(status)
+    assert (body["state"], body["ready"], body["alive"], body["degraded"]) == (
         "starting",
         False,
         True,
         False,
     )
-    assert status["lag"] == {
+    assert body["lag"] == {
         "records": 0,
         "unknown_partitions": 0,
         "seconds": None,
         "change_per_second": None,
         "gone_in_seconds": None,
     }
-    assert status["rates"]["consumed_records_per_second"] == 0
-    assert (status["last_event"], status["last_commit"], status["partitions"], status["last_errors"]) == (
+    assert body["rates"]["consumed_records_per_second"] == 0
+    assert (body["last_event"], body["last_commit"], body["partitions"], body["last_errors"]) == (
         None,
         None,
         [],
         [],
     )
-    assert orjson.loads(orjson.dumps(status)) == status
+    assert orjson.loads(orjson.dumps(body)) == body
 
 
 def test_positions_and_lag_in_records_and_in_event_time(clock: Clock) -> None:
-    board = running_board(clock)
-    board.committed({ORDERS_0: 90})
-    first, second = report.status(board)["partitions"]
+    status = running_status(clock)
+    status.committed({ORDERS_0: 90})
+    first, second = report.details(status)["partitions"]
     assert first == {
         "topic": "orders",
         "partition": 0,
@@ -74,115 +74,115 @@ def test_positions_and_lag_in_records_and_in_event_time(clock: Clock) -> None:
         "last_event": "2026-11-21T09:59:55.000+00:00",
     }
     assert (second["lag_records"], second["lag_seconds"], second["committed"]) == (50, 30.0, None)
-    lag = report.status(board)["lag"]
+    lag = report.details(status)["lag"]
     assert (lag["records"], lag["seconds"]) == (50, 30.0)
 
 
 def test_an_unknown_end_is_no_lag_of_zero(clock: Clock) -> None:
-    board = make_board(clock)
-    board.assigned([ORDERS_0, ORDERS_1])
-    assert report.status(board)["lag"]["records"] is None
-    board.progress(ORDERS_0, position=7, end=None, timestamp_ms=None)
-    assert report.status(board)["partitions"][0]["lag_records"] is None
-    board.progress(ORDERS_0, position=7, end=9, timestamp_ms=None)
-    lag = report.status(board)["lag"]
+    status = make_status(clock)
+    status.assigned([ORDERS_0, ORDERS_1])
+    assert report.details(status)["lag"]["records"] is None
+    status.progress(ORDERS_0, position=7, end=None, timestamp_ms=None)
+    assert report.details(status)["partitions"][0]["lag_records"] is None
+    status.progress(ORDERS_0, position=7, end=9, timestamp_ms=None)
+    lag = report.details(status)["lag"]
     assert (lag["records"], lag["unknown_partitions"], lag["seconds"]) == (2, 1, None)
 
 
 def test_what_is_not_told_anew_stays_known(clock: Clock) -> None:
-    board = running_board(clock)
-    board.progress(ORDERS_1, position=160, end=None, timestamp_ms=None)
-    assert board.partitions[ORDERS_1].lag == 40
-    assert board.partitions[ORDERS_1].timestamp_ms == int(START - 30) * 1000
+    status = running_status(clock)
+    status.progress(ORDERS_1, position=160, end=None, timestamp_ms=None)
+    assert status.partitions[ORDERS_1].lag == 40
+    assert status.partitions[ORDERS_1].timestamp_ms == int(START - 30) * 1000
 
 
 def test_a_rebalance_keeps_what_stays_and_forgets_what_goes(clock: Clock) -> None:
-    board = running_board(clock)
+    status = running_status(clock)
     other = Partition("orders", 7)
-    board.assigned([ORDERS_1, other])
-    assert list(board.partitions) == [ORDERS_1, other]
-    assert board.partitions[ORDERS_1].position == 150
+    status.assigned([ORDERS_1, other])
+    assert list(status.partitions) == [ORDERS_1, other]
+    assert status.partitions[ORDERS_1].position == 150
     # Late words about a partition that is somebody else's by now.
-    board.progress(ORDERS_0, position=101, end=101, timestamp_ms=None)
-    board.committed({ORDERS_0: 101})
-    assert ORDERS_0 not in board.partitions
-    assert board.last_commit == START
-    newest = board.newest_ms
-    board.assigned([])
-    assert board.newest_ms == newest is not None
+    status.progress(ORDERS_0, position=101, end=101, timestamp_ms=None)
+    status.committed({ORDERS_0: 101})
+    assert ORDERS_0 not in status.partitions
+    assert status.last_commit == START
+    newest = status.newest_ms
+    status.assigned([])
+    assert status.newest_ms == newest is not None
 
 
 def test_an_empty_commit_is_none(clock: Clock) -> None:
-    board = running_board(clock)
-    board.committed({})
-    assert board.last_commit is None
+    status = running_status(clock)
+    status.committed({})
+    assert status.last_commit is None
 
 
 @pytest.mark.parametrize("stamp", [-1, 10**18, -(10**18)])
 def test_impossible_timestamps_of_a_producer_break_nothing(clock: Clock, stamp: int) -> None:
-    board = running_board(clock)
-    board.assigned([ORDERS_0])
-    board.progress(ORDERS_0, position=1, end=5, timestamp_ms=stamp)
-    status = report.status(board)
-    orjson.dumps(status)
-    assert (status["partitions"][0]["last_event"] is None) == (stamp > 0)
-    assert status["lag"]["seconds"] is not None
+    status = running_status(clock)
+    status.assigned([ORDERS_0])
+    status.progress(ORDERS_0, position=1, end=5, timestamp_ms=stamp)
+    body = report.details(status)
+    orjson.dumps(body)
+    assert (body["partitions"][0]["last_event"] is None) == (stamp > 0)
+    assert body["lag"]["seconds"] is not None
 
 
 def test_rates_are_those_of_the_last_minute(clock: Clock) -> None:
-    board = running_board(clock)
+    status = running_status(clock)
 
     def fast() -> None:
-        board.consumed("orders", 100, 50_000)
-        board.produced("orders.canal-json", 90, 40_000)
-        board.took("translate", 0.25)
+        status.consumed("orders", 100, 50_000)
+        status.produced("orders.canal-json", 90, 40_000)
+        status.observe("translate", 0.25)
 
-    turns(board, clock, 120, fast)
-    rates = report.status(board)["rates"]
+    turns(status, clock, 120, fast)
+    rates = report.details(status)["rates"]
     assert rates["window_seconds"] == 60
     assert (rates["consumed_records_per_second"], rates["consumed_bytes_per_second"]) == (100, 50_000)
     assert (rates["produced_records_per_second"], rates["produced_bytes_per_second"]) == (90, 40_000)
     assert rates["busy"] == {"translate": 0.25, "produce": 0, "commit": 0}
-    turns(board, clock, 70)
-    assert report.status(board)["rates"]["consumed_records_per_second"] == 0
+    turns(status, clock, 70)
+    assert report.details(status)["rates"]["consumed_records_per_second"] == 0
 
 
 def test_the_first_seconds_have_rates_too(clock: Clock) -> None:
-    board = running_board(clock)
-    turns(board, clock, 4, lambda: board.consumed("orders", 10, 10))
-    rates = report.status(board)["rates"]
+    status = running_status(clock)
+    turns(status, clock, 4, lambda: status.consumed("orders", 10, 10))
+    rates = report.details(status)["rates"]
     assert (rates["window_seconds"], rates["consumed_records_per_second"]) == (4, 10)
 
 
 @pytest.mark.parametrize(("read", "change", "gone"), [(15, -5.0, 200 / 5), (10, 0.0, None), (8, 2.0, None)])
 def test_lag_tells_whether_it_grows(clock: Clock, read: int, change: float, gone: float | None) -> None:
-    board = make_board(clock)
-    board.assigned([ORDERS_0])
+    status = make_status(clock)
+    status.assigned([ORDERS_0])
     at = [0, 1100 if read == 15 else 300]
 
     def turn() -> None:
         at[0], at[1] = at[0] + read, at[1] + 10
-        board.progress(ORDERS_0, position=at[0], end=at[1], timestamp_ms=None)
+        status.progress(ORDERS_0, position=at[0], end=at[1], timestamp_ms=None)
 
-    turns(board, clock, 180, turn)
-    lag = report.status(board)["lag"]
+    turns(status, clock, 180, turn)
+    lag = report.details(status)["lag"]
     assert lag["change_per_second"] == change
     assert lag["gone_in_seconds"] == gone
 
 
 def test_lag_of_other_partitions_is_no_trend(clock: Clock) -> None:
-    board = running_board(clock)
-    turns(board, clock, 30)
+    status = running_status(clock)
+    turns(status, clock, 30)
     clock.passes(1)
-    board.assigned([ORDERS_0])
-    board.beat()
-    assert report.status(board)["lag"]["change_per_second"] is None
+    status.assigned([ORDERS_0])
+    status.heartbeat()
+    assert report.details(status)["lag"]["change_per_second"] is None
 
 
 def test_history_is_an_hour_and_no_more(clock: Clock) -> None:
-    board = running_board(clock)
-    turns(board, clock, 4000, lambda: board.consumed("orders", 3, 3))
-    history = report.status(board)["history"]
+    status = running_status(clock)
+    turns(status, clock, 4000, lambda: status.consumed("orders", 3, 3))
+    history = report.details(status)["history"]
     assert {len(column) for column in history.values()} == {SAMPLES - 1}
     assert set(history["consumed_records_per_second"]) == {3}
     assert set(history["lag_records"]) == {50}
@@ -190,24 +190,24 @@ def test_history_is_an_hour_and_no_more(clock: Clock) -> None:
 
 
 def test_errors_are_counted_and_the_last_ones_kept_newest_first(clock: Clock) -> None:
-    board = running_board(clock)
+    status = running_status(clock)
     for number in range(LAST_ERRORS + 5):
-        board.failed("translate", "decode.malformed", f"orders/0 at {number}", "no message")
-    kept = report.status(board)["last_errors"]
+        status.add_error("translate", "decode.malformed", f"orders/0 at {number}", "no message")
+    kept = report.details(status)["last_errors"]
     assert len(kept) == LAST_ERRORS
     assert kept[0]["place"] == f"orders/0 at {LAST_ERRORS + 4}"
-    assert report.status(board)["errors"] == [
+    assert report.details(status)["errors"] == [
         {"stage": "translate", "code": "decode.malformed", "count": LAST_ERRORS + 5}
     ]
 
 
 def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
-    board = running_board(clock)
-    board.failed("translate", "decode.malformed", "orders/0 at 4711", "no message")
+    status = running_status(clock)
+    status.add_error("translate", "decode.malformed", "orders/0 at 4711", "no message")
     for _ in range(1000):
         clock.passes(1)
-        board.failed("produce", "service.delivery-failed", "orders.canal-json/0", "no answer")
-    kept = report.status(board)["last_errors"]
+        status.add_error("produce", "service.delivery-failed", "orders.canal-json/0", "no answer")
+    kept = report.details(status)["last_errors"]
     assert [(each["code"], each["count"]) for each in kept] == [
         ("service.delivery-failed", 1000),
         ("decode.malformed", 1),
@@ -219,21 +219,21 @@ def test_the_same_error_again_pushes_no_other_out(clock: Clock) -> None:
 
 
 def test_texts_that_no_encoder_takes_or_that_do_not_end_are_made_harmless(clock: Clock) -> None:
-    board = running_board(clock)
-    board.failed("translate", "decode.malformed", "a\ud800b", "x" * 100_000)
-    board.check("source", ok=False, detail="\udfff")
-    status = orjson.loads(orjson.dumps(report.status(board)))
-    assert status["last_errors"][0]["place"] == "a?b"
-    assert len(status["last_errors"][0]["message"]) == LONGEST_TEXT
+    status = running_status(clock)
+    status.add_error("translate", "decode.malformed", "a\ud800b", "x" * 100_000)
+    status.set_check("source", ok=False, detail="\udfff")
+    body = orjson.loads(orjson.dumps(report.details(status)))
+    assert body["last_errors"][0]["place"] == "a?b"
+    assert len(body["last_errors"][0]["message"]) == LONGEST_TEXT
 
 
 def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
     translated = Translated()
-    board = running_board(clock, translated)
+    status = running_status(clock, translated)
     translated.events = Counter({"insert": 3})
     translated.lossy = Counter({Lossy.GTID: 2, Lossy.SCHEMA_GUESSED: 1})
-    status = report.status(board)
-    assert (status["events"], status["lossy"], status["notes"]) == (
+    body = report.details(status)
+    assert (body["events"], body["lossy"], body["notes"]) == (
         {"insert": 3},
         {"gtid": 2},
         {"schema-guessed": 1},
@@ -241,87 +241,87 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
 
 
 def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:
-    board = running_board(clock)
-    board.dead_letter("decode.malformed")
-    board.dead_letter("decode.malformed")
-    board.skipped("service.claim-check-missing")
-    board.produced("elsewhere", 2, 30)
-    board.schema_versions(12)
-    status = report.status(board)
-    assert status["dead_letters"] == {"decode.malformed": 2}
-    assert status["skipped"] == {"service.claim-check-missing": 1}
-    assert status["topics"]["produced"]["elsewhere"] == {"records": 2, "bytes": 30}
-    assert status["topics"]["produced"]["relay.dead"] == {"records": 0, "bytes": 0}
-    assert status["schema_versions"] == 12
+    status = running_status(clock)
+    status.dead_letter("decode.malformed")
+    status.dead_letter("decode.malformed")
+    status.skipped("service.claim-check-missing")
+    status.produced("elsewhere", 2, 30)
+    status.schema_versions(12)
+    body = report.details(status)
+    assert body["dead_letters"] == {"decode.malformed": 2}
+    assert body["skipped"] == {"service.claim-check-missing": 1}
+    assert body["topics"]["produced"]["elsewhere"] == {"records": 2, "bytes": 30}
+    assert body["topics"]["produced"]["relay.dead"] == {"records": 0, "bytes": 0}
+    assert body["schema_versions"] == 12
 
 
 def test_only_a_running_loop_has_to_turn(clock: Clock) -> None:
-    board = make_board(clock)
+    status = make_status(clock)
     clock.passes(10 * LIMIT)
-    assert report.is_alive(board)
-    board.entered("running")
-    assert report.is_alive(board)
+    assert report.is_alive(status)
+    status.enter_phase("running")
+    assert report.is_alive(status)
     clock.passes(LIMIT + 1)
-    assert not report.is_alive(board)
-    board.beat()
-    assert report.is_alive(board)
+    assert not report.is_alive(status)
+    status.heartbeat()
+    assert report.is_alive(status)
     clock.passes(LIMIT + 1)
-    board.entered("draining")
+    status.enter_phase("draining")
     clock.passes(LIMIT + 1)
-    assert report.is_alive(board)
+    assert report.is_alive(status)
 
 
 def test_a_clock_that_is_set_does_not_kill(clock: Clock) -> None:
     """The heartbeat goes by a clock that nobody sets."""
-    board = running_board(clock)
+    status = running_status(clock)
     clock.time += 86_400
-    assert report.is_alive(board)
+    assert report.is_alive(status)
     clock.time -= 3 * 86_400
-    assert report.is_alive(board)
-    assert report.status(board)["lag"]["seconds"] == 0
+    assert report.is_alive(status)
+    assert report.details(status)["lag"]["seconds"] == 0
 
 
 def test_the_limit_is_longer_than_a_delivery_may_take() -> None:
     assert heartbeat_limit(Delivery()) == 120
     assert heartbeat_limit(Delivery(delivery_timeout_seconds=5)) == 60
-    assert make_board().about.heartbeat_limit_seconds == heartbeat_limit(Delivery())
+    assert make_status().about.heartbeat_limit_seconds == heartbeat_limit(Delivery())
 
 
 @pytest.mark.parametrize(
     ("state", "ready"), [("starting", False), ("running", True), ("draining", False), ("stopped", False)]
 )
 def test_ready_is_running(clock: Clock, state: str, ready: bool) -> None:
-    board = make_board(clock)
-    board.entered(state)
-    assert report.readiness(board)["ready"] is ready
+    status = make_status(clock)
+    status.enter_phase(state)
+    assert report.readiness(status)["ready"] is ready
 
 
 def test_a_failing_check_degrades_and_does_not_make_unready(clock: Clock) -> None:
-    board = running_board(clock)
-    assert not report.readiness(board)["degraded"]
-    board.check("target", ok=False, detail="no broker answers")
-    board.failed("produce", "service.broker-unavailable", "orders.canal-json", "no broker answers")
-    body = report.readiness(board)
+    status = running_status(clock)
+    assert not report.readiness(status)["degraded"]
+    status.set_check("target", ok=False, detail="no broker answers")
+    status.add_error("produce", "service.broker-unavailable", "orders.canal-json", "no broker answers")
+    body = report.readiness(status)
     assert (body["ready"], body["degraded"]) == (True, True)
     assert body["checks"] == {"loop": "ok", "configuration": "ok", "target": "failing: no broker answers"}
     assert body["last_error"]["code"] == "service.broker-unavailable"
-    board.check("target", ok=True)
-    assert not report.readiness(board)["degraded"]
+    status.set_check("target", ok=True)
+    assert not report.readiness(status)["degraded"]
 
 
 def test_what_is_not_done_at_the_start_is_awaited_and_no_failure(clock: Clock) -> None:
-    board = make_board(clock)
-    board.check("schema-history", ok=False, detail="reading")
-    body = report.readiness(board)
+    status = make_status(clock)
+    status.set_check("schema-history", ok=False, detail="reading")
+    body = report.readiness(status)
     assert (body["checks"]["schema-history"], body["degraded"]) == ("waiting: reading", False)
 
 
 def test_a_check_tells_since_when_it_is_so(clock: Clock) -> None:
-    board = running_board(clock)
-    board.check("target", ok=False, detail="first")
+    status = running_status(clock)
+    status.set_check("target", ok=False, detail="first")
     clock.passes(60)
-    board.check("target", ok=False, detail="second")
-    (_, _, target) = report.status(board)["checks"]
+    status.set_check("target", ok=False, detail="second")
+    (_, _, target) = report.details(status)["checks"]
     assert target == {
         "name": "target",
         "ok": False,
@@ -358,4 +358,4 @@ def test_about_shows_a_configuration_without_secrets(monkeypatch: pytest.MonkeyP
     assert (about.group, about.mode) == ("relay", "at-least-once")
     assert about.heartbeat_limit_seconds == 200
     assert about.source.options["claim-check-storage-uri"].startswith("s3://bucket/prefix")
-    assert "hunter2" not in json.dumps(report.status(Board(about)))
+    assert "hunter2" not in json.dumps(report.details(Status(about)))

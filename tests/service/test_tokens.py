@@ -13,11 +13,10 @@ import pytest
 import trustme
 from aiohttp import web
 from aiokafka.errors import KafkaError
-from secured_support import security_of
+from secured_support import arguments_of, security_of
 from servers_support import Idp, serving
 
 from relay.errors import TokenUnavailable
-from relay.kafka.clients import client_settings
 from relay.kafka.oauth import SPARE_SECONDS, Credentials, EndpointTokens, FileTokens, NoToken
 
 SECRET = "client-battery"
@@ -136,10 +135,10 @@ async def test_the_ca_file_is_trusted_at_the_endpoint_besides_the_systems(tmp_pa
         "client_secret": SECRET,
     }
     async with serving(context) as idp:
-        settings = client_settings(
+        settings = arguments_of(
             security_of(**given, token_endpoint=idp.address, ca_file=str(tmp_path / "ca.pem"))
         )
         assert await settings["sasl_oauth_token_provider"].token() == "t1"
-        settings = client_settings(security_of(**given, token_endpoint=idp.address))
+        settings = arguments_of(security_of(**given, token_endpoint=idp.address))
         with pytest.raises(NoToken, match="its certificate is not trusted"):
             await settings["sasl_oauth_token_provider"].token()

@@ -18,6 +18,7 @@ from aiokafka.errors import (
 )
 from service.transport_support import MODES, SMALL, Route
 
+from relay.config.kafka import consumer_settings, producer_settings, transactional_settings
 from relay.demo.kafka import Cluster
 from relay.errors import ConfigError, DeliveryFailed, InstanceFenced, TopicUnusable
 from relay.kafka.ports import Partition, Undelivered
@@ -58,7 +59,7 @@ def plain_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def test_the_consumer_is_set_up_against_loss(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
-    KafkaSource(plain_config())
+    KafkaSource(consumer_settings(plain_config()))
     assert given["enable_auto_commit"] is False
     assert given["auto_offset_reset"] == "none"
     assert given["isolation_level"] == "read_committed"
@@ -69,7 +70,7 @@ def test_the_consumer_is_set_up_against_loss(given: dict[str, Any], plain_config
 def test_the_consumer_is_set_up_for_throughput(
     given: dict[str, Any], plain_config: Callable[..., Any]
 ) -> None:
-    KafkaSource(plain_config())
+    KafkaSource(consumer_settings(plain_config()))
     assert 50 <= given["fetch_max_wait_ms"] <= 100
     # What a poll may give, and so how long parsing holds up the event loop.
     assert given["fetch_max_bytes"] <= 8 * 1024 * 1024
@@ -79,13 +80,13 @@ def test_the_consumer_is_set_up_for_throughput(
 
 def test_bytes_stay_bytes(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
     """An exception in a deserializer would come out of every poll, for ever."""
-    KafkaSource(plain_config())
-    KafkaSink(plain_config(), {"out": LIMIT})
+    KafkaSource(consumer_settings(plain_config()))
+    KafkaSink(producer_settings(plain_config()), {"out": LIMIT})
     assert [name for name in given if "serializer" in name] == []
 
 
 def test_the_producer_is_set_up(given: dict[str, Any], plain_config: Callable[..., Any]) -> None:
-    KafkaSink(plain_config(), {"out": LIMIT})
+    KafkaSink(producer_settings(plain_config()), {"out": LIMIT})
     assert given["enable_idempotence"] is True
     assert given["compression_type"] == "zstd"
     assert given["max_batch_size"] == 900_000
@@ -95,7 +96,7 @@ def test_the_producer_is_set_up(given: dict[str, Any], plain_config: Callable[..
 def test_batches_are_no_larger_than_the_smallest_limit(
     given: dict[str, Any], plain_config: Callable[..., Any]
 ) -> None:
-    KafkaSink(plain_config(), {"out": LIMIT, "letters": 4_000})
+    KafkaSink(producer_settings(plain_config()), {"out": LIMIT, "letters": 4_000})
     assert given["max_batch_size"] == 4_000
 
 
@@ -103,9 +104,8 @@ def test_a_transaction_outlives_every_wait_of_ours(
     given: dict[str, Any], plain_config: Callable[..., Any]
 ) -> None:
     """The broker would abort, and fence, what is only slow."""
-    TransactionalSink(
-        plain_config(mode="exactly-once", shard=1, shards=2, delivery_timeout_seconds=100.0), {"out": LIMIT}
-    )
+    config = plain_config(mode="exactly-once", shard=1, shards=2, delivery_timeout_seconds=100.0)
+    TransactionalSink(transactional_settings(config), {"out": LIMIT})
     assert given["transactional_id"] == "g-1"
     assert given["transaction_timeout_ms"] > 2 * 100_000
 
@@ -135,7 +135,7 @@ async def test_a_producer_that_may_not_write_does_not_try_again(
     async def refused() -> None:
         raise raised
 
-    sink = TransactionalSink(plain_config(mode="exactly-once"), {"out": LIMIT})
+    sink = TransactionalSink(transactional_settings(plain_config(mode="exactly-once")), {"out": LIMIT})
     sink._producer.start = refused
     with pytest.raises(made, match=said):
         await sink.start()
@@ -148,7 +148,7 @@ async def test_a_transaction_that_outlived_its_time_is_not_another_instance(
 ) -> None:
     """The broker answers alike; only the time since the transaction began tells."""
     now = time.monotonic()
-    sink = TransactionalSink(plain_config(mode="exactly-once"), {"out": LIMIT})
+    sink = TransactionalSink(transactional_settings(plain_config(mode="exactly-once")), {"out": LIMIT})
     monkeypatch.setattr("relay.kafka.fencing.time.monotonic", lambda: now)
 
     async def begun() -> None:

@@ -17,7 +17,7 @@ from relay.records import ConsumerRecord
 
 @pytest.fixture(params=[False, True], ids=["at-least-once", "exactly-once"])
 async def bench(request: pytest.FixtureRequest, list_log: Any, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.001,))
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     return Bench(list_log, A, B, transactional=request.param)
 
 
@@ -41,7 +41,7 @@ def deafen(bench: Bench) -> list[str]:
         await stop()
 
     bench.source.poll, bench.source.start, bench.source.stop = heard, started, stopped  # type: ignore[method-assign]
-    bench.relay._silence.seconds = 0.03
+    bench.relay._recovery.silent_seconds = 0.03
     return calls
 
 

@@ -18,7 +18,8 @@ from aiokafka.record.util import calc_crc32c
 from service.conftest import Echo
 from service.transport_support import NOW, SMALL, Route, both_modes, marks, route
 
-from relay.kafka.ports import Partition, Position
+from relay.config.kafka import consumer_settings
+from relay.kafka.ports import Partition, StartPosition
 from relay.kafka.source import KafkaSource, ShardSource
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.intake import LOOK_EVERY
@@ -56,7 +57,7 @@ async def test_a_record_that_the_client_cannot_parse_takes_no_other_with_it(
     await produce_unreadable(route.kafka, route.source, 1)
     await route.produce(1_000, start=1_000)
     with monkeypatch.context() as patched:
-        patched.setattr("relay.service.loop.relay_loop.BACKOFF_SECONDS", (0.05,))
+        patched.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.05,))
         relay = route.start()
         assert await relay.ended() == 3
     (failed,) = relay.log.named("relay.failed")
@@ -159,14 +160,14 @@ async def test_partitions_give_nothing_before_they_are_opened(route: Route, mode
     await route.until_committed(100, relay)
     assert await relay.stop() == 0
     await route.produce(100, start=100)
-    source = (ShardSource if route.once else KafkaSource)(route.config)
+    source = (ShardSource if route.once else KafkaSource)(consumer_settings(route.config))
     group = Group()
     await source.start(group)
     for _ in range(5):
         assert await source.poll() == {}
     (partitions,) = group.assigned_to
     opened = await source.open(partitions, {})
-    assert opened == {Partition(route.source, number): Position(50, committed=True) for number in (0, 1)}
+    assert opened == {Partition(route.source, number): StartPosition(50, committed=True) for number in (0, 1)}
     found: list[int] = []
     while len(found) < 100:
         found += [
@@ -392,4 +393,4 @@ async def test_nothing_is_left_to_read_behind_the_marker_of_a_transaction(route:
     await asyncio.sleep(1)
     assert await relay.stop() == 0
     assert await route.committed() == {0: 6}
-    assert relay.board.lag == 0
+    assert relay.status.lag == 0

@@ -20,6 +20,7 @@ from aiokafka.protocol.transaction import (
 )
 from service.transport_support import MODES, NOW, SMALL, Route, both_modes, marks, route
 
+from relay.config.kafka import producer_settings, transactional_settings
 from relay.errors import InstanceFenced
 from relay.kafka.ports import Partition, Undelivered
 from relay.kafka.sink import KafkaSink, TransactionalSink
@@ -90,7 +91,10 @@ async def test_after_a_refused_batch_only_a_new_producer_can_write(kafka: Any, m
     """The sequence number of the refused batch is used up, and the broker misses it for ever."""
     target = await kafka.topic(max_message_bytes="1000")
     config = make_config("none", target, target_compression="none")
-    first, second = KafkaSink(config, {target: 100_000}), KafkaSink(config, {target: 1_000})
+    first, second = (
+        KafkaSink(producer_settings(config), {target: 100_000}),
+        KafkaSink(producer_settings(config), {target: 1_000}),
+    )
     await first.start()
     await send(first, target, b"one")
     with pytest.raises(Undelivered, match="MessageSizeTooLarge"):
@@ -132,7 +136,7 @@ async def test_a_sequence_out_of_order_replaces_the_producer(route: Route, mode:
 async def test_a_producer_is_changed_before_its_sequence_numbers_end(
     route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr("relay.kafka.sink.WORN_AFTER_RECORDS", 2_000)
+    monkeypatch.setattr("relay.kafka.sink.ROTATE_AFTER_RECORDS", 2_000)
     await route.lay(mode, **SMALL)
     await route.produce(20_000)
     relay = route.start()
@@ -150,8 +154,8 @@ async def test_a_producer_is_changed_before_its_sequence_numbers_end(
 async def test_a_client_whose_stop_never_returns_is_left_behind(
     route: Route, monkeypatch: pytest.MonkeyPatch, which: str, mode: str
 ) -> None:
-    for module in ("kafka_sink", "aiokafka_ends"):
-        monkeypatch.setattr(f"relay.service.{module}.STOP_SECONDS", 0.3)
+    for module in ("sink", "aiokafka_compat"):
+        monkeypatch.setattr(f"relay.kafka.{module}.STOP_SECONDS", 0.3)
     hung = []
 
     def hang(end: Any, _: int) -> None:
@@ -277,7 +281,8 @@ async def test_a_target_that_is_gone_is_asked_for_now_and_then(
 ) -> None:
     """The client's sender asks the brokers again as soon as they have answered, hundreds of times a second."""
     target = await kafka.topic()
-    sink = KafkaSink(make_config(target, target, delivery_delivery_timeout_seconds=4.0), {target: 1_000_000})
+    config = make_config(target, target, delivery_delivery_timeout_seconds=4.0)
+    sink = KafkaSink(producer_settings(config), {target: 1_000_000})
     await sink.start()
     await send(sink, target, b"before")
     await kafka._admin.delete_topics([target])
@@ -304,7 +309,7 @@ async def test_offsets_of_a_topic_that_is_gone_end_at_a_deadline(kafka: Any, mak
     """The client itself asks for ever, and lets nobody end the transaction meanwhile."""
     target = await kafka.topic()
     config = make_config(target, target, delivery_delivery_timeout_seconds=1.0, **MODES["exactly-once"])
-    sinks = [TransactionalSink(config, {target: 1_000_000}) for _ in range(2)]
+    sinks = [TransactionalSink(transactional_settings(config), {target: 1_000_000}) for _ in range(2)]
     await sinks[0].start()
     await send(sinks[0], target, b"aborted")
     with pytest.raises(Undelivered) as raised:
@@ -328,7 +333,7 @@ async def test_a_fenced_producer_is_known_as_one_whatever_is_asked_of_it(
     """
     target = await kafka.topic(2)
     config = make_config(target, target, **MODES["exactly-once"])
-    sinks = [TransactionalSink(config, {target: 1_000_000}) for _ in range(2)]
+    sinks = [TransactionalSink(transactional_settings(config), {target: 1_000_000}) for _ in range(2)]
     await sinks[0].start()
     await send(sinks[0], target, b"aborted")
     await sinks[1].start()
@@ -348,7 +353,8 @@ async def test_a_sender_that_has_died_unnoticed_is_a_failed_transaction(
 ) -> None:
     """The client then says so with an AssertionError, which would look like a defect of relay."""
     target = await kafka.topic()
-    sink = TransactionalSink(make_config(target, target, **MODES["exactly-once"]), {target: 1_000_000})
+    config = make_config(target, target, **MODES["exactly-once"])
+    sink = TransactionalSink(transactional_settings(config), {target: 1_000_000})
     await sink.start()
     await send(sink, target, b"one")
     if not is_begun:

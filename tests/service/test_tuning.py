@@ -13,7 +13,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from relay.kafka import tuning
+from relay.kafka import aiokafka_compat
 from relay.kafka.aiokafka_compat import relay_records
 from relay.records import ConsumerRecord
 
@@ -47,8 +47,8 @@ def fetched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in kept.items():
         monkeypatch.setattr(fetcher.PartitionRecords, name, value)
     if request.param:
-        assert tuning.hand_records_through(), (
-            f"aiokafka {version('aiokafka')} is none of {tuning.KNOWN_RELEASES}"
+        assert aiokafka_compat.hand_records_through(), (
+            f"aiokafka {version('aiokafka')} is none of {aiokafka_compat.KNOWN_RELEASES}"
         )
 
     def parse(data: bytes) -> Any:

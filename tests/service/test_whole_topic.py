@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
+from relay.config.kafka import target_cluster
 from relay.errors import BrokerUnavailable
-from relay.kafka.clients import target_settings
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition
 from relay.kafka.progress import ProgressTopic, progress_records
 from relay.kafka.whole_topic import WholeTopic
@@ -27,7 +28,7 @@ async def filled(kafka: Any, make_config: Any) -> tuple[WholeTopic, str]:
         topic, [ConsumerRecord("", 0, 0, 0, b"%d" % number, b"x" * 200_000) for number in range(COUNT)]
     )
     config = make_config(topic, topic)
-    return WholeTopic(config.target_servers, target_settings(config), topic), topic
+    return WholeTopic(Brokers.from_settings(target_cluster(config)), topic), topic
 
 
 async def test_a_reading_that_is_cut_off_goes_on_where_it_was(kafka: Any, make_config: Any) -> None:
@@ -81,7 +82,8 @@ async def test_progress_is_complete_although_its_reading_was_cut_off(kafka: Any,
     noted = [{rare: 7}, *[{busy: number} for number in range(20_000)]]
     records = [record for offsets in noted for record in progress_records(topic, group, offsets)]
     await kafka.produce(topic, [ConsumerRecord("", 0, 0, 0, record.key, record.value) for record in records])
-    progress = ProgressTopic(config, target_settings(config))
+    brokers = Brokers.from_settings(target_cluster(config))
+    progress = ProgressTopic(brokers, config.delivery.progress_topic, config.source.group_id)
     reading = asyncio.create_task(progress.read())
     while not progress._offsets:  # noqa: ASYNC110  (nothing tells)
         await asyncio.sleep(0)

@@ -13,7 +13,9 @@ from support import TICDC, captured, record, row_message
 
 from relay import ConsumerRecord, Translator
 from relay.config import Security
+from relay.config.kafka import security_settings
 from relay.errors import ConfigError
+from relay.kafka.settings import ClusterSettings
 from spark_backfill.brokers import client_options
 from spark_backfill.counts import Counts, CountsParam, total
 from spark_backfill.frames import Columns, record_batch
@@ -125,8 +127,8 @@ def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
         "password": 'a"b\\',
         "ca_file": str(ca),
     }
-    security = Security.model_validate(keys)
-    assert client_options("b:1", security, "source.security") == {
+    cluster = ClusterSettings("b:1", security_settings(Security.model_validate(keys), "source.security"))
+    assert client_options(cluster) == {
         "bootstrap.servers": "b:1",
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
@@ -136,4 +138,4 @@ def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
     }
     ca.unlink()
     with pytest.raises(ConfigError, match=r"source\.security\.ca_file"):
-        client_options("b:1", security, "source.security")
+        client_options(cluster)

@@ -17,9 +17,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from spark.test_topics import contents, expected_of, of_topic, topics_config
 
 from relay.config import Security
+from relay.config.kafka import security_settings, source_cluster
 from relay.demo.kafka import JAVA_OPTIONS, Node, NodeOptions, Ports, free_ports, kafka_jars
 from relay.errors import ConfigError
-from spark_backfill.brokers import Brokers, allowed_urls, client_options
+from relay.kafka.settings import ClusterSettings
+from spark_backfill.brokers import JavaAdmin, allowed_urls, client_options
 from spark_backfill.job import TopicsRun
 
 pytestmark = pytest.mark.kafka
@@ -145,7 +147,7 @@ async def test_topics_are_read_and_written_with_tokens_of_an_endpoint(
             "security": endpoint_security(bearer),
         }
         config = topics_config(kafka, source, target, tmp_path, source=servers)
-        allowed = allowed_urls(client_options(bearer.bearer, config.source.security, "source.security"))
+        allowed = allowed_urls(client_options(source_cluster(config)))
         assert allowed == f"org.apache.kafka.sasl.oauthbearer.allowed.urls={bearer.endpoint}"
         spark._jvm.java.lang.System.setProperty(*allowed.split("=", 1))
         TopicsRun(spark, config).run()
@@ -173,13 +175,14 @@ def test_a_token_of_a_file_is_taken(spark: Any, bearer: Place, tmp_path: Path) -
     security = Security.model_validate(
         {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": str(file)}
     )
-    options = client_options(bearer.bearer, security, "source.security")
+    cluster = ClusterSettings(bearer.bearer, security_settings(security, "source.security"))
+    options = client_options(cluster)
     spark._jvm.java.lang.System.setProperty(*allowed_urls(options).split("=", 1))
-    brokers = Brokers(spark, options)
+    admin = JavaAdmin(spark, options)
     try:
-        assert brokers.cluster_id()
+        assert admin.cluster_id()
     finally:
-        brokers.close()
+        admin.close()
     file.unlink()
     with pytest.raises(ConfigError, match=r"source\.security\.token_file: .* cannot be read"):
-        client_options(bearer.bearer, security, "source.security")
+        client_options(cluster)

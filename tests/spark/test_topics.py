@@ -23,8 +23,10 @@ from support import captured
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.config import Config
+from relay.config.kafka import start_settings, target_cluster
 from relay.errors import ConfigError, RelayError, TopicUnusable
-from relay.kafka.admin import Cluster as TopicCluster
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Undelivered
 from relay.kafka.positions import start_offsets
 from relay.kafka.sink import KafkaSink
@@ -237,9 +239,8 @@ async def test_topics_that_are_missing_are_created_as_the_service_does(
     assert counts.failed == {"dead letters": {"decode.malformed": 1}}
     assert len(await kafka.read(f"{source}.letters", 1)) == 1
     assert contents(await kafka.read(f"{source}.made", counts.written.total() - 1)).keys() == {0}
-    seen = await TopicCluster(kafka.bootstrap_servers, {}).look(
-        [f"{source}.made", f"{source}.letters", config.history_topic]
-    )
+    admin = TopicAdmin(Brokers.from_settings(target_cluster(config)))
+    seen = await admin.look([f"{source}.made", f"{source}.letters", config.history_topic])
     assert {name: found.partitions for name, found in seen.found.items()} == {
         f"{source}.made": 2,
         f"{source}.letters": 2,
@@ -251,7 +252,7 @@ async def test_topics_that_are_missing_are_created_as_the_service_does(
     )
     with pytest.raises(ConfigError, match=r"target\.topic: is not what the checkpoint was made with"):
         TopicsRun(spark, other)
-    assert not (await TopicCluster(kafka.bootstrap_servers, {}).look([f"{source}.other"])).found
+    assert not (await admin.look([f"{source}.other"])).found
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,7 @@ async def test_records_of_an_open_transaction_come_behind_the_start(
             source, records[3].value, partition=0, timestamp_ms=records[3].timestamp_ms
         )
         consumer.assign([partition])
-        expected = await start_offsets(consumer, config.source, [partition])
+        expected = await start_offsets(consumer, start_settings(config.source), [partition])
         assert expected[partition] == 3
         assert (await asyncio.to_thread(Source.of, spark, config)).first == {f"{source}/0": 3}
 
@@ -466,7 +467,7 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
         await begin(sink)
 
     monkeypatch.setattr(KafkaSink, "start", counted)
-    monkeypatch.setattr("relay.kafka.sink.WORN_AFTER_RECORDS", 20)
+    monkeypatch.setattr("relay.kafka.sink.ROTATE_AFTER_RECORDS", 20)
     monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
     assert list(await asyncio.to_thread(Write(config, {target: 1_000_000}), [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)

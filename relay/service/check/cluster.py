@@ -1,5 +1,5 @@
 """What one cluster answers to questions that change nothing: which of its brokers can be reached, its topics,
-what is allowed.
+and what is allowed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import EndTxnRequest, InitProducerIdRequest
 
 from relay.config.addresses import Address, parse_server, split_servers
-from relay.kafka.admin import SETTINGS, Found
-from relay.kafka.permissions import UNTOLD, GroupsRequest, TopicsRequest
-from relay.service.check.connectivity import Access, Unreachable, close, reach
+from relay.kafka.admin import SETTINGS, TopicInfo
+from relay.kafka.clients import Brokers
+from relay.kafka.permissions import UNTOLD
+from relay.kafka.requests import GroupsRequest, TopicsRequest
+from relay.kafka.settings import Mechanism
+from relay.service.check.connectivity import Unreachable, close, connect
 
 #: How long a broker may be busy: a new cluster makes the topics for coordinators first.
 BUSY_SECONDS = 10.0
@@ -26,17 +29,16 @@ _GROUP, _TRANSACTION = 0, 1
 _LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT = 14, 15, 16, 51
 _BUSY = {_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _CONCURRENT}
 _GROUP_NOT_ALLOWED, _CLUSTER_NOT_ALLOWED, _TRANSACTION_NOT_ALLOWED = 30, 31, 53
-# No such producer: what a client hears that may use the transactional id, and has given a producer id that
-# nobody has.
+# No such producer: the answer for an unknown producer id, if the client may use the transactional id.
 _UNKNOWN_PRODUCER = 49
 
 
 class NoAnswer(Exception):
-    """A broker that was reached does not answer a question; the text tells why."""
+    """A broker that was reached does not answer a question; the text says why."""
 
 
 class Topic(NamedTuple):
-    """What the cluster says of a topic: `code` is Kafka's error, `partitions` maps numbers to leaders, -1 for
+    """A topic as the cluster tells it: `code` is Kafka's error, `partitions` maps numbers to leaders, -1 for
     none.
     """
 
@@ -52,9 +54,9 @@ class Topic(NamedTuple):
         return str(for_code(self.code).__name__)
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> TopicInfo | None:
         """The topic as the checks at the start see it; None if there is an error."""
-        return None if self.code else Found(len(self.partitions), self.settings, not self.leaderless)
+        return None if self.code else TopicInfo(len(self.partitions), self.settings, not self.leaderless)
 
     @property
     def leaderless(self) -> list[int]:
@@ -62,20 +64,19 @@ class Topic(NamedTuple):
         return sorted(number for number, leader in self.partitions.items() if leader < 0)
 
 
-class ClusterProbe:
-    """One cluster. `connect` first, `close` at the end; between them, what is asked goes to the first broker
-    that was reached.
+class ClusterInspection:
+    """One cluster. `connect` first, `close` at the end; the requests between them go to the first broker that
+    was reached.
 
-    `bootstrap` and `advertised` tell of each broker what keeps it from being used, None for nothing.
-    `brokers` are the addresses that the brokers give of themselves. `operations` is what may be done with the
-    cluster as a whole.
+    `bootstrap` and `advertised` hold why each broker cannot be used, None if it can. `addresses` are those
+    that the brokers advertise. `operations`: what may be done with the cluster as a whole.
     """
 
-    def __init__(self, servers: str, access: Access) -> None:
-        self.servers, self.access = servers, access
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
         self.bootstrap: dict[Address, Unreachable | None] = {}
         self.advertised: list[tuple[int, Address, Unreachable | None]] = []
-        self.brokers: frozenset[Address] = frozenset()
+        self.addresses: frozenset[Address] = frozenset()
         self.first: Address | None = None
         self.operations = UNTOLD
         self._connections: dict[Address | None, Any] = {}
@@ -88,49 +89,46 @@ class ClusterProbe:
     @property
     def how(self) -> str:
         """How the brokers were reached."""
-        security = self.access.security
-        if not security.uses_sasl:
-            return f"answers with {security.protocol}"
-        mechanism = self.access.settings["sasl_mechanism"]
-        who = f" as {security.username}" if security.username and mechanism != "OAUTHBEARER" else ""
-        clear = (
-            "; the password went over the network in clear text"
-            if mechanism == "PLAIN" and not security.uses_tls
-            else ""
-        )
-        return f"answers with {security.protocol}, logged in with {mechanism}{who}{clear}"
+        security = self.brokers.security
+        how = f"answers with {security.protocol}"
+        if not security.protocol.uses_sasl:
+            return how
+        how += f", logged in with {security.mechanism}"
+        if security.username and security.mechanism is not Mechanism.OAUTHBEARER:
+            how += f" as {security.username}"
+        if security.mechanism is Mechanism.PLAIN and not security.protocol.uses_tls:
+            how += "; the password went over the network in clear text"
+        return how
 
     async def connect(self) -> None:
         """Try every address that is configured, then every other one that the brokers advertise."""
-        given = list(dict.fromkeys(map(parse_server, split_servers(self.servers))))
+        given = list(dict.fromkeys(map(parse_server, split_servers(self.brokers.servers))))
         tried = await asyncio.gather(*(self._try(address) for address in given))
         self.bootstrap = {address: problem for address, (problem, _) in zip(given, tried, strict=True)}
         self.first = next((address for address in given if not self.bootstrap[address]), None)
-        brokers = {node: address for _, found in tried for node, address in found.items()}
-        self.brokers = frozenset(brokers.values())
+        advertised = {node: address for _, found in tried for node, address in found.items()}
+        self.addresses = frozenset(advertised.values())
         others = [
-            (node, address) for node, address in sorted(brokers.items()) if address not in self.bootstrap
+            (node, address) for node, address in sorted(advertised.items()) if address not in self.bootstrap
         ]
         further = await asyncio.gather(*(self._try(address) for _, address in others))
         self.advertised = [(*other, problem) for other, (problem, _) in zip(others, further, strict=True)]
 
     async def _try(self, address: Address) -> tuple[Unreachable | None, dict[int, Address]]:
         try:
-            reached = await reach(address, self.access)
+            reached = await connect(address, self.brokers)
         except Unreachable as problem:
             return problem, {}
         self._connections[address] = reached.connection
-        return None, reached.brokers
+        return None, reached.advertised
 
     async def close(self) -> None:
         """Close all connections."""
         await asyncio.gather(*(close(connection) for connection in self._connections.values()))
 
     async def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Look at topics; none is created by that. Those that exist come with the settings that matter, None
-        if not allowed.
-
-        Raises NoAnswer.
+        """Look at topics, without creating any. Those that exist come with their settings, None if these may
+        not be read. Raises NoAnswer.
         """
         wanted = sorted(set(names))
         answer = await self._ask(TopicsRequest(wanted))
@@ -158,7 +156,7 @@ class ClusterProbe:
         }
 
     async def group_operations(self, group: str) -> int | str:
-        """What may be done with a consumer group, 0 for nothing; or, as text, why that is not known."""
+        """Return what may be done with a group, 0 for nothing; or, as text, why that is not known."""
         answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
         if isinstance(answer, str):
             return answer
@@ -170,7 +168,7 @@ class ClusterProbe:
         return operations if isinstance(operations, int) else UNTOLD
 
     async def group_members(self, group: str) -> int | str:
-        """How many members a consumer group has; or, as text, why that is not known."""
+        """Return the number of members of a consumer group; or, as text, why that is not known."""
         answer = await self._ask_coordinator(_GROUP, group, GroupsRequest([group]))
         if isinstance(answer, str):
             return answer
@@ -179,17 +177,14 @@ class ClusterProbe:
         else:
             ((code, _, _, _, _, members, *_),) = answer.groups
         if code:
-            return (
-                f"DESCRIBE on group {group} is not allowed"
-                if code == _GROUP_NOT_ALLOWED
-                else _unexpected(code)
-            )
+            not_allowed = f"DESCRIBE on group {group} is not allowed"
+            return not_allowed if code == _GROUP_NOT_ALLOWED else _unexpected(code)
         return len(members)
 
     async def may_use_transactional_id(self, name: str) -> bool | str:
         """Whether a transactional id may be used; or, as text, why that is not known.
 
-        Asked by ending a transaction of a producer that does not exist: the broker looks at the permission
+        The request ends a transaction of a producer that does not exist: the broker checks the permission
         first, and then refuses. A producer that has the id at this moment notices nothing.
         """
         answer = await self._ask_coordinator(_TRANSACTION, name, EndTxnRequest(name, -1, -1, False))
@@ -201,9 +196,7 @@ class ClusterProbe:
         return True if code == _UNKNOWN_PRODUCER else _unexpected(code)
 
     async def may_write_idempotently(self) -> bool | str:
-        """Whether an idempotent producer would be taken. The broker gives the probe a producer id, which
-        nobody uses.
-        """
+        """Whether an idempotent producer is allowed. The broker returns a producer id that nobody uses."""
         answer = await self._patiently(lambda: self._ask(InitProducerIdRequest(None, 60_000)))
         if isinstance(answer, str):
             return answer
@@ -212,8 +205,8 @@ class ClusterProbe:
         return _unexpected(answer.error_code) if answer.error_code else True
 
     async def _ask_coordinator(self, kind: int, key: str, request: Any) -> Any:
-        """Ask the broker that coordinates a group or a transactional id: its answer, an error's number, or
-        why there is none.
+        """Ask the coordinator of a group or a transactional id. Return its answer, the code of an error, or
+        as text why there is none.
         """
 
         async def ask() -> Any:
@@ -223,7 +216,7 @@ class ClusterProbe:
         return await self._patiently(ask)
 
     async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Ask again while the broker is busy; gives its answer, or as text why there is none."""
+        """Ask again while the broker is busy. Return its answer, or as text why there is none."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + BUSY_SECONDS
         try:
@@ -242,7 +235,7 @@ class ClusterProbe:
             raise NoAnswer(f"the broker that knows it, {asked}, cannot be reached")
         try:
             return await self._connections[asked].send(request)
-        except NotImplementedError as error:  # aiokafka's, when there is no version that both know
+        except NotImplementedError as error:  # aiokafka's, if no version is known to both
             raise NoAnswer(f"the broker at {asked} does not know this question: {error}") from error
         except (OSError, KafkaError, TimeoutError) as error:
             raise NoAnswer(f"the broker at {asked} has stopped answering ({type(error).__name__})") from error

@@ -1,7 +1,7 @@
-"""Tries whether a route could run: `relay check --connect`. Nothing is written, created or committed.
+"""The preflight check of a route: `relay check --connect`. Nothing is written, created or committed.
 
 Each finding is one line. Brokers are asked one by one, also those that the cluster advertises: clients are
-sent on to these, and an address that is good inside a network alone is the most frequent mistake. What the
+sent on to these, and an address that works only inside a network is the most frequent mistake. What the
 brokers allow comes from their own answers (`relay.kafka.permissions`); what they do not tell is reported as
 untested.
 """
@@ -16,12 +16,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from relay.config import Config, Mode
-from relay.kafka.admin import Found
-from relay.kafka.clients import ClusterSettings
+from relay.kafka.admin import TopicInfo
+from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import UNTOLD, Operation, allows
-from relay.service.check.cluster import ClusterProbe, NoAnswer, Topic
-from relay.service.check.connectivity import Access
-from relay.topics.plan import Role, Wanted, loops, problems, wanted_topics, warnings
+from relay.service.check.cluster import ClusterInspection, NoAnswer, Topic
+from relay.topics.plan import RequiredTopic, Role, loops, problems, required_topics, warnings
 
 
 class State(StrEnum):
@@ -34,7 +33,7 @@ class State(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One check: of what, how it ended, and what to say about it."""
+    """One check: its subject, how it ended, and the text about it."""
 
     state: State
     subject: str
@@ -54,26 +53,25 @@ _NEEDED = {
 _UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
 
 
-async def probe(config: Config, settings: ClusterSettings) -> list[Finding]:
-    """Try everything that a route needs of its brokers; gives every finding, in the order of the way of a
-    record.
+async def preflight(config: Config, clusters: Clusters) -> list[Finding]:
+    """Try everything that a route needs of its brokers; return the findings in the order in which a record
+    passes.
     """
     with _quiet_client():
-        source = ClusterProbe(config.source.bootstrap_servers, Access.to_source(config, settings.source))
-        target = source
-        if config.target.bootstrap_servers:
-            target = ClusterProbe(config.target.bootstrap_servers, Access.to_target(config, settings.target))
-        clusters = [source] if target is source else [source, target]
+        source = target = ClusterInspection(clusters.source)
+        if clusters.target is not clusters.source:
+            target = ClusterInspection(clusters.target)
+        inspections = [source] if target is source else [source, target]
         try:
-            await asyncio.gather(*(cluster.connect() for cluster in clusters))
+            await asyncio.gather(*(inspection.connect() for inspection in inspections))
             return await _findings(config, source, target)
         finally:
-            await asyncio.gather(*(cluster.close() for cluster in clusters))
+            await asyncio.gather(*(inspection.close() for inspection in inspections))
 
 
-async def _findings(config: Config, source: ClusterProbe, target: ClusterProbe) -> list[Finding]:
+async def _findings(config: Config, source: ClusterInspection, target: ClusterInspection) -> list[Finding]:
     found = [*_address_findings("source and target" if target is source else "source", source)]
-    source_topics: dict[str, Found] = {}
+    source_topics: dict[str, TopicInfo] = {}
     if source.is_reached:
         try:
             topics = await source.topics(config.source.topics)
@@ -87,8 +85,8 @@ async def _findings(config: Config, source: ClusterProbe, target: ClusterProbe) 
     if target.is_reached:
         try:
             found += await _target_findings(config, target, source_topics)
-            if target is not source and source.brokers & target.brokers:
-                wanted = wanted_topics(config, source_topics)
+            if target is not source and source.addresses & target.addresses:
+                wanted = required_topics(config, source_topics)
                 found += [
                     Finding(State.FAILED, f"{each.role} {each.name}", why)
                     for each, why in loops(wanted, config)
@@ -99,9 +97,9 @@ async def _findings(config: Config, source: ClusterProbe, target: ClusterProbe) 
 
 
 async def _target_findings(
-    config: Config, target: ClusterProbe, sources: Mapping[str, Found]
+    config: Config, target: ClusterInspection, sources: Mapping[str, TopicInfo]
 ) -> list[Finding]:
-    wanted = wanted_topics(config, sources)
+    wanted = required_topics(config, sources)
     topics = await target.topics([each.name for each in wanted])
     found = []
     for each in wanted:
@@ -113,7 +111,7 @@ async def _target_findings(
     return found
 
 
-def _address_findings(side: str, cluster: ClusterProbe) -> Iterator[Finding]:
+def _address_findings(side: str, cluster: ClusterInspection) -> Iterator[Finding]:
     for address, problem in cluster.bootstrap.items():
         subject = f"{side} {address}"
         if problem is None:
@@ -141,7 +139,7 @@ def _source_topic(topic: Topic) -> Finding:
     return _judged(subject, topic, (Operation.READ,), [])
 
 
-def _target_topic(wanted: Wanted, topic: Topic, cluster: ClusterProbe, config: Config) -> Finding:
+def _target_topic(wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection, config: Config) -> Finding:
     subject, needed = f"{wanted.role} {topic.name}", _NEEDED[wanted.role]
     if topic.found is None:
         if topic.code != _UNKNOWN_TOPIC:
@@ -151,7 +149,7 @@ def _target_topic(wanted: Wanted, topic: Topic, cluster: ClusterProbe, config: C
     return _judged(subject, topic, needed, list(problems(wanted, topic.found, config)))
 
 
-def _absent(subject: str, wanted: Wanted, topic: Topic, cluster: ClusterProbe) -> Finding:
+def _absent(subject: str, wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection) -> Finding:
     if not wanted.may_create:
         return Finding(
             State.FAILED, subject, "does not exist; create it, or set create_topics = true in [target]"
@@ -179,10 +177,11 @@ def _unseen(topic: Topic, needed: tuple[Operation, ...]) -> str:
 
 
 def _judged(subject: str, topic: Topic, needed: tuple[Operation, ...], wrong: list[str]) -> Finding:
-    """Judge a topic that exists: what is wrong with it otherwise, its leaders, and what may be done with it."""
+    """Judge a topic that exists: by what is `wrong` with it, its leaders, and what may be done with it."""
     if topic.leaderless:
         wrong.append(
-            f"partitions {', '.join(map(str, topic.leaderless))} have no leader: start the brokers that hold them"
+            f"partitions {', '.join(map(str, topic.leaderless))} have no leader: "
+            f"start the brokers that hold them"
         )
     refused = tuple(operation for operation in needed if allows(topic.operations, operation) is False)
     if refused:
@@ -204,17 +203,17 @@ def _names(operations: tuple[Operation, ...]) -> str:
 
 
 def _oddities(
-    wanted: Wanted, found: Found, sources: Mapping[str, Found], config: Config
+    wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[Finding]:
-    """What one should know of a topic that can be used."""
-    # A source whose settings may not be read says nothing, and must not be compared with.
+    """Say what an operator should know of a topic that can be used."""
+    # A source topic whose settings may not be read is nothing to compare with.
     known = {name: each for name, each in sources.items() if each.settings is not None}
     for text in warnings(wanted, found, known, config):
         state = State.UNTESTED if found.settings is None else State.NOTE
         yield Finding(state, f"{wanted.role} {wanted.name}", text)
 
 
-async def _group(cluster: ClusterProbe, group: str) -> Finding:
+async def _group(cluster: ClusterInspection, group: str) -> Finding:
     subject = f"source group {group}"
     answer = await cluster.group_operations(group)
     if isinstance(answer, str):
@@ -229,36 +228,28 @@ async def _group(cluster: ClusterProbe, group: str) -> Finding:
     return Finding(State.OK, subject, "READ allowed")
 
 
-async def _writer(cluster: ClusterProbe, config: Config) -> Finding:
-    """Whether a producer of the kind that the route needs would be taken."""
+async def _writer(cluster: ClusterInspection, config: Config) -> Finding:
+    """Find out whether a producer of the kind that the route needs is allowed."""
     if config.delivery.mode is Mode.EXACTLY_ONCE:
-        subject, grant = (
-            f"target transactional id {config.transactional_id}",
-            "grant WRITE on the transactional id",
-        )
+        subject = f"target transactional id {config.transactional_id}"
+        grant = "grant WRITE on the transactional id"
         answer = await cluster.may_use_transactional_id(config.transactional_id)
         allowed, refused = "WRITE allowed", "WRITE is not allowed"
     else:
-        subject, grant = (
-            "target producer",
-            "grant WRITE on the target topics (IDEMPOTENT_WRITE on the cluster before Kafka 2.8)",
-        )
+        subject = "target producer"
+        grant = "grant WRITE on the target topics (IDEMPOTENT_WRITE on the cluster before Kafka 2.8)"
         answer = await cluster.may_write_idempotently()
         allowed, refused = "idempotent writing allowed", "idempotent writing is not allowed"
     if isinstance(answer, str):
         return Finding(State.UNTESTED, subject, answer)
-    return (
-        Finding(State.OK, subject, allowed)
-        if answer
-        else Finding(State.FAILED, subject, f"{refused}; {grant}")
-    )
+    if answer:
+        return Finding(State.OK, subject, allowed)
+    return Finding(State.FAILED, subject, f"{refused}; {grant}")
 
 
-async def diagnosis(servers: str, access: Access) -> str:
-    """Why no broker of a cluster can be used, address by address; empty if one can. aiokafka says `Unable to
-    bootstrap` alone.
-    """
-    cluster = ClusterProbe(servers, access)
+async def diagnosis(brokers: Brokers) -> str:
+    """Say why no broker of a cluster can be used, address by address; empty if one can."""
+    cluster = ClusterInspection(brokers)
     with _quiet_client():
         try:
             await cluster.connect()
@@ -270,7 +261,7 @@ async def diagnosis(servers: str, access: Access) -> str:
 
 @contextlib.contextmanager
 def _quiet_client() -> Iterator[None]:
-    """Keep aiokafka's own complaints out of the output: the findings say the same, and more."""
+    """Keep warnings of aiokafka out of the output: the findings say more."""
     logger = logging.getLogger("aiokafka")
     nobody = logging.NullHandler()
     propagate, logger.propagate = logger.propagate, False

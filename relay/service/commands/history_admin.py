@@ -1,5 +1,5 @@
-"""What commands do with the schema history's topic: read its records, write some, and ask whether somebody
-else is at work.
+"""What commands do with the schema history's topic: read its records, write some, and ask whether a relay is
+at work.
 """
 
 from __future__ import annotations
@@ -7,47 +7,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.config import Config
+from relay.config.kafka import producer_settings, source_cluster, target_cluster
 from relay.errors import DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.kafka.admin import Cluster
-from relay.kafka.clients import source_settings, target_settings
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Undelivered, start_sink
-from relay.kafka.reading import Brokers, Progress, read_topic
+from relay.kafka.reading import Progress, read_topic
 from relay.kafka.sink import KafkaSink
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.check.cluster import ClusterProbe
-from relay.service.check.connectivity import Access
+from relay.service.check.cluster import ClusterInspection
 from relay.service.commands.replay import target_limits
 from relay.service.loop.history import kept_records
-from relay.topics.plan import Role, Wanted, not_created, problems, wanted_topics
+from relay.topics.plan import RequiredTopic, Role, not_created, problems, required_topics
 
 #: Records between two waits for acknowledgements.
 CHUNK = 500
 
 
 async def read_kept(config: Config, progress: Progress | None = None) -> list[ConsumerRecord]:
-    """The history's own records that count, in order. Raises TopicUnusable if there is no such topic,
-    BrokerUnavailable.
+    """Return the history's own records that count, in order.
+
+    Raises TopicUnusable if there is no such topic, BrokerUnavailable.
     """
     found: list[ConsumerRecord] = []
-    await read_topic(Brokers.of_target(config), config.history_topic, found.append, progress)
+    brokers = Brokers.from_settings(target_cluster(config))
+    await read_topic(brokers, config.history_topic, found.append, progress)
     return kept_records(found)
 
 
 async def ensure_topic(config: Config) -> bool:
-    """Create the history's topic if it is missing; whether it was. Raises TopicUnusable, BrokerUnavailable."""
-    cluster = Cluster(config.target_servers, target_settings(config))
-    wanted = next(each for each in wanted_topics(config, {}) if each.role is Role.HISTORY)
+    """Create the history's topic if it is missing, and return whether it was.
+
+    Raises TopicUnusable, BrokerUnavailable.
+    """
+    cluster = TopicAdmin(Brokers.from_settings(target_cluster(config)))
+    wanted = next(each for each in required_topics(config, {}) if each.role is Role.HISTORY)
     is_missing = not await _is_there(wanted, cluster, config)
     if is_missing:
-        refused = await cluster.create([wanted.spec])
+        refused = await cluster.create([wanted.new_topic])
         if refused:
             raise TopicUnusable(not_created(wanted, refused[wanted.name], cluster.servers))
-        # Whoever created it: only a look tells what the broker has made of it.
+        # Only the broker knows what it has made of the request, or who has created the topic meanwhile.
         await _is_there(wanted, cluster, config)
     return is_missing
 
 
-async def _is_there(wanted: Wanted, cluster: Cluster, config: Config) -> bool:
+async def _is_there(wanted: RequiredTopic, cluster: TopicAdmin, config: Config) -> bool:
     seen = await cluster.look([wanted.name])
     if wanted.name in seen.unusable:
         raise TopicUnusable(
@@ -62,22 +67,18 @@ async def _is_there(wanted: Wanted, cluster: Cluster, config: Config) -> bool:
 
 
 async def write(config: Config, records: Sequence[ProducerRecord], progress: Progress) -> None:
-    """Write records to the history, in order, and wait for the acknowledgements; nothing is written if one is
-    too large.
+    """Write records to the history, in order, and wait for the acknowledgements. Nothing is written if one of
+    them is too large.
 
     Raises RecordTooLarge, TopicUnusable, BrokerUnavailable, DeliveryFailed.
     """
-    # Batches are as large as a target topic takes: here that is the history.
-    target = config.target.model_copy(update={"topic": config.history_topic})
     # Never the transactional sink: it would fence the relay that is at work.
-    sink = KafkaSink(
-        config.model_copy(update={"target": target}), await target_limits(config, [config.history_topic])
-    )
+    sink = KafkaSink(producer_settings(config), await target_limits(config, [config.history_topic]))
     try:
         if oversize := sink.too_large(records):
             raise RecordTooLarge(
                 f"a record becomes {oversize.size} bytes, and topic {oversize.topic} takes {oversize.limit}: "
-                f"raise its max.message.bytes"
+                "raise its max.message.bytes"
             )
         await start_sink(sink)
         for start in range(0, len(records), CHUNK):
@@ -93,9 +94,8 @@ async def write(config: Config, records: Sequence[ProducerRecord], progress: Pro
 
 
 async def members(config: Config) -> int | str:
-    """How many instances the consumer group has; or, as text, why that is not known."""
-    access = Access.to_source(config, source_settings(config))
-    cluster = ClusterProbe(config.source.bootstrap_servers, access)
+    """Return how many instances the consumer group has or, as text, why that is not known."""
+    cluster = ClusterInspection(Brokers.from_settings(source_cluster(config)))
     try:
         await cluster.connect()
         if not cluster.is_reached:

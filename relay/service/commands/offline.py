@@ -1,22 +1,21 @@
-"""A translator outside the loop, for a single command: with the definitions that the schema history has kept."""
+"""A translator for a single command, outside the loop, with the definitions of the schema history."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
 from relay.dead_letters import Place
-from relay.kafka.admin import Cluster
-from relay.kafka.clients import source_settings, target_settings
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.clients import Brokers
 from relay.records import ConsumerRecord
 from relay.service.loop.history import read_history, teach
 from relay.translator import Translator
 
 
 class Learned(NamedTuple):
-    """A translator, how many records of the history it has learned from, and how many of these it could not
-    read.
-    """
+    """A translator, how many records the history has, and how many of these it could not read."""
 
     translator: Translator
     records: int
@@ -24,10 +23,10 @@ class Learned(NamedTuple):
 
 
 async def learned_translator(config: Config, upto: Place | None = None) -> Learned:
-    """The route's translator with the definitions of the schema history. Raises ServiceError.
+    """Make the route's translator with the definitions of the schema history. Raises ServiceError.
 
-    `upto`: leaves out what the same partition says at this place or behind it. What other partitions say the
-    catalogue tells apart: it knows definitions as of a position.
+    `upto`: records of the same partition at this place or behind it are left out. Those of other partitions
+    do no harm: the catalogue knows definitions as of a position.
     """
     records = await _history(config)
     if upto is not None:
@@ -37,9 +36,8 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
     translator = config.translator()
     if config.target_partitions:
         # Watermarks of a few records alone would be promises about partitions that were not read.
-        sources = await Cluster(config.source.bootstrap_servers, source_settings(config)).look(
-            config.source.topics
-        )
+        admin = TopicAdmin(Brokers.from_settings(source_cluster(config)))
+        sources = await admin.look(config.source.topics)
         translator.expect_partitions(
             (name, number) for name, topic in sources.found.items() for number in range(topic.partitions)
         )
@@ -47,13 +45,9 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
 
 
 async def _history(config: Config) -> list[ConsumerRecord]:
-    """The history's source records; none while its topic does not exist, because relay makes that at its
-    first start.
-    """
+    """Return the history's source records; none before relay's first start, which creates the topic."""
     topic = config.history_topic
-    if (
-        not topic
-        or topic not in (await Cluster(config.target_servers, target_settings(config)).look([topic])).found
-    ):
+    if not topic:
         return []
-    return await read_history(config)
+    topics = await TopicAdmin(Brokers.from_settings(target_cluster(config))).look([topic])
+    return await read_history(config) if topic in topics.found else []

@@ -1,9 +1,9 @@
-"""Replay of dead letters: translated again with the present configuration, written to the target, and marked
-as replayed.
+"""Replay of dead letters: they are translated again with the present configuration, written to the target,
+and marked as replayed.
 
-Everything is written in chunks: first the records of the target, then, when all of these are acknowledged,
-the markers. A replay that is cut short repeats at most one chunk, and repeats can be recognised:
-`relay.source` is the original's position. Letters of one source partition keep its order.
+Everything is written in chunks: first the target's records, then, when all of these are acknowledged, the
+markers. The next replay repeats at most one chunk of one that was cut short, and repeats can be recognised:
+`relay.source` is the original's position. Dead letters of one source partition keep its order.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relay.config import Config
+from relay.config.kafka import producer_settings, target_cluster
 from relay.dead_letters import DeadLetter, by_original, marker
 from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
-from relay.kafka.admin import Cluster
-from relay.kafka.clients import target_settings
-from relay.kafka.ports import Oversize, Undelivered, start_sink
+from relay.kafka.admin import TopicAdmin
+from relay.kafka.clients import Brokers
+from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import Progress
 from relay.kafka.sink import KafkaSink
+from relay.kafka.sizes import Oversize, record_too_large
 from relay.records import ProducerRecord
 from relay.resolver import Resolver
 from relay.service.loop.history import history_record
-from relay.service.loop.rounds import record_too_large
 from relay.topics.plan import limit_of
 from relay.translator import Translator
 
-#: Letters between two waits for acknowledgements.
+#: Originals of dead letters between two waits for acknowledgements.
 CHUNK = 500
 
-#: What may be wrong with a letter alone; everything else ends the replay.
+#: What may be wrong with a single dead letter; everything else ends the replay.
 FAILURES = (CodecError, ClaimCheckMissing, RecordTooLarge)
 
 
 class Failure(NamedTuple):
-    """A letter that could not be relayed again either."""
+    """A dead letter that could not be translated this time either."""
 
     letter: DeadLetter
     error: CodecError | ClaimCheckMissing | RecordTooLarge
@@ -45,8 +46,8 @@ class Failure(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a replay has done: letters translated (and, unless it was a dry run, written and marked), records
-    of the target.
+    """What a replay has done: how many dead letters it has translated (and, unless it was a dry run, written
+    and marked), and to how many records of the target.
     """
 
     letters: int = 0
@@ -55,25 +56,28 @@ class Outcome:
 
 
 async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]:
-    """`max.message.bytes` of topics at the target's brokers. Raises TopicUnusable with all that is wrong,
-    BrokerUnavailable.
+    """Return `max.message.bytes` of topics at the target's brokers.
+
+    Raises TopicUnusable with all that is wrong, BrokerUnavailable.
     """
     names = set(topics)
-    seen = await Cluster(config.target_servers, target_settings(config)).look(names)
-    problems = [
-        f"topic {name} at {config.target_servers} " + (f"cannot be used: {why}" if why else "does not exist")
-        for name, why in ((name, seen.unusable.get(name)) for name in sorted(names - seen.found.keys()))
-    ]
+    seen = await TopicAdmin(Brokers.from_settings(target_cluster(config))).look(names)
+    problems = []
+    for name in sorted(names - seen.found.keys()):
+        why = seen.unusable.get(name)
+        problem = f"cannot be used: {why}" if why else "does not exist"
+        problems.append(f"topic {name} at {config.target_servers} {problem}")
     if problems:
         raise TopicUnusable("; ".join(problems))
     return {name: limit_of(found) for name, found in seen.found.items()}
 
 
 async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Oversize | None:
-    """A record that its target topic does not take, if there is one. Raises TopicUnusable, BrokerUnavailable."""
+    """Find a record that its target topic does not take. Raises TopicUnusable, BrokerUnavailable."""
     if not produced:
         return None
-    sink = KafkaSink(config, await target_limits(config, (record.topic for record in produced)))
+    limits = await target_limits(config, (record.topic for record in produced))
+    sink = KafkaSink(producer_settings(config), limits)
     try:
         return sink.too_large(produced)
     finally:
@@ -81,7 +85,7 @@ async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Ove
 
 
 class Replay:
-    """One run over some letters. `writes`: whether anything is written and stored, or the letters are only
+    """One run over some dead letters. `writes`: whether anything is written and stored, or they are only
     translated.
     """
 
@@ -91,14 +95,15 @@ class Replay:
         self._translator, self._resolver, self._writes = translator, Resolver(), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
-        self._sink = KafkaSink(config, limits)
+        self._sink = KafkaSink(producer_settings(config), limits)
         self.outcome = Outcome()
 
     async def run(self, letters: Iterable[DeadLetter], progress: Progress) -> Outcome:
-        """Replay letters with key and value; `progress` is told how many originals are done, of how many.
+        """Replay dead letters that have key and value; `progress` is called with how many originals are done,
+        of how many.
 
-        Raises DeliveryFailed, BrokerUnavailable, StorageUnavailable; what `outcome` counts until then is
-        written and marked.
+        Raises DeliveryFailed, BrokerUnavailable, StorageUnavailable; what `outcome` counts by then is written
+        and marked.
         """
         originals = by_original(letters)
         try:
@@ -127,7 +132,7 @@ class Replay:
             else:
                 done += letters
                 if self._history_topic and self._translator.catalog is not catalog:
-                    # The relay at work hears of it there, and knows it from now on.
+                    # A relay at work reads the history, and so learns it, too.
                     learnt.append(history_record(letters[0].original, self._history_topic))
         if self._writes:
             await self._sink.write([*learnt, *produced])
@@ -140,7 +145,7 @@ class Replay:
         self.outcome.failed += failed
 
     def _translated(self, letter: DeadLetter) -> list[ProducerRecord]:
-        """Translate and store what belongs into a storage. All or nothing, like `Translator.translate`."""
+        """Translate, and store what belongs in a storage. All or nothing, like `Translator.translate`."""
         before = self._translator.state
         produced = self._resolver.translate(self._translator, letter.original)
         oversize = self._sink.too_large(produced)

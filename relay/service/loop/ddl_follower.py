@@ -1,8 +1,8 @@
-"""Reads partition 0 of the source topics ahead of the loop, for `wait` in [schema]: rows of other partitions
-then know its DDL.
+"""Reads partition 0 of the source topics ahead of the loop, for `wait` in [schema], so that its DDL is known
+when rows of other partitions are translated.
 
 Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal). A row may need DDL
-that was sent before it, and none that was sent later; what was sent when, the records' Kafka timestamps tell.
+that was sent before it, and none that was sent later; the records' Kafka timestamps tell which was when.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from relay.config import Config
+from relay.config.kafka import source_cluster
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of
-from relay.kafka.clients import Settings, source_settings
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord
 from relay.service.loop.resolver import Translates
@@ -27,24 +28,24 @@ _POLL_MS = 50
 
 
 class DdlFollower:
-    """Teaches the translator what partition 0 says about tables. `beat` is called while rows wait.
+    """Teaches the translator what partition 0 says about tables. `heartbeat` is called while rows wait.
 
-    `settings`: TLS and SASL, if they were made before.
+    `brokers`: those of the source, if their files were read before.
     """
 
     def __init__(
         self,
         config: Config,
         translator: Translates,
-        beat: Callable[[], object] = lambda: None,
-        settings: Settings | None = None,
+        heartbeat: Callable[[], object] = lambda: None,
+        brokers: Brokers | None = None,
     ) -> None:
-        self._source, self._translator, self._beat = config.source, translator, beat
-        self._settings = source_settings(config) if settings is None else settings
+        self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
+        self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
-        # The offset from which on everything was read, and the one to read next. The client's own position
+        # The offset from which on everything was read, and the offset to read next. The client's own position
         # may have moved past records that were lost with an exception.
         self._begun: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
@@ -53,8 +54,8 @@ class DdlFollower:
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
-        """Places of records that taught the translator here, and so are nothing new to it when the loop comes
-        to them.
+        """Places of records that the translator has learnt from here, and that teach it nothing new in the
+        loop.
         """
         return self._ahead.keys()
 
@@ -62,8 +63,7 @@ class DdlFollower:
         """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
         for topic in self._source.topics:
             pair, position = TopicPartition(topic, 0), positions[Partition(topic, 0)]
-            # What was read ahead before partitions were handed out anew is still known: a long reading must
-            # come to its end.
+            # What was read ahead before a rebalance is still known: otherwise a long reading might never end.
             if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
                 self._begun[pair] = self._next[pair] = position
                 self._reached.pop(topic, None)
@@ -72,14 +72,14 @@ class DdlFollower:
         self._seek()
 
     def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """The translator was set back: have it learn again, and read again those partitions 0 that the loop
-        reads again.
+        """Have the translator, which was set back, learn again, and read those partitions 0 again that the
+        loop reads again.
         """
         for record in self._ahead.values():
             self._teach(record)
         for partition, offset in positions.items():
             if TopicPartition(*partition) in self._next:
-                # The loop may have learnt of DDL before it was read here; then it is not among what is ahead.
+                # The loop may have come to DDL before it was read here; then it is not in `_ahead`.
                 self._begun[TopicPartition(*partition)] = self._next[TopicPartition(*partition)] = offset
                 self._reached.pop(partition.topic, None)
         if not positions:
@@ -114,7 +114,7 @@ class DdlFollower:
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             fetch_max_wait_ms=self._source.fetch_max_wait_ms,
-            **self._settings,
+            **self._brokers.arguments,
         )
         try:
             await started(REQUEST_SECONDS, self._consumer)
@@ -141,7 +141,7 @@ class DdlFollower:
                     if position > at:
                         at = position
                         patience.reschedule(clock() + REQUEST_SECONDS)
-                        self._beat()
+                        self._heartbeat()
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 of {topic} cannot be read ahead: {text_of(error)}") from error
 
@@ -166,7 +166,7 @@ class DdlFollower:
             self._ahead[record.topic, record.partition, record.offset] = record
 
     def _teach(self, record: ConsumerRecord) -> None:
-        # What cannot be read, whatever the reason, is the loop's to tell in its turn, with what came before
-        # it delivered.
+        # A record that cannot be read, for whatever reason, is the loop's to report in its turn, when all
+        # before it is delivered.
         with contextlib.suppress(Exception):
             self._translator.learn(record)

@@ -1,8 +1,8 @@
 """The schema history: the source records that changed the catalogue, kept in a compacted topic.
 
-A record of that topic has the source position `topic/partition/offset` as its key, so a repeated one changes
-nothing, and as its value one line of a record file (docs/architecture.md): the source record, whole. To know
-the tables again, relay decodes them anew.
+The key of a record of that topic is the source position `topic/partition/offset`, so a repeated one changes
+nothing. Its value is one line of a record file (docs/architecture.md): the whole source record. At a start
+relay decodes them again, and so knows the tables.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from relay.config import Config
+from relay.config.kafka import source_cluster, target_cluster
 from relay.errors import CodecError, TopicUnusable
-from relay.kafka.clients import ClusterSettings, cluster_settings, target_settings
-from relay.kafka.ports import Partition, Position, Source
+from relay.kafka.clients import Brokers, Clusters
+from relay.kafka.ports import Partition, RecordSource, StartPosition
 from relay.kafka.whole_topic import WholeTopic
 from relay.logs import Log
 from relay.needs import Need
@@ -21,19 +22,19 @@ from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.resolver import Translates
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 
 
 def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
-    """What the history keeps of a source record that changed the catalogue."""
+    """Return what the history keeps of a source record that changed the catalogue."""
     key = f"{record.topic}/{record.partition}/{record.offset}".encode()
-    # No time of its own: the value has the record's, and a broker may refuse that of a clock that runs ahead.
+    # No time of its own: the value has the record's, and a broker may refuse one of a clock that runs ahead.
     return ProducerRecord(topic, 0, 0, key, format_record(record, record.offset))
 
 
 def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """The history's own records that count: the newest of each key, in order; a key whose newest value is
-    null was taken out.
+    """Return the history's own records that count: the newest of each key, in order. A key whose newest value
+    is null was deleted.
     """
     found: dict[bytes | None, ConsumerRecord] = {}
     for each in records:
@@ -45,8 +46,8 @@ def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
 
 
 def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """The source records that the history's own records hold, in order, each once; what was taken out is left
-    out.
+    """Return the source records that the history's own records hold, in order, each once, without deleted
+    ones.
 
     Raises TopicUnusable if one of them holds anything else.
     """
@@ -58,13 +59,14 @@ def _source_record(kept: ConsumerRecord) -> ConsumerRecord:
         return parse_record(kept.value or b"")
     except ValueError as error:
         raise TopicUnusable(
-            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; name a topic of its own as "
-            f"history_topic in [schema], or, if this one is relay's alone, empty it with `relay schema-history reset`"
+            f"{kept.topic}/{kept.partition} at {kept.offset} is no record of a schema history: {error}; "
+            "name a topic of its own as history_topic in [schema], or, if this one is relay's alone, empty "
+            "it with `relay schema-history reset`"
         ) from error
 
 
 def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
-    """Have the translator learn; gives how many records it could not read, as after a change of the route."""
+    """Have the translator learn; return how many records it could not read: the route may have changed."""
     failed = 0
     for record in records:
         try:
@@ -78,7 +80,7 @@ class Schemas:
     """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if
     rows wait for it.
 
-    `settings`: TLS and SASL, if they were made before.
+    `clusters`: those of the configuration, if their files were read before.
     """
 
     def __init__(
@@ -86,26 +88,22 @@ class Schemas:
         config: Config,
         translator: Translates,
         log: Log,
-        board: Board,
-        settings: ClusterSettings | None = None,
+        status: Status,
+        clusters: Clusters | None = None,
     ) -> None:
-        settings = settings or cluster_settings(config)
-        self._translator, self._log, self._board = translator, log, board
+        clusters = clusters or Clusters.from_settings(source_cluster(config), target_cluster(config))
+        self._translator, self._log, self._status = translator, log, status
         self._source_topics = config.source.topics
-        self._topic = (
-            WholeTopic(config.target_servers, settings.target, config.history_topic)
-            if config.history_topic
-            else None
-        )
+        self._topic = WholeTopic(clusters.target, config.history_topic) if config.history_topic else None
         self._follower = (
-            DdlFollower(config, translator, board.beat, settings.source) if config.schema.wait else None
+            DdlFollower(config, translator, status.heartbeat, clusters.source) if config.schema.wait else None
         )
-        # Read, but not learnt yet: the reading was cut off.
+        # Read, but not learnt yet, because reading was interrupted.
         self._unlearnt: list[ConsumerRecord] = []
         # What the history has taught, by source position.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
         self._is_loaded = False
-        # Topics of the history that are not read here, and that the log has been told of.
+        # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
 
     @property
@@ -117,16 +115,16 @@ class Schemas:
         """Learn everything that the history holds by now. Raises BrokerUnavailable, TopicUnusable."""
         if self._topic is None:
             return
-        await self._topic.to_end(self._unlearnt.extend, self._board.beat)
+        await self._topic.to_end(self._unlearnt.extend, self._status.heartbeat)
         learnt = source_records(self._unlearnt)
         self._unlearnt.clear()
         failed = self._learn(learnt)
-        self._board.check("schema-history", ok=True)
+        self._status.set_check("schema-history", ok=True)
         if learnt or not self._is_loaded:
             self._is_loaded = True
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
-    async def begin(self, source: Source, positions: Mapping[Partition, Position]) -> None:
+    async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
         """Read partition 0 ahead of what was just opened. Raises PollFailed, ServiceError."""
         if self._follower is None:
             return
@@ -150,8 +148,8 @@ class Schemas:
             await self._follower.wait_for(polled)
 
     def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """Have the translator learn again what it knew out of turn: it was set back, and the loop reads again
-        from here.
+        """Have the translator, which was set back, learn again what it knew out of turn. The loop reads again
+        from these positions.
         """
         teach(self._translator, self._kept.values())
         if self._follower is not None:
@@ -166,13 +164,11 @@ class Schemas:
 
     def _learn(self, records: Sequence[ConsumerRecord]) -> int:
         self._kept.update({(record.topic, record.partition, record.offset): record for record in records})
-        self._tell_foreign(records)
+        self._log_foreign(records)
         return teach(self._translator, records)
 
-    def _tell_foreign(self, records: Sequence[ConsumerRecord]) -> None:
-        """Tell of records from topics that are not read here, each topic once: another route may use the same
-        history.
-        """
+    def _log_foreign(self, records: Sequence[ConsumerRecord]) -> None:
+        """Log topics that are not read here, each once: another route may use the same history."""
         foreign = [record.topic for record in records if record.topic not in self._source_topics]
         if new := set(foreign) - self._foreign:
             self._foreign |= new
@@ -182,12 +178,13 @@ class Schemas:
 
 
 async def read_history(config: Config) -> list[ConsumerRecord]:
-    """All source records of the configured history, in order; none if there is no history. Raises
-    ServiceError.
+    """Return all source records of the configured history, in order; none if there is no history.
+
+    Raises ServiceError.
     """
     if not config.history_topic:
         return []
-    topic = WholeTopic(config.target_servers, target_settings(config), config.history_topic)
+    topic = WholeTopic(Brokers.from_settings(target_cluster(config)), config.history_topic)
     try:
         found: list[ConsumerRecord] = []
         await topic.to_end(found.extend)

@@ -13,14 +13,15 @@ from collections.abc import Set as AbstractSet
 
 from relay.errors import RelayError
 from relay.kafka.ports import Partition, Sink
+from relay.kafka.sizes import record_too_large
 from relay.logs import Log
 from relay.needs import Need
 from relay.policies import ErrorPolicy, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.history import history_record
+from relay.service.loop.ledger import Owned, RecordRefused, Round
 from relay.service.loop.resolver import AsyncResolver, Translates
-from relay.service.loop.rounds import Owned, RecordRefused, Round, record_too_large
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
@@ -39,13 +40,13 @@ class Intake:
         translator: Translates,
         resolver: AsyncResolver,
         log: Log,
-        board: Board,
+        status: Status,
         *,
         errors: ErrorPolicy | None = None,
         history_topic: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
     ) -> None:
-        self.translator, self.resolver, self.log, self.board = translator, resolver, log, board
+        self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicy({})
         self.history_topic, self.ahead = history_topic, ahead
 
@@ -59,7 +60,7 @@ class RoundBuilder:
 
     def __init__(self, intake: Intake, current: Round, sink: Sink, is_over: Callable[[], bool]) -> None:
         self._intake, self._round, self._sink, self._is_over = intake, current, sink, is_over
-        self._translator, self._board = intake.translator, intake.board
+        self._translator, self._status = intake.translator, intake.status
 
     async def take(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         """Translate records of one partition into the round, until their end, a refused record, `is_over`, or
@@ -175,18 +176,18 @@ class RoundBuilder:
     def _note(self, policy: Policy, error: RelayError, record: ConsumerRecord) -> None:
         place = f"{record.topic}/{record.partition}/{record.offset}"
         log = self._intake.log
-        self._board.failed("translate", error.code, place, str(error))
+        self._status.add_error("translate", error.code, place, str(error))
         if policy is Policy.SKIP:
-            self._board.skipped(error.code)
+            self._status.skipped(error.code)
             log.seldom("record.skipped", error.code, place=place, code=error.code, message=str(error))
         else:
-            self._board.dead_letter(error.code)
+            self._status.dead_letter(error.code)
             log.seldom("record.dead-lettered", error.code, place=place, code=error.code, message=str(error))
 
     async def _overtaken(self) -> bool:
         """Let others have their turn; True if a rebalance or a stop came, or the time of the round is up."""
         await asyncio.sleep(0)
-        self._board.beat()
+        self._status.heartbeat()
         self._round.pause_at = time.monotonic() + YIELD_SECONDS
         return self._round.is_late or self._is_over()
 
@@ -207,5 +208,5 @@ class RoundBuilder:
         self._round.written[key[0]] += len(batch)
         self._round.sizes[key[0]] += batch.size
         # It may wait for the target.
-        self._board.beat()
+        self._status.heartbeat()
         self._round.pending.append(await self._sink.send(Partition(*key), batch))

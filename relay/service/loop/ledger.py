@@ -7,17 +7,19 @@ and `acknowledged` moves only when all batches of a round are acknowledged, olde
 
 from __future__ import annotations
 
+import math
 import time
-from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from asyncio import Future
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from relay.errors import DeliveryFailed, WatermarksUnknowable
-from relay.kafka.ports import OwnershipLost, Partition, Position, Sink, Source, Undelivered
+from relay.kafka.ports import Batch, OwnershipLost, Partition, RecordSource, Sink, StartPosition, Undelivered
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.resolver import Translates
-from relay.service.loop.rounds import Counts, Owned, Round
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 from relay.translator import State
 
 #: How often offsets of transactions are committed again, moved or not; `offsets.retention.minutes` is a week
@@ -25,19 +27,99 @@ from relay.translator import State
 REFRESH_SECONDS = 3600.0
 
 
-class Ledger:
-    """`source` and `sink` are those of the moment: whoever replaces one puts the new one here.
+class RecordRefused(Exception):
+    """A record could not be translated or written; everything before it is delivered and committed."""
 
-    `promised`: offsets that the brokers have certainly committed in transactions of ours. `generation` is
-    raised whenever partitions are taken away; what an older generation still holds does not count any more.
+    def __init__(self, record: ConsumerRecord, error: Exception) -> None:
+        super().__init__(f"{record.topic}/{record.partition} at offset {record.offset}: {error}")
+        self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
+        self.error = error
+
+
+@dataclass
+class Owned:
+    """A partition that is ours.
+
+    `next`: the offset to read next. `acknowledged` ≤ `next`: below it the target has acknowledged everything.
+    `committed` ≤ `acknowledged`: what a restart goes on from; None if nothing was committed yet.
     """
 
-    def __init__(self, source: Source, sink: Sink, translator: Translates, log: Log, board: Board) -> None:
-        self.source, self.sink = source, sink
-        self._translator, self._log, self._board = translator, log, board
+    next: int
+    acknowledged: int
+    committed: int | None
+
+
+@dataclass
+class Round:
+    """What came of one poll: batches being filled, batches under way, offsets that are reached once all are
+    acknowledged.
+
+    `before`: what the translator remembered before it. `ends_at`: when it should end, by the steady clock.
+    `written`, `sizes`: records and bytes by topic. `refused`: the record at which it ends, and relay with it.
+    """
+
+    generation: int
+    before: State
+    pause_at: float = 0.0
+    ends_at: float = math.inf
+    batches: dict[tuple[str, int], Batch] = field(default_factory=dict)
+    pending: list[Future[object]] = field(default_factory=list)
+    reached: dict[Partition, int] = field(default_factory=dict)
+    written: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    sent_at: float = 0.0
+    refused: RecordRefused | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it should end before its poll does."""
+        return time.monotonic() >= self.ends_at
+
+
+@dataclass
+class Counts:
+    """What was done since the start. Records read twice count twice; `sinks`, `sources`: those replaced."""
+
+    read: int = 0
+    written: int = 0
+    sinks: int = 0
+    sources: int = 0
+
+
+class Connections:
+    """The source and the sink of the moment, for all who use them. After some failures only new ones help."""
+
+    def __init__(self, make_source: Callable[[], RecordSource], make_sink: Callable[[], Sink]) -> None:
+        self._make_source, self._make_sink = make_source, make_sink
+        self.source, self.sink = make_source(), make_sink()
+
+    def new_source(self) -> RecordSource:
+        """Put a new source, which is not started yet, in the place of the present one."""
+        self.source = self._make_source()
+        return self.source
+
+    def new_sink(self) -> Sink:
+        """Put a new sink, which is not started yet, in the place of the present one."""
+        self.sink = self._make_sink()
+        return self.sink
+
+
+class Ledger:
+    """Keeps the loop's accounts, and acts on them: settles rounds, commits, and goes back to what is safe.
+
+    `unopened`: partitions that were assigned, or whose positions only the brokers know; the loop opens them.
+    `expected_offsets`: those that the brokers have certainly committed in transactions of ours. `generation`
+    is raised whenever partitions are taken away; what an older generation still holds does not count any
+    more. `failed_deliveries`, `rewinds`: failures that waiting does not cure, and returns to what is safe,
+    since something last became safe.
+    """
+
+    def __init__(self, connections: Connections, translator: Translates, log: Log, status: Status) -> None:
+        self._connections, self._translator, self._log, self._status = connections, translator, log, status
         self.generation = 0
+        self.unopened: Sequence[Partition] = ()
         self.owned: dict[Partition, Owned] = {}
-        self.promised: dict[Partition, int] = {}
+        self.expected_offsets: dict[Partition, int] = {}
         self.rounds: deque[Round] = deque()
         # In the order in which they were passed over.
         self._passed_over: dict[Partition, None] = {}
@@ -46,26 +128,70 @@ class Ledger:
         # What the translator remembered before the oldest record that is not safe in the target.
         self._safe_state: State | None = None
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
-        # In a row: failures that waiting does not cure, and sinks that were replaced.
-        self.failed_deliveries = self.recoveries = 0
+        self.failed_deliveries = self.rewinds = 0
         self.counts = Counts()
 
-    def own(self, positions: Mapping[Partition, Position]) -> None:
-        """Take over partitions at these positions."""
+    @property
+    def positions(self) -> dict[Partition, int]:
+        """The offset to read next of every owned partition."""
+        return {partition: owned.next for partition, owned in self.owned.items()}
+
+    # Partitions come and go.
+
+    def assign(self, partitions: Sequence[Partition]) -> None:
+        """Replace all partitions by these; where they begin is not known yet."""
+        self.forget()
+        self.unopened = partitions
+        self._status.assigned(partitions)
+
+    def own(self, positions: Mapping[Partition, StartPosition]) -> None:
+        """Take over partitions at these positions. Raises WatermarksUnknowable."""
+        self.unopened = ()
         for partition, (offset, is_committed) in positions.items():
             # Without a committed offset the start itself is committed soon: "latest" must not move on after a
             # crash.
             self.owned[partition] = Owned(offset, offset, offset if is_committed else None)
-        self._board.assigned(self.owned)
-        for partition, (offset, is_committed) in positions.items():
-            end, committed = self.source.end(partition), offset if is_committed else None
-            self._board.progress(partition, position=offset, end=end, timestamp_ms=None, committed=committed)
+        self._status.assigned(self.owned)
+        for partition, owned in self.owned.items():
+            self._status.progress(
+                partition,
+                position=owned.next,
+                end=self._connections.source.end(partition),
+                timestamp_ms=None,
+                committed=owned.committed,
+            )
+        self._log.info(
+            "partitions.opened",
+            offsets={str(partition): position.offset for partition, position in positions.items()},
+        )
+        self._check_watermarks()
 
-    def disown(self) -> None:
-        """Give all partitions up."""
+    def _check_watermarks(self) -> None:
+        """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known
+        here.
+        """
+        if not self._translator.needs_all_partitions:
+            return
+        every = self._connections.source.partitions()
+        missing = sorted(set(every) - self.owned.keys())
+        if missing:
+            raise WatermarksUnknowable(
+                f"`partitions` in [target] spreads rows anew, and {missing[0]} (of {len(missing)}) is read "
+                "by another instance, so no watermark of a target partition could be right: run one "
+                "instance, or keep the source's partitions (partitions = 0), or leave watermarks out "
+                '(watermarks = "drop" in [target])'
+            )
+        self._translator.expect_partitions(every)
+
+    def forget(self) -> None:
+        """Give all partitions up, also those that were not opened yet."""
+        self.unopened = ()
+        self._disown()
+
+    def _disown(self) -> None:
         self._leave()
         self._lost_ground.clear()
-        self._board.assigned(())
+        self._status.assigned(())
 
     def _leave(self) -> None:
         """What is under way for the owned partitions counts no more, and where they are is not known."""
@@ -73,10 +199,7 @@ class Ledger:
         self.owned.clear()
         self._passed_over.clear()
 
-    def replaced(self) -> None:
-        """Take note of a new sink that has started."""
-        if self.sink.aborted_leftovers:
-            self.promised.clear()
+    # A round is made.
 
     def begin(self) -> Round:
         """Begin a round."""
@@ -88,56 +211,47 @@ class Ledger:
     def in_turn(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]]
     ) -> list[tuple[Partition, Sequence[ConsumerRecord]]]:
-        """The polled partitions, those first for which earlier rounds had no time: the one before all that
-        waits longest.
+        """Put those polled partitions first for which earlier rounds had no time, the one that has waited
+        longest before all others.
         """
+        if not self._passed_over:
+            return list(polled.items())
         turn = {partition: at for at, partition in enumerate(self._passed_over)}
-        return (
-            sorted(polled.items(), key=lambda item: turn.get(item[0], len(turn)))
-            if turn
-            else list(polled.items())
-        )
+        return sorted(polled.items(), key=lambda item: turn.get(item[0], len(turn)))
 
-    def took(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
+    def note_taken(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
         """Note how many of a partition's polled records are in the round; the others are polled again."""
+        source = self._connections.source
         if done < len(records) and partition in self.owned:
-            self.source.seek({partition: self.owned[partition].next})
+            source.seek({partition: self.owned[partition].next})
         if not done:
             self._passed_over.setdefault(partition)
             return
         self._passed_over.pop(partition, None)
         self.counts.read += done
         last = records[done - 1]
-        self._board.consumed(partition.topic, done, size_of(records[:done]))
-        end = self.source.end(partition)
-        self._board.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
+        self._status.consumed(partition.topic, done, size_of(records[:done]))
+        end = source.end(partition)
+        self._status.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
 
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
-        """Positions that have moved although nothing was polled: over what is no record. So lag ends with the
-        partition.
+        """Return positions that have moved although nothing was polled: over what is no record. So lag ends
+        with the partition.
         """
-        passed = {partition: self.source.passed(partition) or 0 for partition in self.owned.keys() - polled}
+        passed = {
+            partition: self._connections.source.passed(partition) or 0
+            for partition in self.owned.keys() - polled
+        }
         return {
             partition: offset for partition, offset in passed.items() if offset > self.owned[partition].next
         }
 
-    def check_watermarks(self) -> None:
-        """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known
-        here.
+    def skip(self, gaps: Mapping[Partition, int], current: Round) -> None:
+        """Move over gaps, as part of a round. Partitions that were taken away meanwhile are left alone."""
+        for partition in gaps.keys() & self.owned.keys():
+            self.owned[partition].next = current.reached[partition] = gaps[partition]
 
-        Raises WatermarksUnknowable.
-        """
-        if not self._translator.needs_all_partitions:
-            return
-        every = self.source.partitions()
-        missing = sorted(set(every) - self.owned.keys())
-        if missing:
-            raise WatermarksUnknowable(
-                f"`partitions` in [target] spreads rows anew, and {missing[0]} (of {len(missing)}) is read by another instance, "
-                "so no watermark of a target partition could be right: run one instance, or keep the source's partitions "
-                '(partitions = 0), or leave watermarks out (watermarks = "drop" in [target])'
-            )
-        self._translator.expect_partitions(every)
+    # A round becomes safe.
 
     async def settle(self, keep: int = 0) -> None:
         """Wait until all but the last `keep` rounds are acknowledged, oldest first; only then their offsets
@@ -145,39 +259,41 @@ class Ledger:
 
         Raises Undelivered, InstanceFenced.
         """
+        sink = self._connections.sink
         while len(self.rounds) > keep:
-            self._board.beat()
+            self._status.heartbeat()
             oldest = self.rounds[0]
-            await self.sink.delivered(oldest.pending)
+            await sink.delivered(oldest.pending)
             if oldest.pending:
-                self._board.works("target", "topics")
+                self._status.recovered("target", "topics")
             self.rounds.popleft()
-            self._tell(oldest)
+            self._report(oldest)
             if oldest.generation == self.generation:
                 for partition, offset in oldest.reached.items():
                     self.owned[partition].acknowledged = offset
-            if not self.sink.is_transactional:
-                self.failed_deliveries = self.recoveries = 0
+            if not sink.is_transactional:
+                self.failed_deliveries = self.rewinds = 0
                 self._safe_state = self.rounds[0].before if self.rounds else None
 
-    def _tell(self, settled: Round) -> None:
+    def _report(self, settled: Round) -> None:
         if settled.pending:
-            self._board.took("produce", time.monotonic() - settled.sent_at)
+            self._status.observe("produce", time.monotonic() - settled.sent_at)
         for topic, count in settled.written.items():
             self.counts.written += count
-            self._board.produced(topic, count, settled.sizes[topic])
+            self._status.produced(topic, count, settled.sizes[topic])
 
     async def commit(self) -> bool:
         """Commit what is acknowledged, and nothing else; False if it is not certain that this succeeded.
 
         Raises Undelivered, InstanceFenced, DeliveryFailed.
         """
-        if self.sink.is_transactional:
+        sink = self._connections.sink
+        if sink.is_transactional:
             # A transaction holds whole rounds.
             await self.settle()
         generation, began = self.generation, time.monotonic()
         # A shard is no member of the group, and brokers forget the offsets of a group without members.
-        refresh = self.sink.is_transactional and began >= self._refresh_at
+        refresh = sink.is_transactional and began >= self._refresh_at
         offsets = {
             partition: each.acknowledged
             for partition, each in self.owned.items()
@@ -187,28 +303,28 @@ class Ledger:
             self._refresh_at = began + REFRESH_SECONDS
         if not offsets:
             return True
-        if self.sink.is_transactional:
-            await self.sink.commit(offsets)
-            self.failed_deliveries = self.recoveries = 0
+        if sink.is_transactional:
+            await sink.commit(offsets)
+            self.failed_deliveries = self.rewinds = 0
             self._safe_state = None
-            self.promised |= offsets
-        elif not await self._commit_offsets(offsets):
+            self.expected_offsets |= offsets
+        elif not await self._commit_to_group(offsets):
             return False
-        self._board.took("commit", time.monotonic() - began)
-        self._board.committed(offsets)
+        self._status.observe("commit", time.monotonic() - began)
+        self._status.committed(offsets)
         if generation == self.generation:
             for partition, offset in offsets.items():
                 self.owned[partition].committed = offset
         return True
 
-    async def _commit_offsets(self, offsets: Mapping[Partition, int]) -> bool:
+    async def _commit_to_group(self, offsets: Mapping[Partition, int]) -> bool:
         try:
-            await self.source.commit(offsets)
+            await self._connections.source.commit(offsets)
         except OwnershipLost as error:
             # Normal after a rebalance that we missed. What is uncommitted belongs to the next owner;
             # `assigned` comes again.
             self._log.warning("partitions.lost", reason=str(error))
-            self.disown()
+            self._disown()
             if self.rounds:
                 raise Undelivered(
                     "the partitions were lost with batches on their way", retriable=True
@@ -217,21 +333,25 @@ class Ledger:
         except TimeoutError as error:
             self._log.warning("commit.unanswered", reason=str(error))
             reason = str(error) or "no answer in time"
-            self._board.failed("commit", DeliveryFailed.code, "", reason)
-            self._board.check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
+            self._status.add_error("commit", DeliveryFailed.code, "", reason)
+            self._status.set_check("commit", ok=False, detail=f"offsets could not be committed: {reason}")
             return False
-        self._board.check("commit", ok=True)
+        self._status.set_check("commit", ok=True)
         return True
 
-    def rewind(self) -> Sequence[Partition]:
-        """Go back to what is safe: source and translator. Gives the partitions whose positions only the
-        brokers know.
+    # A failure.
 
-        That is so with transactions: whether the last one was committed shows once a new sink has ended it.
+    def rewind(self) -> None:
+        """Go back to what is safe: source and translator.
+
+        With transactions only the brokers know the positions: whether the last one was committed shows once a
+        new sink has ended it. So all partitions are opened again.
         """
+        self.rewinds += 1
         self.rounds.clear()
+        is_transactional = self._connections.sink.is_transactional
         for partition, owned in self.owned.items():
-            safe = owned.committed if self.sink.is_transactional else owned.acknowledged
+            safe = owned.committed if is_transactional else owned.acknowledged
             if owned.next > (safe or 0):
                 self._lost_ground[partition] = max(owned.next, self._lost_ground.get(partition, 0))
         if self._safe_state is not None:
@@ -239,23 +359,27 @@ class Ledger:
             self._safe_state = None
         for owned in self.owned.values():
             owned.next = owned.acknowledged
-        self.source.seek({partition: owned.next for partition, owned in self.owned.items()})
+        self._connections.source.seek(self.positions)
         # What is read again counts as lag from now on: nothing is polled while there is no sink.
-        self.tell_positions()
-        if not self.sink.is_transactional:
-            return ()
-        unknown = tuple(self.owned)
-        self._leave()
-        return unknown
+        self.report_positions()
+        if is_transactional:
+            self.unopened = tuple(self.owned) or self.unopened
+            self._leave()
 
-    async def behind(self, unknown: Sequence[Partition]) -> list[Partition]:
-        """Partitions whose records have been taken, were not delivered, and have not been delivered since.
+    def sink_replaced(self) -> None:
+        """Take note of a new sink that has started."""
+        self.counts.sinks += 1
+        if self._connections.sink.has_aborted_hanging_transaction:
+            self.expected_offsets.clear()
 
-        The brokers are asked about those whose positions are `unknown`. Raises PollFailed, BrokerUnavailable.
+    async def behind(self) -> list[Partition]:
+        """Return partitions whose records were taken, were not delivered, and have not been delivered since.
+
+        The brokers are asked about those that are not open. Raises PollFailed, BrokerUnavailable.
         """
         reached = {partition: owned.acknowledged for partition, owned in self.owned.items()}
-        if self._lost_ground and unknown:
-            found = await self.source.look(unknown, self.promised)
+        if self._lost_ground and self.unopened:
+            found = await self._connections.source.look(self.unopened, self.expected_offsets)
             reached |= {partition: position.offset for partition, position in found.items()}
         return [
             partition
@@ -263,10 +387,9 @@ class Ledger:
             if reached.get(partition, -1) < offset
         ]
 
-    def tell_positions(self) -> None:
-        """Note where every partition is, also those that nothing came from, and how much is known of tables."""
-        self._board.schema_versions(self._translator.catalog.versions)
-        for partition, owned in self.owned.items():
-            self._board.progress(
-                partition, position=owned.next, end=self.source.end(partition), timestamp_ms=None
-            )
+    def report_positions(self) -> None:
+        """Note where every partition is, also those without new records, and how many tables are known."""
+        self._status.schema_versions(self._translator.catalog.versions)
+        for partition, position in self.positions.items():
+            end = self._connections.source.end(partition)
+            self._status.progress(partition, position=position, end=end, timestamp_ms=None)

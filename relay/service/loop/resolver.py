@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from relay.catalog import Catalog
-from relay.codecs.losses import Lossy
 from relay.errors import ClaimCheckMissing, StorageUnavailable
 from relay.logs import Log
 from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
+from relay.service.observe.status import HasCounts
 from relay.translator import State
 
 #: Waits between two tries. An object store may show an object later than the message that refers to it.
@@ -25,7 +24,7 @@ Found = TypeVar("Found")
 IsOver = Callable[[], bool]
 
 
-class Translates(Protocol):
+class Translates(HasCounts, Protocol):
     """What the service needs of a translator."""
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
@@ -65,16 +64,6 @@ class Translates(Protocol):
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         """Learn which partitions the source has."""
-        ...
-
-    @property
-    def events(self) -> Counter[str]:
-        """Translated events by kind."""
-        ...
-
-    @property
-    def lossy(self) -> Counter[Lossy]:
-        """What could not be carried, by kind."""
         ...
 
 

@@ -13,13 +13,13 @@ T = TypeVar("T")
 class Stop:
     """Set once, from outside."""
 
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-        self.set, self.is_set, self.wait = self._event.set, self._event.is_set, self._event.wait
+    def __init__(self, event: asyncio.Event | None = None) -> None:
+        event = event or asyncio.Event()
+        self.set, self.is_set, self.wait = event.set, event.is_set, event.wait
 
     async def unless_asked(self, work: Coroutine[object, object, T]) -> T | None:
-        """Give the result, or None as soon as a stop is asked for; then, or if the caller is cancelled, the
-        work is cancelled, too.
+        """Return the result of the work, or None as soon as a stop is asked for. Then, or if the caller is
+        cancelled, the work is cancelled, too.
 
         That is the only time a start or a poll is cancelled: whatever state this leaves the source in, it is
         closed next.

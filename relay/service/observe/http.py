@@ -1,7 +1,7 @@
 """The HTTP server of the service: /livez, /readyz, /metrics, /status, and a page for people at /.
 
-It only reads the board: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
-shows here, and ends no process. There is no access log and no authentication: nothing that is served is a
+It only reads the status: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
+is shown here, and ends no process. There is no access log and no authentication: nothing that is served is a
 secret or a row's value.
 """
 
@@ -14,7 +14,6 @@ import hashlib
 import logging
 import re
 import socket
-import traceback
 from collections.abc import Mapping
 from importlib.resources import files
 from types import TracebackType
@@ -24,12 +23,12 @@ import orjson
 from aiohttp import web
 
 from relay.errors import AddressUnavailable
-from relay.logs import Log
+from relay.logs import Log, frames_of
 from relay.service.observe import report
-from relay.service.observe.board import RUNNING, Board
 from relay.service.observe.metrics import exposition, registry_of
+from relay.service.observe.status import RUNNING, Status
 
-#: What there is, with a word about each; also the answer to any other path.
+#: All paths, with a word about each; also the answer to any other path.
 PATHS: Final[Mapping[str, str]] = {
     "/": "status page",
     "/livez": "whether the process works",
@@ -48,19 +47,20 @@ _COMMON_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Server": "relay",
 }
+_EXAMPLES: Final = "such as 127.0.0.1 or 0.0.0.0"
 _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 class HttpServer:
-    """Serves a board while its `async with` block runs. Port 0 takes any free port; `port` says which.
+    """Serves a status while its `async with` block runs. Port 0 takes any free port; `port` tells which.
 
     Entering raises AddressUnavailable.
     """
 
-    def __init__(self, host: str, port: int, board: Board, *, log: Log | None = None) -> None:
-        self._host, self._port, self._board, self._log = host, port, board, log
-        self._registry = registry_of(board)
-        self._page = files("relay.service").joinpath("status_page.html").read_bytes()
+    def __init__(self, host: str, port: int, status: Status, *, log: Log | None = None) -> None:
+        self._host, self._port, self._status, self._log = host, port, status, log
+        self._registry = registry_of(status)
+        self._page = files("relay.service.observe").joinpath("status_page.html").read_bytes()
         self._page_headers = {
             "Content-Security-Policy": content_security_policy(self._page),
             "X-Frame-Options": "DENY",
@@ -113,7 +113,7 @@ class HttpServer:
             "/livez": self._livez,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
-            "/status": self._status,
+            "/status": self._status_json,
         }
         # HEAD comes with GET.
         application.add_routes([web.get(path, handler) for path, handler in handlers.items()])
@@ -132,18 +132,13 @@ class HttpServer:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            self._log_defect(request.path, error)
-            response = _json({"error": "a defect of relay", "kind": type(error).__name__}, 500)
+            if self._log is not None:
+                self._log.error(
+                    "http.failed", path=request.path, kind=type(error).__name__, frames=frames_of(error)
+                )
+            response = _json({"error": "a bug in relay", "kind": type(error).__name__}, 500)
         response.headers.update(_COMMON_HEADERS)
         return response
-
-    def _log_defect(self, path: str, error: Exception) -> None:
-        if self._log is not None:
-            frames = [
-                f"{frame.filename}:{frame.lineno} {frame.name}"
-                for frame in traceback.extract_tb(error.__traceback__)
-            ]
-            self._log.error("http.failed", path=path, kind=type(error).__name__, frames=frames)
 
     async def _index(self, _: web.Request) -> web.Response:
         return web.Response(
@@ -151,17 +146,17 @@ class HttpServer:
         )
 
     async def _livez(self, _: web.Request) -> web.Response:
-        return _json(report.liveness(self._board), 200 if report.is_alive(self._board) else 503)
+        return _json(report.liveness(self._status), 200 if report.is_alive(self._status) else 503)
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _json(report.readiness(self._board), 200 if self._board.state == RUNNING else 503)
+        return _json(report.readiness(self._status), 200 if self._status.phase == RUNNING else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         body, content_type = exposition(self._registry, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _status(self, _: web.Request) -> web.Response:
-        return _json(report.status(self._board), indent=False)
+    async def _status_json(self, _: web.Request) -> web.Response:
+        return _json(report.details(self._status), indent=False)
 
 
 class _Connection(web.RequestHandler):
@@ -175,7 +170,7 @@ class _Connection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            # It runs from the last answer, or from the start, to the end of the next request.
+            # Counted from the last answer, or from the start, to the end of the next request.
             keepalive_timeout=_REQUEST_SECONDS,
             lingering_time=_SHUTDOWN_SECONDS,
             access_log=None,  # type: ignore[arg-type]  # aiohttp takes None for none
@@ -195,31 +190,34 @@ class _Connection(web.RequestHandler):
 
 
 def content_security_policy(page: bytes) -> str:
-    """A policy that lets the page run its own script and style, ask the server that it came from, and nothing
-    else.
+    """Return a policy that lets the page run its own script and style, ask the server that it came from, and
+    nothing else.
     """
     allowed = {"script": "", "style": ""}
     for kind, text in _INLINE.findall(page):
         allowed[kind.decode()] += f" 'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
     return (
-        f"default-src 'none'; script-src{allowed['script']}; style-src{allowed['style']}; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; script-src{allowed['script']}; style-src{allowed['style']}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 
-def _json(body: Mapping[str, Any], status: int = 200, *, indent: bool = True) -> web.Response:
+def _json(body: Mapping[str, Any], code: int = 200, *, indent: bool = True) -> web.Response:
     data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0))
-    return web.Response(body=data, status=status, content_type="application/json")
+    return web.Response(body=data, status=code, content_type="application/json")
 
 
 def _unavailable(host: str, port: int, error: OSError | ValueError) -> AddressUnavailable:
     # A ValueError: what cannot be a name at all.
     if isinstance(error, socket.gaierror | ValueError):
-        why = "the host's name is not known; set host in [http] to an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+        why = f"the host's name is not known; set host in [http] to an address of this machine, {_EXAMPLES}"
     elif error.errno == errno.EADDRINUSE:
-        why = "another program, perhaps another relay, uses the port; stop it or set another port in [http], 0 for none"
+        why = (
+            "another program, perhaps another relay, uses the port; stop it or set another port in [http], "
+            "0 for none"
+        )
     elif error.errno == errno.EADDRNOTAVAIL:
-        why = "this machine does not have the address; set host in [http] to one that it has, such as 127.0.0.1 or 0.0.0.0"
+        why = f"this machine does not have the address; set host in [http] to one that it has, {_EXAMPLES}"
     elif error.errno in {errno.EACCES, errno.EPERM}:
         why = "relay may not use this port; ports below 1024 need rights: set a higher one in [http]"
     else:
@@ -228,7 +226,7 @@ def _unavailable(host: str, port: int, error: OSError | ValueError) -> AddressUn
 
 
 def _silent() -> logging.Logger:
-    """A logger for what clients do wrong on the wire: nobody here can do anything about it."""
-    logger = logging.Logger("relay.http")  # stays out of the tree of loggers on purpose
+    """Make a logger for what clients do wrong on the wire: nobody here can do anything about it."""
+    logger = logging.Logger("relay.http")  # outside the tree of loggers on purpose
     logger.addHandler(logging.NullHandler())
     return logger

@@ -1,8 +1,7 @@
-"""The board as Prometheus metrics. They are made when they are asked for, so the loop pays nothing for them.
+"""The status as Prometheus metrics. They are made when they are asked for, so the loop pays nothing for them.
 
-Every label set that is known beforehand is there from the start and shows 0: an alert on a rate sees the
-first error, too. Counters that belong to topics, codes or losses that nobody knew of come with their first
-count.
+Every label set that is known beforehand is there from the start and shows 0, so that an alert on a rate sees
+the first error, too. Counters of topics, codes or losses that were not known come with their first count.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from prometheus_client.registry import Collector
 from relay.codecs.losses import Lossy
 from relay.errors import RelayError
 from relay.model import Op
-from relay.service.observe.board import ERROR_STAGES, Board, Histogram
 from relay.service.observe.report import is_alive
+from relay.service.observe.status import ERROR_STAGES, Histogram, Status
 
 #: The kind of rows in `relay_events_total`; their label `op` is the operation, and other kinds have none.
 ROW_CHANGE: Final = "row-change"
 OPS: Final = tuple(op.value for op in Op)
 OTHER_KINDS: Final = ("schema-change", "watermark", "transaction-mark", "heartbeat")
-#: The code of what no error of relay's stands for.
+#: The code of any exception that is none of relay's own.
 DEFECT: Final = "defect"
 
 Labels = tuple[str, ...]
@@ -34,7 +33,7 @@ Counts = Iterable[tuple[Labels, float]]
 
 
 def error_codes() -> list[str]:
-    """The codes of all errors, in order."""
+    """Return the codes of all errors, in order."""
 
     def below(kind: type[RelayError]) -> Iterator[str]:
         yield kind.code
@@ -45,11 +44,11 @@ def error_codes() -> list[str]:
     return sorted({*below(RelayError), DEFECT})
 
 
-class BoardCollector(Collector):
-    """Collects the metrics of one board."""
+class StatusCollector(Collector):
+    """Collects the metrics of one status."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, status: Status) -> None:
+        self._status = status
         self._codes = error_codes()
 
     def collect(self) -> Iterable[Metric]:
@@ -62,10 +61,10 @@ class BoardCollector(Collector):
         yield from self._facts()
 
     def _traffic(self) -> Iterator[Metric]:
-        board = self._board
+        status = self._status
         for verb, of, topics in (
-            ("consumed", "read from source topics", board.consumption),
-            ("produced", "that target topics have acknowledged", board.production),
+            ("consumed", "read from source topics", status.consumption),
+            ("produced", "that target topics have acknowledged", status.production),
         ):
             records = [((topic,), traffic.records) for topic, traffic in topics.items()]
             sizes = [((topic,), traffic.size) for topic, traffic in topics.items()]
@@ -73,8 +72,8 @@ class BoardCollector(Collector):
             yield _counter(f"relay_{verb}_bytes", f"Bytes of keys and values {of}.", ("topic",), sizes)
 
     def _outcomes(self) -> Iterator[Metric]:
-        board, codes = self._board, self._codes
-        translator = board.translator
+        status, codes = self._status, self._codes
+        translator = status.translator
         events = dict.fromkeys([*((ROW_CHANGE, op) for op in OPS), *((kind, "") for kind in OTHER_KINDS)], 0)
         lossy = dict.fromkeys([(str(what),) for what in Lossy], 0)
         if translator is not None:
@@ -83,18 +82,16 @@ class BoardCollector(Collector):
                 for kind, count in translator.events.items()
             }
             lossy |= {(str(what),): count for what, count in translator.lossy.items()}
-        errors = dict.fromkeys([(stage, code) for stage in ERROR_STAGES for code in codes], 0) | board.errors
+        errors = dict.fromkeys([(stage, code) for stage in ERROR_STAGES for code in codes], 0) | status.errors
         yield _counter("relay_events", "Translated events.", ("kind", "op"), events.items())
         yield _counter(
             "relay_errors", "Errors, also those that relay copes with.", ("stage", "code"), errors.items()
         )
         for name, text, counts in (
-            ("relay_dead_letters", "Records written to the dead-letter topic.", board.dead_letters),
-            ("relay_skipped_records", "Records left out by the policy skip.", board.skips),
+            ("relay_dead_letters", "Records written to the dead-letter topic.", status.dead_letters),
+            ("relay_skipped_records", "Records left out by the policy skip.", status.skips),
         ):
-            by_code = dict.fromkeys([(code,) for code in codes], 0) | {
-                (code,): count for code, count in counts.items()
-            }
+            by_code = {(code,): counts[code] for code in dict.fromkeys([*codes, *counts])}
             yield _counter(name, text, ("code",), by_code.items())
         yield _counter(
             "relay_lossy_conversions",
@@ -106,23 +103,23 @@ class BoardCollector(Collector):
     def _durations(self) -> Iterator[Metric]:
         text = "Time of one round spent in a stage; translate is decoding and encoding."
         family = HistogramMetricFamily("relay_stage_duration_seconds", text, labels=["stage"])
-        for stage, histogram in self._board.stages.items():
+        for stage, histogram in self._status.stages.items():
             family.add_metric([stage], _buckets(histogram), histogram.sum)
         yield family
-        batches = self._board.batches
+        batches = self._status.batches
         yield HistogramMetricFamily(
             "relay_batch_records", "Records of one poll, empty ones aside.", _buckets(batches), batches.sum
         )
 
     def _positions(self) -> Iterator[Metric]:
-        board = self._board
-        event, commit = (board.newest_ms or 0) / 1000, board.last_commit or 0
+        status = self._status
+        event, commit = (status.newest_ms or 0) / 1000, status.last_commit or 0
         text = "Kafka timestamp of the newest record read, seconds since 1970; 0 before the first."
         yield GaugeMetricFamily("relay_last_event_timestamp_seconds", text, event)
         text = "Time of the last commit, seconds since 1970; 0 before the first."
         yield GaugeMetricFamily("relay_last_commit_timestamp_seconds", text, commit)
-        assigned, lag = (dict.fromkeys([(topic,) for topic in board.about.topics], 0) for _ in range(2))
-        for partition, progress in board.partitions.items():
+        assigned, lag = (dict.fromkeys([(topic,) for topic in status.about.topics], 0) for _ in range(2))
+        for partition, progress in status.partitions.items():
             topic = (partition.topic,)
             assigned[topic] = assigned.get(topic, 0) + 1
             lag[topic] = lag.get(topic, 0) + (progress.lag or 0)
@@ -137,31 +134,31 @@ class BoardCollector(Collector):
         )
 
     def _checks(self) -> Iterator[Metric]:
-        board = self._board
-        found = {"loop": is_alive(board)} | {name: each.ok for name, each in board.checks.items()}
+        status = self._status
+        found = {"loop": is_alive(status)} | {name: each.ok for name, each in status.checks.items()}
         text = "Whether a check of /readyz is ok (1) or failing (0); each from its first result on."
         yield _gauge("relay_check_ok", text, ("check",), (((name,), int(ok)) for name, ok in found.items()))
 
     def _facts(self) -> Iterator[Metric]:
-        board, about = self._board, self._board.about
-        yield GaugeMetricFamily("relay_schema_versions", "Table definitions that are known.", board.schemas)
+        status, about = self._status, self._status.about
+        yield GaugeMetricFamily("relay_schema_versions", "Table definitions that are known.", status.schemas)
         facts = {(about.version, about.source.protocol, about.target.protocol): 1}
         yield _gauge(
             "relay_build_info", "Version and route; always 1.", ("version", "source", "target"), facts.items()
         )
 
 
-def registry_of(board: Board) -> CollectorRegistry:
-    """The metrics of a board, of the process and of the interpreter, in a registry of their own."""
+def registry_of(status: Status) -> CollectorRegistry:
+    """Return a registry with the metrics of a status, of the process and of the interpreter."""
     registry = CollectorRegistry()
-    registry.register(BoardCollector(board))
+    registry.register(StatusCollector(status))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     return registry
 
 
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """The metrics in the format that an Accept header asks for, and its content type."""
+    """Return the metrics in the format that an Accept header asks for, and its content type."""
     try:
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type

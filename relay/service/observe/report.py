@@ -1,6 +1,6 @@
-"""What the board says, as the JSON of /livez, /readyz and /status: plain dictionaries of texts and numbers.
+"""The status as the JSON of /livez, /readyz and /status: plain dictionaries of texts and numbers.
 
-Moments are ISO 8601 in UTC, durations seconds, and null stands for what is not known.
+Times are ISO 8601 in UTC, durations are seconds, and null stands for what is not known.
 """
 
 from __future__ import annotations
@@ -12,50 +12,57 @@ from typing import Any, Final
 
 from relay.codecs.losses import INFORMATIONAL
 from relay.kafka.ports import Partition
-from relay.service.observe.board import RUNNING, STARTING, Board, Endpoint, Failure, Progress, Sample, Traffic
+from relay.service.observe.status import (
+    RUNNING,
+    STARTING,
+    Endpoint,
+    Failure,
+    Progress,
+    Sample,
+    Status,
+    Traffic,
+)
 
 RATE_SECONDS: Final = 60.0
 Json = dict[str, Any]
 
 
-def is_alive(board: Board) -> bool:
-    """Whether the loop turns. Only a running one has to: a start may wait for a group, and a stop has its own
-    time limit.
+def is_alive(status: Status) -> bool:
+    """Whether the loop turns. It only has to while it is running: a start may wait for a group, and a stop
+    has a time limit of its own.
     """
-    age = board.heartbeat_age
-    return board.state != RUNNING or age is None or age <= board.about.heartbeat_limit_seconds
+    age = status.heartbeat_age
+    return status.phase != RUNNING or age is None or age <= status.about.heartbeat_limit_seconds
 
 
-def liveness(board: Board) -> Json:
-    """The body of /livez."""
+def liveness(status: Status) -> Json:
+    """Return the body of /livez."""
     return {
-        "alive": is_alive(board),
-        "state": board.state,
-        "heartbeat_age_seconds": _rounded(board.heartbeat_age),
-        "heartbeat_limit_seconds": board.about.heartbeat_limit_seconds,
+        "alive": is_alive(status),
+        "state": status.phase,
+        "heartbeat_age_seconds": _rounded(status.heartbeat_age),
+        "heartbeat_limit_seconds": status.about.heartbeat_limit_seconds,
     }
 
 
-def readiness(board: Board) -> Json:
-    """The body of /readyz. Failing checks make relay degraded, and leave it ready: a restart would cure none
-    of them.
-    """
-    checks = _checks(board)
+def readiness(status: Status) -> Json:
+    """Return the body of /readyz. A failing check makes relay degraded, not unready: no restart cures it."""
+    checks = _checks(status)
     return {
-        "ready": board.state == RUNNING,
-        "state": board.state,
-        "degraded": _is_degraded(board, checks),
-        "checks": {check["name"]: _line(check, board.state) for check in checks},
-        "last_error": _failure(board.last_errors[0]) if board.last_errors else None,
+        "ready": status.phase == RUNNING,
+        "state": status.phase,
+        "degraded": _is_degraded(status, checks),
+        "checks": {check["name"]: _line(check, status.phase) for check in checks},
+        "last_error": _failure(status.last_errors[0]) if status.last_errors else None,
     }
 
 
-def status(board: Board) -> Json:
-    """The body of /status."""
-    about, now = board.about, board.now()
-    checks = _checks(board)
-    sample = board.sample()
-    newest = board.newest_ms
+def details(status: Status) -> Json:
+    """Return the body of /status."""
+    about, now = status.about, status.now()
+    checks = _checks(status)
+    sample = status.sample()
+    newest = status.newest_ms
     return {
         "time": moment(now),
         "version": about.version,
@@ -67,63 +74,65 @@ def status(board: Board) -> Json:
             "mode": about.mode,
             "dead_letter_topic": about.dead_letter_topic or None,
         },
-        "state": board.state,
-        "state_since": moment(board.state_since),
-        "started": moment(board.started),
-        "alive": is_alive(board),
-        "ready": board.state == RUNNING,
-        "degraded": _is_degraded(board, checks),
-        "heartbeat_age_seconds": _rounded(board.heartbeat_age),
+        "state": status.phase,
+        "state_since": moment(status.phase_since),
+        "started": moment(status.started),
+        "alive": is_alive(status),
+        "ready": status.phase == RUNNING,
+        "degraded": _is_degraded(status, checks),
+        "heartbeat_age_seconds": _rounded(status.heartbeat_age),
         "checks": checks,
-        "lag": _lag(board, sample, now),
+        "lag": _lag(status, sample, now),
         "last_event": None if newest is None else moment(newest / 1000),
-        "last_commit": None if board.last_commit is None else moment(board.last_commit),
-        "rates": _rates(board, sample),
-        "history": _history(board),
+        "last_commit": None if status.last_commit is None else moment(status.last_commit),
+        "rates": _rates(status, sample),
+        "history": _history(status),
         "partitions": [
-            _partition(partition, progress, now) for partition, progress in sorted(board.partitions.items())
+            _partition(partition, progress, now) for partition, progress in sorted(status.partitions.items())
         ],
-        "topics": {"consumed": _traffic(board.consumption), "produced": _traffic(board.production)},
-        **_outcomes(board),
-        "schema_versions": board.schemas,
+        "topics": {"consumed": _traffic(status.consumption), "produced": _traffic(status.production)},
+        **_outcomes(status),
+        "schema_versions": status.schemas,
     }
 
 
-def _outcomes(board: Board) -> Json:
-    translator = board.translator
+def _outcomes(status: Status) -> Json:
+    translator = status.translator
     lossy = translator.lossy if translator is not None else {}
     return {
         "events": dict(translator.events) if translator is not None else {},
-        "last_errors": [_failure(failure) for failure in board.last_errors],
+        "last_errors": [_failure(failure) for failure in status.last_errors],
         "errors": [
             {"stage": stage, "code": code, "count": count}
-            for (stage, code), count in board.errors.most_common()
+            for (stage, code), count in status.errors.most_common()
         ],
-        "dead_letters": dict(board.dead_letters.most_common()),
-        "skipped": dict(board.skips.most_common()),
+        "dead_letters": dict(status.dead_letters.most_common()),
+        "skipped": dict(status.skips.most_common()),
         "lossy": {str(what): count for what, count in lossy.items() if what not in INFORMATIONAL},
         "notes": {str(what): count for what, count in lossy.items() if what in INFORMATIONAL},
     }
 
 
-def _checks(board: Board) -> list[Json]:
-    """The loop's own checks, and one more: whether it turns."""
-    alive, age = is_alive(board), board.heartbeat_age
+def _checks(status: Status) -> list[Json]:
+    """Return the loop's own checks, and one more: whether it turns."""
+    alive, age = is_alive(status), status.heartbeat_age
     detail = "" if alive else f"the last turn was {age or 0:.0f} s ago"
     found = [{"name": "loop", "ok": alive, "detail": detail, "since": None}]
-    for name, check in board.checks.items():
+    for name, check in status.checks.items():
         found.append({"name": name, "ok": check.ok, "detail": check.detail, "since": moment(check.since)})
     return found
 
 
-def _is_degraded(board: Board, checks: list[Json]) -> bool:
-    return board.state != STARTING and any(not check["ok"] for check in checks)
+def _is_degraded(status: Status, checks: list[Json]) -> bool:
+    return status.phase != STARTING and any(not check["ok"] for check in checks)
 
 
-def _line(check: Json, state: str) -> str:
-    """What is not done yet at the start is no failure."""
-    word = "ok" if check["ok"] else "waiting" if state == STARTING else "failing"
-    return word + (f": {check['detail']}" if check["detail"] else "")
+def _line(check: Json, phase: str) -> str:
+    """Return a check in words. What is not done yet at the start is no failure."""
+    word = "waiting" if phase == STARTING else "failing"
+    if check["ok"]:
+        word = "ok"
+    return f"{word}: {check['detail']}" if check["detail"] else word
 
 
 def _endpoint(endpoint: Endpoint) -> Json:
@@ -145,31 +154,34 @@ def _partition(partition: Partition, progress: Progress, now: float) -> Json:
 
 
 def _seconds_behind(progress: Progress, now: float) -> float | None:
-    """How old the newest record that was read is, if others wait behind it; nothing waits: 0."""
+    """Return the age of the newest record that was read, if others wait behind it; 0 if none wait."""
     lag, stamp = progress.lag, progress.timestamp_ms
     if lag == 0:
         return 0.0
-    return None if lag is None or stamp is None else _rounded(max(0.0, now - stamp / 1000))
+    if lag is None or stamp is None:
+        return None
+    return _rounded(max(0.0, now - stamp / 1000))
 
 
-def _lag(board: Board, sample: Sample, now: float) -> Json:
-    """The lag as a whole, how it changes, and, where it shrinks, when it will be gone if that goes on."""
+def _lag(status: Status, sample: Sample, now: float) -> Json:
+    """Return the lag as a whole, how it changes, and, if it shrinks, when it will be gone at that rate."""
     behind = [
         seconds
-        for progress in board.partitions.values()
+        for progress in status.partitions.values()
         if (seconds := _seconds_behind(progress, now)) is not None
     ]
-    # What other partitions lagged is no trend of these.
+    # Samples of other partitions tell nothing about the trend of these.
     before = _reference(
-        (each for each in board.samples if each.at >= board.assigned_at and each.lag is not None), sample
+        (each for each in status.samples if each.at >= status.assigned_at and each.lag is not None), sample
     )
-    per_second = None
+    per_second = gone_in = None
     if sample.lag is not None and before.lag is not None and sample.at - before.at >= 1:
         per_second = (sample.lag - before.lag) / (sample.at - before.at)
-    gone_in = sample.lag / -per_second if sample.lag and per_second is not None and per_second < 0 else None
+        if sample.lag and per_second < 0:
+            gone_in = sample.lag / -per_second
     return {
-        "records": board.lag,
-        "unknown_partitions": sum(progress.lag is None for progress in board.partitions.values()),
+        "records": status.lag,
+        "unknown_partitions": sum(progress.lag is None for progress in status.partitions.values()),
         "seconds": max(behind, default=None),
         "change_per_second": _rounded(per_second),
         "gone_in_seconds": _rounded(gone_in),
@@ -177,9 +189,7 @@ def _lag(board: Board, sample: Sample, now: float) -> Json:
 
 
 def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
-    """The newest of the samples that is a minute older, or else the oldest; the sample itself if there are
-    none.
-    """
+    """Return the newest sample that is a minute older, or else the oldest; the sample itself without any."""
     found = None
     for each in samples:
         if found is not None and sample.at - each.at < RATE_SECONDS:
@@ -188,9 +198,9 @@ def _reference(samples: Iterable[Sample], sample: Sample) -> Sample:
     return found or sample
 
 
-def _rates(board: Board, sample: Sample) -> Json:
-    """What was done in the last minute, a second; `busy`: the share of the time that each stage took."""
-    before = _reference(board.samples, sample)
+def _rates(status: Status, sample: Sample) -> Json:
+    """Return what was done per second in the last minute; `busy`: each stage's share of the time."""
+    before = _reference(status.samples, sample)
     seconds = sample.at - before.at
     if seconds <= 0:
         return {"window_seconds": 0.0, "busy": {}} | dict.fromkeys(_PER_SECOND, 0.0)
@@ -208,7 +218,7 @@ def _rates(board: Board, sample: Sample) -> Json:
     }
 
 
-#: Names of the rates, and the totals that they are made of.
+#: Names of the rates, and the totals that they are computed from.
 _PER_SECOND: Final = {
     "consumed_records_per_second": "consumed",
     "consumed_bytes_per_second": "consumed_bytes",
@@ -217,9 +227,9 @@ _PER_SECOND: Final = {
 }
 
 
-def _history(board: Board) -> Json:
-    """The last hour in columns, oldest first: a column for each fact, an item for each sample."""
-    samples = list(board.samples)
+def _history(status: Status) -> Json:
+    """Return the last hour in columns, oldest first: one for each fact, with an item for each sample."""
+    samples = list(status.samples)
     pairs = list(pairwise(samples))
 
     def per_second(of: str) -> list[float | None]:
@@ -254,7 +264,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def moment(seconds: float) -> str | None:
-    """A time in ISO 8601; None if it is none that a calendar has, as a producer may write any number."""
+    """Return a time in ISO 8601; None if no calendar has it, as a producer may write any number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Ends a process whose loop is stuck: better started anew by its supervisor than alive and silent."""
+"""Ends a process whose loop hangs: a restart by its supervisor is better than a process alive and silent."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from types import TracebackType
 from typing import Self
 
 from relay.logs import Log
-from relay.service.observe.board import Board
+from relay.service.observe.status import Status
 
 STALLED = 3
-#: What the last words of a stalled process may take.
+#: How long a stalled process may take to log that it ends.
 HURRY_SECONDS = 5.0
-_LOOKS = 10
+_CHECKS_A_LIMIT = 10
 
 
 class Watchdog:
-    """A thread that looks at the board's heartbeat while its `with` block runs.
+    """A thread that checks the status's heartbeat while its `with` block runs.
 
-    Every wait of the loop has a deadline of its own, and a broker's outage is waited for with a beating
-    heart. So a heartbeat older than `limit_seconds` is a defect, in relay or in a client. `exit_process` is
-    for tests.
+    Every wait of the loop has a deadline of its own, and heartbeats go on during a broker's outage. So a
+    heartbeat older than `limit_seconds` means a bug, in relay or in a client. `exit_process` is for tests.
     """
 
     def __init__(
-        self, board: Board, limit_seconds: float, log: Log, exit_process: Callable[[int], object] = os._exit
+        self, status: Status, limit_seconds: float, log: Log, exit_process: Callable[[int], object] = os._exit
     ) -> None:
-        self._board, self._limit, self._log, self._exit = board, limit_seconds, log, exit_process
+        self._status, self._limit, self._log, self._exit = status, limit_seconds, log, exit_process
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -45,8 +44,8 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._done.wait(self._limit / _LOOKS):
-            age = self._board.heartbeat_age
+        while not self._done.wait(self._limit / _CHECKS_A_LIMIT):
+            age = self._status.heartbeat_age
             if age is not None and age > self._limit:
                 # Whoever reads the log may be what the loop waits for.
                 hurry = threading.Timer(HURRY_SECONDS, self._exit, [STALLED])

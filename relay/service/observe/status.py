@@ -1,9 +1,9 @@
-"""What the service knows about itself: the loop writes it down once a round, health, metrics and the status
+"""What the service knows about itself: the loop writes it down once a round; health, metrics and the status
 page read it.
 
-Writing is cheap and asks nobody; sums, rates and running totals are made when somebody asks. All in one
-thread, so nothing is locked. Nothing here is a row's value: there are topics, positions, counts, codes, and
-the messages of relay's own errors.
+Writing is cheap and waits for nothing; sums, rates and lags are computed when somebody asks. All of it
+happens in one thread, so nothing is locked. There are topics, positions, counts, codes and the messages of
+relay's own errors here, and never a row's value.
 """
 
 from __future__ import annotations
@@ -25,32 +25,16 @@ from relay.config.tables import Delivery
 from relay.kafka.ports import Partition
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
-#: The parts of a round whose time is taken. The core has no clock, so decoding and encoding are one stage.
+#: The parts of a round that are timed. The core has no clock, so decoding and encoding are one stage.
 STAGES: Final = ("translate", "produce", "commit")
 #: Where an error can come up.
 ERROR_STAGES: Final = ("poll", *STAGES)
 
 #: Upper bounds of the histograms: seconds of a stage, records of a poll.
-STAGE_SECONDS: Final = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-)
+STAGE_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 BATCH_RECORDS: Final = (1, 10, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 
-#: Distance of the samples that rates and the history are made of, and how many are kept: an hour.
+#: Interval of the samples that rates and the history are made of, and how many are kept: an hour.
 SAMPLE_SECONDS: Final = 10.0
 SAMPLES: Final = 361
 LAST_ERRORS: Final = 20
@@ -63,14 +47,14 @@ _SHORTEST_LIMIT_SECONDS: Final = 60.0
 
 
 def heartbeat_limit(delivery: Delivery) -> float:
-    """The age, in seconds, from which on a heartbeat means that the loop hangs: longer than any turn may
-    take.
+    """Return the age, in seconds, from which on a heartbeat means that the loop hangs: longer than any turn
+    may take.
     """
     return max(_SHORTEST_LIMIT_SECONDS, _DELIVERIES_OF_A_TURN * delivery.delivery_timeout_seconds)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """One side of the route: protocol, options as they may be shown, brokers."""
+    """One side of the route: its protocol, its options without secrets, and its brokers."""
 
     protocol: str
     options: Mapping[str, str]
@@ -78,7 +62,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What does not change while relay runs. `topics`: source topic → target topic; `mode` as in [delivery]."""
+    """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery]."""
 
     version: str
     source: Endpoint
@@ -91,9 +75,7 @@ class About(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, config: Config) -> About:
-        """What a configuration says. Storage addresses are shown without their parameters, which may hold
-        secrets.
-        """
+        """Return what a configuration says. Storage addresses lose their parameters, which may be secret."""
         route = config.route
         return cls(
             version=version("relay-cdc"),
@@ -114,7 +96,7 @@ def _shown(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class HasCounts(Protocol):
-    """A translator, as far as its counters go."""
+    """The counters of a translator."""
 
     @property
     def events(self) -> Counter[str]:
@@ -138,7 +120,7 @@ class Histogram:
         self.sum = 0.0
 
     def add(self, value: float) -> None:
-        """Count a value; a bound belongs to the bucket below it."""
+        """Count a value; one that equals a bound belongs to the bucket below it."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
@@ -150,7 +132,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Progress:
-    """How far an assigned partition is read. None: not known yet. Offsets are those to read (or commit) next."""
+    """How far an assigned partition is read; None: not known yet. Offsets are the next to read or commit."""
 
     position: int | None = None
     end: int | None = None
@@ -165,7 +147,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Traffic:
-    """What went through a topic since the start."""
+    """What went through a topic since the start; `size` is in bytes."""
 
     records: int = 0
     size: int = 0
@@ -185,7 +167,7 @@ class Failure:
 
 
 class Check(NamedTuple):
-    """A line of /readyz; `since` is when it became so, seconds since 1970."""
+    """A line of /readyz; it has been so `since` then, in seconds since 1970."""
 
     ok: bool
     detail: str
@@ -193,8 +175,8 @@ class Check(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The totals at one moment. `at` is the steady clock's, `time` seconds since 1970; `lag` is None if not
-    all is known.
+    """The totals at one moment: `at` by the steady clock, `time` in seconds since 1970. `lag` is None unless
+    it is known of all partitions.
     """
 
     at: float
@@ -215,8 +197,8 @@ class Totals:
     produced: Traffic = field(default_factory=Traffic)
 
 
-class Board:
-    """What the loop has to say. Times are seconds since 1970 from `now`; ages and rates go by `steady`, which
+class Status:
+    """What the loop reports. Times are seconds since 1970 from `now`; ages and rates go by `steady`, which
     nobody sets back.
     """
 
@@ -229,8 +211,8 @@ class Board:
     ) -> None:
         self.about, self.now, self.steady = about, now, steady
         self.translator: HasCounts | None = None
-        self.state, self.started = STARTING, now()
-        self.state_since = self.started
+        self.phase, self.started = STARTING, now()
+        self.phase_since = self.started
         self.partitions: dict[Partition, Progress] = {}
         #: When the partitions were last handed out, by the steady clock.
         self.assigned_at = steady()
@@ -248,26 +230,26 @@ class Board:
         self.schemas = 0
         self.checks: dict[str, Check] = {}
         self._newest_ms: int | None = None
-        self._beat: float | None = None
+        self._heartbeat_at: float | None = None
         self._samples: deque[Sample] = deque((self.sample(),), maxlen=SAMPLES)
 
     # What the loop calls.
 
-    def entered(self, state: str) -> None:
-        """Note a new state: "starting", "running", "draining" or "stopped"."""
-        if state != self.state:
-            self.state, self.state_since = state, self.now()
-        # From here on the heartbeat counts, so a loop that never turns is found out, too.
-        self._beat = self.steady()
+    def enter_phase(self, phase: str) -> None:
+        """Note the phase of the run: "starting", "running", "draining" or "stopped"."""
+        if phase != self.phase:
+            self.phase, self.phase_since = phase, self.now()
+        # The heartbeat counts from here on, so that a loop that never turns is noticed, too.
+        self._heartbeat_at = self.steady()
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Note that the loop turns."""
-        self._beat = at = self.steady()
+        self._heartbeat_at = at = self.steady()
         if at - self._samples[-1].at >= SAMPLE_SECONDS:
             self._samples.append(self.sample())
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Replace the set of partitions that are ours; what is known of those that stay is kept."""
+        """Replace the set of assigned partitions; what is known of those that stay is kept."""
         self._newest_ms = self.newest_ms
         self.partitions = {
             partition: self.partitions.get(partition) or Progress() for partition in partitions
@@ -286,8 +268,7 @@ class Board:
         """Note the next offset, the partition's end, the Kafka timestamp of the newest record that was read,
         and an offset that was found committed.
 
-        None leaves what was known. A partition that is not assigned is passed over: it is somebody else's by
-        now.
+        None leaves what was known. A partition that is not assigned is ignored: by now it is somebody else's.
         """
         progress = self.partitions.get(partition)
         if progress is None:
@@ -301,7 +282,7 @@ class Board:
             progress.timestamp_ms = timestamp_ms
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Note a commit that has succeeded, and its time."""
+        """Note the offsets of a commit that has succeeded, and its time."""
         for partition, offset in offsets.items():
             if partition in self.partitions:
                 self.partitions[partition].committed = offset
@@ -309,11 +290,11 @@ class Board:
             self.last_commit = self.now()
 
     def consumed(self, topic: str, records: int, size: int) -> None:
-        """Count what was read of a topic; `size` is in bytes, of keys and values."""
+        """Count what was read from a topic; `size` is in bytes of keys and values."""
         _count(self.consumption, topic, self.totals.consumed, records, size)
 
     def produced(self, topic: str, records: int, size: int) -> None:
-        """Count what a topic has acknowledged; `size` is in bytes, of keys and values."""
+        """Count what a topic has acknowledged; `size` is in bytes of keys and values."""
         _count(self.production, topic, self.totals.produced, records, size)
 
     def batch(self, records: int) -> None:
@@ -321,17 +302,17 @@ class Board:
         if records:
             self.batches.add(records)
 
-    def took(self, stage: str, seconds: float) -> None:
-        """Note how long a stage of a round lasted: one of `STAGES`."""
+    def observe(self, stage: str, seconds: float) -> None:
+        """Note how long a stage of a round took: one of `STAGES`."""
         histogram = self.stages.get(stage)
         if histogram is None:
             histogram = self.stages[stage] = Histogram(STAGE_SECONDS)
         histogram.add(seconds)
 
-    def failed(self, stage: str, code: str, place: str, message: str) -> None:
-        """Count an error and keep it among the last ones; the same words again are the same error.
+    def add_error(self, stage: str, code: str, place: str, message: str) -> None:
+        """Count an error and keep it among the last ones; the same message again is the same error.
 
-        `place` is a topic, partition and offset or a name, `message` relay's own; never a row's values.
+        `place` is a topic, partition and offset or a name. `message` is relay's own, never a row's values.
         """
         self.errors[stage, code] += 1
         place, message, now = _clean(place), _clean(message), self.now()
@@ -344,7 +325,7 @@ class Board:
         self.last_errors.appendleft(Failure(stage, code, place, message, now, now))
 
     def dead_letter(self, code: str) -> None:
-        """Count a record that went to the dead letters."""
+        """Count a record that became a dead letter."""
         self.dead_letters[code] += 1
 
     def skipped(self, code: str) -> None:
@@ -355,32 +336,32 @@ class Board:
         """Note how many table definitions the catalogue holds."""
         self.schemas = count
 
-    def check(self, name: str, ok: bool, detail: str = "") -> None:
-        """Note a line of /readyz: "configuration", "topics", "source", "target", "commit", "schema-history"
-        or "member".
+    def set_check(self, name: str, ok: bool, detail: str = "") -> None:
+        """Set a line of /readyz: "configuration", "topics", "source", "target", "commit", "schema-history" or
+        "member".
         """
         before = self.checks.get(name)
         since = before.since if before and before.ok == ok else self.now()
         self.checks[name] = Check(ok, _clean(detail), since)
 
-    def works(self, *names: str) -> None:
-        """Note that checks which were failing are ok again."""
+    def recovered(self, *names: str) -> None:
+        """Note that checks that were failing are ok again."""
         for name in names:
             if name in self.checks and not self.checks[name].ok:
-                self.check(name, ok=True)
+                self.set_check(name, ok=True)
 
-    # What the others read.
+    # What health, metrics and the status page read.
 
     @property
     def heartbeat_age(self) -> float | None:
         """Seconds since the loop's last turn; None before the first."""
-        return None if self._beat is None else max(0.0, self.steady() - self._beat)
+        if self._heartbeat_at is None:
+            return None
+        return max(0.0, self.steady() - self._heartbeat_at)
 
     @property
     def newest_ms(self) -> int | None:
-        """The latest Kafka timestamp of what was read: of the assigned partitions, or what was last known of
-        others.
-        """
+        """The latest Kafka timestamp that was read: in the assigned partitions, else in earlier ones."""
         known = [
             progress.timestamp_ms
             for progress in self.partitions.values()
@@ -390,25 +371,18 @@ class Board:
 
     @property
     def lag(self) -> int | None:
-        """Records that wait in the assigned partitions, as far as known; None if it is known of no partition."""
+        """Records that wait in the assigned partitions, as far as known; None if of none of them."""
         known = [lag for progress in self.partitions.values() if (lag := progress.lag) is not None]
         return sum(known) if known or not self.partitions else None
 
     def sample(self) -> Sample:
-        """The totals now."""
-        consumed, produced = self.totals.consumed, self.totals.produced
+        """Return the totals of this moment."""
+        read, written = self.totals.consumed, self.totals.produced
         stages = {stage: (histogram.count, histogram.sum) for stage, histogram in self.stages.items()}
         # A sum that lacks partitions would look like a jump when they come.
         lag = None if any(progress.lag is None for progress in self.partitions.values()) else self.lag
         return Sample(
-            self.steady(),
-            self.now(),
-            consumed.records,
-            consumed.size,
-            produced.records,
-            produced.size,
-            lag,
-            stages,
+            self.steady(), self.now(), read.records, read.size, written.records, written.size, lag, stages
         )
 
     @property
@@ -427,6 +401,7 @@ def _count(topics: dict[str, Traffic], topic: str, total: Traffic, records: int,
 
 
 def _clean(text: str) -> str:
-    """A text that every encoder takes, not too long."""
-    text = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    """Return a text that every encoder takes and that is not too long."""
+    if len(text) > LONGEST_TEXT:
+        text = f"{text[: LONGEST_TEXT - 1]}…"
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -9,30 +9,32 @@ import pytest
 from aiokafka.client import CoordinationType
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaConnectionError, NotCoordinatorError
 
+from relay.config.kafka import transactional_settings
 from relay.errors import InstanceFenced
-from relay.kafka import fencing as takeover
-from relay.kafka.fencing import Claim, Producer, is_taken_over
+from relay.kafka.fencing import ProducerIdAndEpoch, ProducerIdentity, is_fenced
 from relay.kafka.ports import Partition, Undelivered
+from relay.kafka.requests import TransactionsRequest, TransactionsResponse
 from relay.kafka.sink import TransactionalSink
 from relay.records import ProducerRecord
 
 NOW = 1_700_000_000_000
-OURS = Producer(7, 3)
-GIVEN_UP = Producer(7, 4)
+OURS = ProducerIdAndEpoch(7, 3)
+GIVEN_UP = ProducerIdAndEpoch(7, 4)
 
 
 class Instance:
     """One process of a shard: sinks that replace each other."""
 
     def __init__(self, config: Any, target: str) -> None:
-        self.config, self.target, self.claim = config, target, Claim()
+        self.config, self.target, self.identity = config, target, ProducerIdentity()
         self.sinks: list[TransactionalSink] = []
 
     async def start(self) -> None:
         """Replace its sink, if it has one."""
         if self.sinks:
             await self.sinks[-1].abandon()
-        self.sinks.append(TransactionalSink(self.config, {self.target: 1_000_000}, claim=self.claim))
+        settings = transactional_settings(self.config)
+        self.sinks.append(TransactionalSink(settings, {self.target: 1_000_000}, identity=self.identity))
         await self.sinks[-1].start()
 
     async def write(self, value: bytes) -> None:
@@ -41,14 +43,14 @@ class Instance:
     async def commit(self, offset: int) -> None:
         await self.sinks[-1].commit({Partition(self.config.source.topics[0], 0): offset})
 
-    async def state(self) -> tuple[str, Producer]:
+    async def state(self) -> tuple[str, ProducerIdAndEpoch]:
         """What the coordinator says of the shard's id."""
         client, name = self.sinks[-1]._producer.client, self.config.transactional_id
         node = await client.coordinator_lookup(CoordinationType.TRANSACTION, name)
         ((_, _, state, _, _, producer_id, epoch, _, _),) = (
-            await client.send(node, takeover._TransactionsRequest(name))
+            await client.send(node, TransactionsRequest(name))
         ).transactions
-        return state, Producer(producer_id, epoch)
+        return state, ProducerIdAndEpoch(producer_id, epoch)
 
 
 @pytest.fixture
@@ -126,7 +128,7 @@ async def test_a_transaction_that_the_brokers_gave_up_is_no_takeover(
     older, _ = instances
     monkeypatch.setattr(type(older.config.delivery), "transaction_timeout_seconds", property(lambda _: 0.5))
     await older.start()
-    ours = older.claim.producer
+    ours = older.identity.producer
     await older.write(b"lasts")
 
     async def is_given_up() -> bool:
@@ -135,7 +137,7 @@ async def test_a_transaction_that_the_brokers_gave_up_is_no_takeover(
     await kafka.until(is_given_up)
     assert ours is not None
     assert (await older.state())[1] == ours._replace(epoch=ours.epoch + 1), (
-        "what the rule of `is_lost_to` rests on"
+        "what the rule of `is_fenced_by` rests on"
     )
     await older.start()
     await older.write(b"again")
@@ -151,31 +153,31 @@ async def test_a_transaction_that_the_brokers_gave_up_is_no_takeover(
         (GIVEN_UP, "CompleteAbort", 0, False),
         (GIVEN_UP, "PrepareAbort", 0, False),
         (GIVEN_UP, "Ongoing", 0, False),
-        (Producer(7, 5), "CompleteAbort", 0, False),
-        (Producer(7, 2), "CompleteCommit", None, False),
+        (ProducerIdAndEpoch(7, 5), "CompleteAbort", 0, False),
+        (ProducerIdAndEpoch(7, 2), "CompleteCommit", None, False),
         (GIVEN_UP, "CompleteAbort", 60, True),
         (GIVEN_UP, "CompleteAbort", None, True),
         (GIVEN_UP, "Empty", 0, True),
         (GIVEN_UP, "CompleteCommit", 0, True),
         (GIVEN_UP, "Ongoing", 60, True),
-        (Producer(7, 5), "Ongoing", 0, True),
-        (Producer(7, 6), "CompleteAbort", 0, True),
-        (Producer(8, 0), "Empty", 0, True),
+        (ProducerIdAndEpoch(7, 5), "Ongoing", 0, True),
+        (ProducerIdAndEpoch(7, 6), "CompleteAbort", 0, True),
+        (ProducerIdAndEpoch(8, 0), "Empty", 0, True),
     ],
 )
-def test_who_has_the_id(newest: Producer, state: str, seconds: float | None, is_lost: bool) -> None:
+def test_who_has_the_id(newest: ProducerIdAndEpoch, state: str, seconds: float | None, is_lost: bool) -> None:
     """`seconds`: how long our transaction may still last, if there is one."""
-    claim = Claim(OURS)
+    identity = ProducerIdentity(OURS)
     if seconds is not None:
-        claim.begin(seconds)
-    assert claim.is_lost_to(newest, state) is is_lost
+        identity.begin(seconds)
+    assert identity.is_fenced_by(newest, state) is is_lost
 
 
 def test_what_is_not_known_is_not_lost() -> None:
     """A producer id that was asked for without an answer may be the newest."""
-    claim = Claim(OURS)
-    claim.renew(None)
-    assert not claim.is_lost_to(Producer(7, 4), "Empty")
+    identity = ProducerIdentity(OURS)
+    identity.renew(None)
+    assert not identity.is_fenced_by(ProducerIdAndEpoch(7, 4), "Empty")
 
 
 class Coordinator:
@@ -187,7 +189,7 @@ class Coordinator:
     async def send(self, node: int, request: Any) -> Any:
         if self.error is not None:
             raise self.error
-        answer = takeover._TransactionsResponse()
+        answer = TransactionsResponse()
         answer.transactions = [(code, "id", "Empty", 0, 0, 7, 4, [], {}) for code in self.codes]
         return answer
 
@@ -208,7 +210,7 @@ NOT_FOUND, NOT_ALLOWED = 105, 53
     ids=["another one", "no answer", "forgotten", "not allowed", "older brokers", "much older brokers"],
 )
 async def test_what_brokers_do_not_tell_stops_nobody(client: Coordinator, is_taken: bool) -> None:
-    assert await is_taken_over(client, 1, "id", Claim(OURS)) is is_taken
+    assert await is_fenced(client, 1, "id", ProducerIdentity(OURS)) is is_taken
 
 
 NOT_COORDINATOR = 16
@@ -217,7 +219,7 @@ NOT_COORDINATOR = 16
 async def test_who_is_no_coordinator_any_more_does_not_tell() -> None:
     """The start fails, and is tried again with the new one."""
     with pytest.raises(NotCoordinatorError):
-        await is_taken_over(Coordinator(NOT_COORDINATOR), 1, "id", Claim(OURS))
+        await is_fenced(Coordinator(NOT_COORDINATOR), 1, "id", ProducerIdentity(OURS))
 
 
 class Unreached(TransactionalSink):
@@ -234,7 +236,9 @@ class Unreached(TransactionalSink):
 @pytest.mark.kafka
 async def test_a_start_that_asked_for_nothing_forgets_nothing(instances: list[Instance]) -> None:
     older, newer = instances
-    unreached = Unreached(older.config, {older.target: 1_000_000}, claim=older.claim)
+    unreached = Unreached(
+        transactional_settings(older.config), {older.target: 1_000_000}, identity=older.identity
+    )
     with pytest.raises(Undelivered):
         await unreached.start()
     await unreached.abandon()

@@ -11,10 +11,11 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from relay.config.kafka import transactional_settings
 from relay.demo.kafka import Cluster
+from relay.kafka.hanging_transactions import open_partitions
 from relay.kafka.ports import Partition
 from relay.kafka.sink import TransactionalSink
-from relay.kafka.transactions import open_partitions
 from relay.records import ProducerRecord
 
 pytestmark = pytest.mark.kafka
@@ -31,7 +32,8 @@ class Shard:
         self.sinks: list[TransactionalSink] = []
 
     async def started(self) -> TransactionalSink:
-        self.sinks.append(TransactionalSink(self.config, {self.target: 1_000_000, "gone": 1_000_000}))
+        settings = transactional_settings(self.config)
+        self.sinks.append(TransactionalSink(settings, {self.target: 1_000_000, "gone": 1_000_000}))
         await self.sinks[-1].start()
         return self.sinks[-1]
 
@@ -90,7 +92,7 @@ async def test_what_the_brokers_have_forgotten_is_aborted_at_the_start(shard: Sh
     """With its offsets: else the next commit would move the group over records that nobody sees."""
     await shard.forget(offsets={Partition(shard.source, 1): 7})
     sink = await shard.started()
-    assert sink.aborted_leftovers
+    assert sink.has_aborted_hanging_transaction
     await shard.write(sink, b"again")
     await sink.commit({Partition(shard.source, 0): 3})
     assert await shard.seen() == ([b"again", b"again"], {0: 3})
@@ -100,7 +102,7 @@ async def test_records_whose_offsets_count_are_not_aborted(shard: Shard) -> None
     """They would be lost: nobody would write them again. The next commit shows them."""
     await shard.forget(offsets={})
     sink = await shard.started()
-    assert not sink.aborted_leftovers
+    assert not sink.has_aborted_hanging_transaction
     await shard.write(sink, b"next")
     await sink.commit({Partition(shard.source, 0): 3})
     assert await shard.seen() == ([b"left", b"next"] * 2, {0: 3})

@@ -11,15 +11,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
-from secured_support import GROUP, SECRETS, STRANGER, TOPIC, TRANSACTIONAL_ID, USER, Secured
+from secured_support import GROUP, SECRETS, STRANGER, TOPIC, TRANSACTIONAL_ID, USER, Secured, clusters_of
 from servers_support import talking
 
 from relay.config import Config
 from relay.demo.kafka import free_ports
-from relay.kafka.clients import cluster_settings
 from relay.kafka.permissions import Operation
-from relay.service.check import connectivity as reaching
-from relay.service.check.route import Finding, State, probe
+from relay.service.check import connectivity
+from relay.service.check.route import Finding, State, preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -28,7 +27,7 @@ READ, WRITE, CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
 
 async def probed(config: Config) -> list[Finding]:
     async with asyncio.timeout(60):
-        found = await probe(config, cluster_settings(config))
+        found = await preflight(config, clusters_of(config))
     assert not any(secret in repr(found) + str(each) for each in found for secret in SECRETS)
     return found
 
@@ -286,14 +285,14 @@ async def test_a_broker_that_goes_away_meanwhile_is_a_finding(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = await secured.topic(), await secured.topic()
-    reach_it = reaching.reach
+    connect = connectivity.connect
 
-    async def reached(*arguments: Any) -> Any:
-        found = await reach_it(*arguments)
+    async def connected(*arguments: Any) -> Any:
+        found = await connect(*arguments)
         found.connection.close()
         return found
 
-    monkeypatch.setattr("relay.service.check.cluster.reach", reached)
+    monkeypatch.setattr("relay.service.check.cluster.connect", connected)
     said = failed(await probed(secured.config("PLAINTEXT", source, target, None)))
     assert [line.partition(":")[0] for line in said] == ["source topics", "target topics"]
     assert all("has stopped answering" in line for line in said)

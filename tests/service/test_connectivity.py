@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection
-from secured_support import PASSWORD, SECRETS, USER, Secured, security_of, token
+from secured_support import PASSWORD, SECRETS, USER, Secured, brokers_of, security_of, token
 from servers_support import talking
 
 from relay.config import Security
 from relay.config.addresses import parse_server
 from relay.demo.kafka import free_ports
-from relay.kafka.clients import client_settings
-from relay.service.check import connectivity as reaching
-from relay.service.check.connectivity import Access, Unreachable, reach
+from relay.service.check import connectivity
+from relay.service.check.connectivity import Unreachable, connect
 from relay.service.check.route import diagnosis
 
 pytestmark = pytest.mark.kafka
@@ -26,7 +25,7 @@ async def unreachable(servers: str, security: Security) -> Unreachable:
     address = parse_server(servers)
     with pytest.raises(Unreachable) as raised:
         async with asyncio.timeout(30):
-            await reach(address, Access(security, client_settings(security), "source.security"))
+            await connect(address, brokers_of(security))
     assert not any(secret in str(raised.value) for secret in SECRETS)
     return raised.value
 
@@ -53,8 +52,8 @@ async def test_no_broker(host: str) -> None:
 )
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 async def test_what_is_no_kafka(monkeypatch: pytest.MonkeyPatch, answer: bytes | None, protocol: str) -> None:
-    monkeypatch.setattr(reaching, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(reaching, "STEP_SECONDS", 1.0)
+    monkeypatch.setattr(connectivity, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(connectivity, "STEP_SECONDS", 1.0)
     async with talking(answer) as address:
         problem = await unreachable(address, security_of(protocol=protocol))
     assert problem.what == "something listens there, but does not answer as a Kafka broker"
@@ -153,24 +152,21 @@ async def test_a_token_that_is_refused_or_missing(secured: Secured, tmp_path: An
     given = secured.security(mechanism="OAUTHBEARER", username=None, password=None, token_file=str(path))
     problem = await unreachable(secured.address("SASL_SSL"), given)
     assert problem.what == "it refuses the token: the broker refuses the token: invalid_token"
-    settings = client_settings(given)
+    brokers = brokers_of(given)
     path.unlink()
     address = parse_server(secured.address("SASL_SSL"))
     with pytest.raises(
         Unreachable, match=r"there is no token to log in with: the token file .* cannot be read"
     ):
-        await reach(address, Access(given, settings, "source.security"))
+        await connect(address, brokers)
 
 
 async def test_why_a_client_could_not_bootstrap(secured: Secured) -> None:
     (port,) = free_ports(1)
     given = secured.security(password="wrong-battery")
-    access = Access(given, client_settings(given), "target.security")
-    said = await diagnosis(f"127.0.0.1:{port},{secured.address('SASL_SSL')}", access)
+    servers = f"127.0.0.1:{port},{secured.address('SASL_SSL')}"
+    said = await diagnosis(brokers_of(given, servers, "target.security"))
     assert f"127.0.0.1:{port}: nothing listens there" in said
     assert "check username and password in [target.security]" in said
     good = secured.security()
-    assert (
-        await diagnosis(secured.address("SASL_SSL"), Access(good, client_settings(good), "target.security"))
-        == ""
-    )
+    assert await diagnosis(brokers_of(good, secured.address("SASL_SSL"), "target.security")) == ""

@@ -1,4 +1,4 @@
-"""A board as a running relay has it, with clocks that the test moves."""
+"""A status as a running relay has it, with clocks that the test moves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from relay.codecs.losses import Lossy
 from relay.kafka.ports import Partition
-from relay.service.observe.board import About, Board, Endpoint
+from relay.service.observe.status import About, Endpoint, Status
 
 #: 2026-11-21 10:00 UTC.
 START = 1_795_255_200.0
@@ -16,7 +16,7 @@ ORDERS_0, ORDERS_1 = Partition("orders", 0), Partition("orders", 1)
 
 
 class Clock:
-    """Both clocks of a board: the wall's and the steady one. They go on when the test says so."""
+    """Both clocks of a status: the wall's and the steady one. They go on when the test says so."""
 
     def __init__(self) -> None:
         self.time, self.steady = START, 1000.0
@@ -34,8 +34,8 @@ class Translated:
         self.lossy: Counter[Lossy] = Counter()
 
 
-def make_board(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Board:
-    """A board that nobody has written to."""
+def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Status:
+    """A status that nobody has written to."""
     clock = clock or Clock()
     topics = topics or {"orders": "orders.canal-json"}
     source = Endpoint("ticdc-canal-json", {"enable-tidb-extension": "true"}, "source:9092")
@@ -48,27 +48,27 @@ def make_board(clock: Clock | None = None, topics: dict[str, str] | None = None)
         "at-least-once",
         "relay.dead",
     )
-    return Board(about, lambda: clock.time, steady=lambda: clock.steady)
+    return Status(about, lambda: clock.time, steady=lambda: clock.steady)
 
 
-def running_board(clock: Clock, translated: Translated | None = None) -> Board:
-    """A board of a loop that turns, with two partitions: one is read to its end, of the other 50 records
+def running_status(clock: Clock, translated: Translated | None = None) -> Status:
+    """A status of a loop that turns, with two partitions: one is read to its end, of the other 50 records
     wait.
     """
-    board = make_board(clock)
-    board.translator = translated
-    board.check("configuration", ok=True)
-    board.entered("running")
-    board.assigned([ORDERS_0, ORDERS_1])
-    board.progress(ORDERS_0, position=100, end=100, timestamp_ms=int(clock.time - 5) * 1000)
-    board.progress(ORDERS_1, position=150, end=200, timestamp_ms=int(clock.time - 30) * 1000)
-    board.beat()
-    return board
+    status = make_status(clock)
+    status.translator = translated
+    status.set_check("configuration", ok=True)
+    status.enter_phase("running")
+    status.assigned([ORDERS_0, ORDERS_1])
+    status.progress(ORDERS_0, position=100, end=100, timestamp_ms=int(clock.time - 5) * 1000)
+    status.progress(ORDERS_1, position=150, end=200, timestamp_ms=int(clock.time - 30) * 1000)
+    status.heartbeat()
+    return status
 
 
-def turns(board: Board, clock: Clock, seconds: int, turn: Callable[[], None] = lambda: None) -> None:
+def turns(status: Status, clock: Clock, seconds: int, turn: Callable[[], None] = lambda: None) -> None:
     """Let the loop turn once a second."""
     for _ in range(seconds):
         clock.passes(1)
         turn()
-        board.beat()
+        status.heartbeat()

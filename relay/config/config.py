@@ -1,0 +1,134 @@
+"""The whole configuration: its tables, and what follows from several of them.
+
+A new table is one more class in `relay.config.tables` and one more field of `Config`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from relay.config.addresses import same_brokers
+from relay.config.choices import Watermarks
+from relay.config.flags import FlagSource
+from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Source, Target
+from relay.config.variables import BETWEEN, PREFIX
+from relay.dead_letters import route_name
+from relay.policies import ErrorPolicy
+from relay.translator import Selection, Translator
+
+# The table is called [schema], which is also the name of a deprecated method of pydantic's models.
+warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
+
+_HASH_DIGITS = 8
+
+
+class Config(BaseSettings):
+    """The whole configuration."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter=BETWEEN,
+        extra="forbid",
+        frozen=True,
+        enable_decoding=False,
+    )
+
+    route: Route
+    source: Source
+    target: Target
+    delivery: Delivery = Delivery()
+    errors: Errors = Errors()
+    schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
+    http: Http = Http()
+    backfill: Backfill = Backfill()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: flags win over the environment, and that over the file, which comes as
+        arguments.
+        """
+        return FlagSource(settings_cls), env_settings, init_settings
+
+    @property
+    def target_servers(self) -> str:
+        """The brokers of the target topics."""
+        return self.target.bootstrap_servers or self.source.bootstrap_servers
+
+    @property
+    def is_one_cluster(self) -> bool:
+        """Whether one transaction can hold both the target's records and the source's offsets."""
+        return not self.target.bootstrap_servers or same_brokers(
+            self.source.bootstrap_servers, self.target.bootstrap_servers
+        )
+
+    @property
+    def history_topic(self) -> str:
+        """The topic that keeps the table definitions, empty for none."""
+        return self.schema.history_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
+
+    @property
+    def transactional_id(self) -> str:
+        """What fences an older instance of this shard."""
+        return f"{self.delivery.transactional_id or self.source.group_id}-{self.delivery.shard}"
+
+    @property
+    def target_topics(self) -> dict[str, str]:
+        """Source topic → target topic."""
+        return {topic: self.target.topic.replace("{topic}", topic) for topic in self.source.topics}
+
+    @property
+    def target_partitions(self) -> int | None:
+        """Number of target partitions that are written, None to keep the source's partition."""
+        return self.target.partitions or None
+
+    @property
+    def route_name(self) -> str:
+        """What dead letters call this route: consumer group, protocols and target topic.
+
+        Routes that read the same records and share a dead-letter topic differ in one of these.
+        """
+        route = self.route
+        return route_name(f"{self.source.group_id} {route.from_} to {route.to} {self.target.topic}")
+
+    def error_policy(self, dead_letter_partitions: int) -> ErrorPolicy:
+        """Return what happens to records that cannot be relayed."""
+        topic = self.errors.dead_letter_topic
+        return ErrorPolicy(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
+
+    def translator(self, before_commit_ts: int | None = None) -> Translator:
+        """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see
+        `Selection`.
+        """
+        route = self.route
+        selection = Selection(
+            self.source.start_commit_ts, before_commit_ts, self.target.watermarks is Watermarks.KEEP
+        )
+        return Translator(
+            route.from_,
+            route.to,
+            route.from_options,
+            route.to_options,
+            topic=self.target.topic,
+            partitions=self.target_partitions,
+            selection=None if selection == Selection() else selection,
+        )
+
+
+def _in_topic_names(group: str) -> str:
+    """A group's name as a part of a topic's: what topics cannot hold becomes hyphens, and a hash keeps such
+    groups apart.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", group)
+    digest = hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
+    return name if name == group else f"{name}-{digest[:_HASH_DIGITS]}"

@@ -1,0 +1,99 @@
+"""The settings of the Kafka clients (`relay.kafka.settings`), made from the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import SecretStr
+
+from relay.config.config import Config
+from relay.config.tables import Security, Source
+from relay.kafka import settings
+from relay.kafka.settings import (
+    ClusterSettings,
+    ConsumerSettings,
+    ProducerSettings,
+    Secret,
+    Shard,
+    StartSettings,
+    TransactionalSettings,
+)
+from relay.model import TSO_LOGICAL_BITS
+
+
+def security_settings(table: Security, name: str) -> settings.Security:
+    """Convert a table `[….security]`; `name` is what messages call it."""
+    values: dict[str, Any] = {
+        key: Secret(value.get_secret_value()) if isinstance(value, SecretStr) else value
+        for key, value in dict(table).items()
+    }
+    return settings.Security(table=name, **values)
+
+
+def source_cluster(config: Config) -> ClusterSettings:
+    """Return where the source topics are."""
+    source = config.source
+    return ClusterSettings(source.bootstrap_servers, security_settings(source.security, "source.security"))
+
+
+def target_cluster(config: Config) -> ClusterSettings:
+    """Return where the target topics, the dead letters and the schema history are: by default the source."""
+    target = config.target
+    if not target.bootstrap_servers:
+        return source_cluster(config)
+    return ClusterSettings(target.bootstrap_servers, security_settings(target.security, "target.security"))
+
+
+def start_settings(source: Source) -> StartSettings:
+    """Return where partitions without a committed offset begin."""
+    return StartSettings(
+        source.start,
+        source.start_offsets,
+        source.start_timestamp_ms,
+        source.start_commit_ts >> TSO_LOGICAL_BITS,
+    )
+
+
+def consumer_settings(config: Config) -> ConsumerSettings:
+    """Return how the source topics are read."""
+    source = config.source
+    return ConsumerSettings(
+        cluster=source_cluster(config),
+        topics=source.topics,
+        group_id=source.group_id,
+        group_instance_id=source.group_instance_id,
+        start=start_settings(source),
+        fetch_max_bytes=source.fetch_max_bytes,
+        max_partition_fetch_bytes=source.max_partition_fetch_bytes,
+        fetch_max_wait_ms=source.fetch_max_wait_ms,
+        session_timeout_ms=source.session_timeout_ms,
+        rebalance_timeout_ms=source.rebalance_timeout_ms,
+        shard=_shard(config),
+    )
+
+
+def producer_settings(config: Config) -> ProducerSettings:
+    """Return how the target topics are written."""
+    return ProducerSettings(
+        cluster=target_cluster(config),
+        compression=config.target.compression,
+        max_batch_bytes=config.target.max_batch_bytes,
+        delivery_timeout_seconds=config.delivery.delivery_timeout_seconds,
+    )
+
+
+def transactional_settings(config: Config) -> TransactionalSettings:
+    """Return how the target topics are written in transactions."""
+    return TransactionalSettings(
+        **vars(producer_settings(config)),
+        transactional_id=config.transactional_id,
+        transaction_timeout_seconds=config.delivery.transaction_timeout_seconds,
+        group_id=config.source.group_id,
+        source_topics=config.source.topics,
+        shard=_shard(config),
+        progress_topic=None if config.is_one_cluster else config.delivery.progress_topic,
+    )
+
+
+def _shard(config: Config) -> Shard:
+    return Shard(config.delivery.shard, config.delivery.shards)

@@ -1,0 +1,172 @@
+"""What the clients of this room are told, in Kafka's words. `relay.config.kafka` makes it from the
+configuration.
+
+Nothing here imports a Kafka client, so that whoever reads a configuration alone does without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class SecurityProtocol(StrEnum):
+    """How clients talk to brokers."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether clients must log in."""
+        return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
+
+
+class Mechanism(StrEnum):
+    """How clients log in (SASL)."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+
+
+class Compression(StrEnum):
+    """Compression of the batches that are written."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Start(StrEnum):
+    """Where a partition without a committed offset begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSETS = "offsets"
+    TIMESTAMP = "timestamp"
+    COMMIT_TS = "commit-ts"
+
+
+class Secret(str):
+    """A secret that no `repr` shows. It is text, because aiokafka wants text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'**********'"
+
+
+_NO_SECRET = Secret()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Security:
+    """TLS and SASL of one cluster. A secret is given as it is, or in a file of its own.
+
+    `table`: what messages call these settings, such as `source.security`.
+    """
+
+    table: str
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    key_password: Secret = _NO_SECRET
+    key_password_file: str = ""
+    mechanism: Mechanism = Mechanism.PLAIN
+    username: str = ""
+    password: Secret = _NO_SECRET
+    password_file: str = ""
+    token_file: str = ""
+    token_endpoint: str = ""
+    client_id: str = ""
+    client_secret: Secret = _NO_SECRET
+    client_secret_file: str = ""
+    scope: str = ""
+
+
+class ClusterSettings(NamedTuple):
+    """Where the brokers of a cluster are (`host:port`, with commas), and how clients talk to them."""
+
+    servers: str
+    security: Security
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` parts of the partitions of topics, by `partition % count`."""
+
+    number: int = 0
+    count: int = 1
+
+    def contains(self, partition: int) -> bool:
+        """Whether a partition with this number belongs to the shard."""
+        return partition % self.count == self.number
+
+
+@dataclass(frozen=True)
+class StartSettings:
+    """Where partitions without a committed offset begin.
+
+    `offsets`: by `topic/partition`. `commit_time_ms`: the physical time of the commit ts.
+    """
+
+    start: Start = Start.EARLIEST
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    commit_time_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerSettings:
+    """What is read, by which group, and how. `shard` is for a reader that joins no group."""
+
+    cluster: ClusterSettings
+    topics: tuple[str, ...]
+    group_id: str
+    group_instance_id: str
+    start: StartSettings
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    fetch_max_wait_ms: int
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    shard: Shard
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerSettings:
+    """How records are written. `delivery_timeout_seconds`: how long an acknowledgement may take."""
+
+    cluster: ClusterSettings
+    compression: Compression
+    max_batch_bytes: int
+    delivery_timeout_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionalSettings(ProducerSettings):
+    """How records are written in transactions, with the offsets of the source topics.
+
+    `progress_topic`: where offsets are written that the group cannot keep; None where it can.
+    """
+
+    transactional_id: str
+    transaction_timeout_seconds: float
+    group_id: str
+    source_topics: tuple[str, ...]
+    shard: Shard
+    progress_topic: str | None

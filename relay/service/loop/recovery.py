@@ -1,0 +1,190 @@
+"""What the loop does after a failure: it waits, replaces the client that failed, and reads again from what is
+safe.
+
+Only a new client helps after some failures. A producer of aiokafka refuses everything after one batch that
+failed, and a consumer may go deaf when brokers come and go: it stays connected and hears nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+
+from relay.errors import BrokerUnavailable, DeliveryFailed, ServiceError
+from relay.kafka.ports import Owner, PollFailed, Undelivered
+from relay.logs import Log
+from relay.service.loop.history import Schemas
+from relay.service.loop.ledger import Connections, Ledger
+from relay.service.loop.stopping import Stop
+from relay.service.observe.status import Status
+
+BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+#: Consecutive failed deliveries of a kind that waiting does not cure.
+GIVE_UP_DELIVERIES = 3
+#: Consecutive failed polls after which the brokers are asked whether they are there at all.
+GIVE_UP_POLLS = 20
+#: After so long without records the brokers are asked whether there are any.
+SILENT_SECONDS = 10.0
+#: The source is deaf if that many answers in a row were yes.
+DEAF_AFTER = 2
+
+
+class Recovery:
+    """Copes with failed polls, failed deliveries and a silent source.
+
+    `is_sink_abandoned`: the sink was thrown away with batches on their way, and nothing has been rewound yet.
+    """
+
+    def __init__(  # noqa: PLR0913 - what may fail, and who has to know
+        self,
+        connections: Connections,
+        ledger: Ledger,
+        schemas: Schemas,
+        stop: Stop,
+        log: Log,
+        status: Status,
+        *,
+        check_topics: Callable[[], Awaitable[object]],
+        silent_seconds: float,
+    ) -> None:
+        self._connections, self._ledger, self._schemas = connections, ledger, schemas
+        self._stop, self._log, self._status, self._check_topics = stop, log, status, check_topics
+        self.silent_seconds = silent_seconds
+        self.is_sink_abandoned = False
+        self._failed_polls = 0
+        self._silent_since, self._unheard = time.monotonic(), 0
+
+    async def back_off(self, failures: int) -> None:
+        """Wait, longer with every failure in a row."""
+        self._status.heartbeat()
+        await self._stop.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
+
+    async def check_topics(self) -> None:
+        """Report topics that are to blame, and create those of our own that are gone: the client itself only
+        says that time is up.
+        """
+        try:
+            await self._check_topics()
+        except ServiceError as error:
+            self._log.warning("topics.unusable", reason=str(error))
+            self._status.set_check("topics", ok=False, detail=str(error))
+        else:
+            self._status.set_check("topics", ok=True)
+
+    # The source.
+
+    async def after_failed_poll(self, error: Exception) -> None:
+        """Read every partition again from where we are: records may have been lost with the exception."""
+        self._failed_polls += 1
+        self._log.warning("poll.failed", reason=str(error), failures=self._failed_polls)
+        self._status.add_error("poll", BrokerUnavailable.code, "", str(error))
+        self._status.set_check("source", ok=False, detail=str(error))
+        # An outage is waited for, however long; what goes on while the brokers answer needs somebody.
+        is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
+        if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:
+            raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
+        self._connections.source.seek(self._ledger.positions)
+        await self.back_off(self._failed_polls)
+
+    def after_poll(self, *, heard: bool) -> None:
+        """Note that a poll has succeeded, and whether there were records."""
+        if heard or self._failed_polls:
+            self._failed_polls = 0
+            self._status.recovered("source")
+
+    async def is_source_deaf(self, *, heard: bool) -> bool:
+        """Whether the source has been silent for long although records wait.
+
+        `heard`: there were records, or there is no reason to expect any.
+        """
+        now = time.monotonic()
+        if heard:
+            self._silent_since, self._unheard = now, 0
+            return False
+        if now - self._silent_since < self.silent_seconds:
+            return False
+        self._silent_since = now
+        records_wait = await self._stop.unless_asked(self._connections.source.waiting())
+        if self._stop.is_set():
+            return False
+        if records_wait is None:
+            self._report_unreachable("no broker answers")
+        else:
+            self._status.set_check("source", ok=True)
+        self._unheard = self._unheard + 1 if records_wait else 0
+        if self._unheard < DEAF_AFTER:
+            return False
+        self._unheard = 0
+        return True
+
+    async def replace_source(self, owner: Owner) -> None:
+        """Try until a new source has started, or a stop is asked for."""
+        for attempts in itertools.count(1):
+            await self._connections.source.stop()
+            source = self._connections.new_source()
+            self._ledger.counts.sources += 1
+            try:
+                await self._stop.unless_asked(source.start(owner))
+            except BrokerUnavailable as error:
+                self._report_unreachable(str(error))
+            else:
+                return
+            if self._stop.is_set():
+                return
+            await self.back_off(attempts)
+
+    def _report_unreachable(self, why: str) -> None:
+        self._log.warning("source.unreachable", message=f"{why}; relay waits")
+        self._status.add_error("poll", BrokerUnavailable.code, "", why)
+        self._status.set_check("source", ok=False, detail=why)
+
+    # The sink.
+
+    async def abandon_sink(self) -> None:
+        """Throw the sink away with what is on its way; the loop recovers at its next turn."""
+        await self._connections.sink.abandon()
+        self.is_sink_abandoned = True
+
+    async def after_failed_delivery(self, error: Undelivered) -> None:
+        """Replace the sink and read again from what is safe."""
+        ledger = self._ledger
+        if not error.retriable:
+            ledger.failed_deliveries += 1
+        self._log.warning("delivery.failed", reason=str(error), retriable=error.retriable)
+        self._report_failed_delivery(DeliveryFailed.code, error)
+        if ledger.failed_deliveries >= GIVE_UP_DELIVERIES:
+            ledger.rounds.clear()
+            raise DeliveryFailed(
+                f"writing failed {ledger.failed_deliveries} times in a row: {error}"
+            ) from error
+        await self._connections.sink.abandon()
+        self.is_sink_abandoned = False
+        ledger.rewind()
+        # What was learnt out of turn since then is learnt again.
+        self._schemas.rewound(ledger.positions)
+        if ledger.rewinds > 1:
+            await self._stop.unless_asked(self.check_topics())
+        for attempts in itertools.count(1):
+            await self.back_off(attempts)
+            if await self.replace_sink() or self._stop.is_set():
+                return
+
+    async def replace_sink(self) -> bool:
+        """Start a new sink; False if it does not start."""
+        sink = self._connections.new_sink()
+        try:
+            await sink.start()
+        except Undelivered as error:
+            self._log.warning("sink.unavailable", reason=str(error))
+            self._report_failed_delivery(BrokerUnavailable.code, error)
+            await sink.abandon()
+            return False
+        self._ledger.sink_replaced()
+        self._status.set_check("target", ok=True)
+        self._log.info("sink.replaced")
+        return True
+
+    def _report_failed_delivery(self, code: str, error: Undelivered) -> None:
+        self._status.add_error("produce", code, "", str(error))
+        self._status.set_check("target", ok=False, detail=str(error))
