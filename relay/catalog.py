@@ -18,6 +18,7 @@ import msgspec
 
 from relay.errors import DdlNotUnderstood
 from relay.model import (
+    Bootstrap,
     Column,
     ColumnType,
     DdlKind,
@@ -158,27 +159,33 @@ class Catalog(msgspec.Struct, frozen=True):
         return _recovered(older) if older and isinstance(older[0].effect, _Drop) else None
 
 
-def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
-    catalog: Catalog,
-    *,
-    ddl: str,
-    table: TableId,
-    wire_kind: str,
-    source: Source,
-    at: Position,
-    emitted_at_ns: int,
-    restored: bool,
-) -> tuple[Catalog, SchemaChange]:
-    """Apply a DDL statement as of its position; gives the catalogue after it and the event.
+class DdlMessage(msgspec.Struct, frozen=True):
+    """A DDL statement as a message has it.
 
     `table` is what the envelope names (`table.table` may be ""); its database is the default database of the
-    statement. `restored`: the text is TiDB's own spelling (see `relay.mysql.ddl`). A text that is not
-    understood gives an event without kinds; the table that it creates or alters is unknown from then on.
-    Never raises.
+    statement. `wire_kind`, `emitted_at_ns`: as in `SchemaChange`. `is_restored`: the text is TiDB's own
+    spelling (see `relay.mysql.ddl.reader`).
     """
+
+    ddl: str
+    table: TableId
+    wire_kind: str
+    source: Source
+    at: Position
+    emitted_at_ns: int
+    is_restored: bool = False
+
+
+def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]:
+    """Apply a DDL statement as of its position; return the catalogue after it and the event.
+
+    A text that is not understood gives an event without kinds; the table that it creates or alters is unknown
+    from then on. Never raises.
+    """
+    ddl, table, at = message.ddl, message.table, message.at
     known = catalog
     try:
-        statement = read_ddl(ddl, backslash_escapes=not restored)
+        statement = read_ddl(ddl, backslash_escapes=not message.is_restored)
     except DdlNotUnderstood:
         statement = Ddl((), ())
     names = _Names(table, lambda id_: known.has(id_, at))
@@ -199,15 +206,23 @@ def learn(  # noqa: PLR0913 - what a codec reads from a DDL message
         ddl=ddl,
         table=about,
         kinds=statement.kinds,
-        wire_kind=wire_kind,
-        source=source,
-        emitted_at_ns=emitted_at_ns,
+        wire_kind=message.wire_kind,
+        source=message.source,
+        emitted_at_ns=message.emitted_at_ns,
         targets=targets,
         renamed=tuple(pair for part in statement.statements for pair in _renamed_by(part, names)),
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
         views=_views(statement, targets, known, catalog, at, identity),
     )
     return catalog, event
+
+
+def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
+    """Apply a definition that came without a statement, as of its position; return the catalogue after it."""
+    table = bootstrap.schema.id
+    writer = _Writer(catalog, at, _identity("", table, at))
+    writer.record(table, _Define(bootstrap.schema))
+    return writer.catalog()
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> _Identity:

@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from relay.records import ConsumerRecord
+
 #: A TSO is milliseconds since 1970 shifted left by this, plus a counter.
 TSO_LOGICAL_BITS: Final = 18
 
@@ -216,6 +218,10 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     query: str | None = None
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
+
+    def at(self, record: ConsumerRecord) -> Position:
+        """Return where the event stands that this record has told."""
+        return Position(self.commit_ts, self.event_time_ns, record.topic, record.partition, record.offset)
 
     @property
     def tso(self) -> int:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import pickle
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.catalog import HISTORY_LIMIT, Catalog, learn
-from relay.model import DdlKind, Position, RenamedTable, SchemaChange, Source, TableId
+from relay.catalog import HISTORY_LIMIT, Catalog, DdlMessage, define, learn
+from relay.model import (
+    Bootstrap,
+    Column,
+    ColumnType,
+    DdlKind,
+    Position,
+    RenamedTable,
+    SchemaChange,
+    Source,
+    TableId,
+)
 
 SOURCE = Source("test", 0)
 
@@ -33,16 +44,9 @@ class Stream:
     def ddl(
         self, at: Position | int, sql: str, table: str = "", *, database: str = "d", restored: bool = False
     ) -> SchemaChange:
-        self.catalog, change = learn(
-            self.catalog,
-            ddl=sql,
-            table=TableId(database, table),
-            wire_kind="QUERY",
-            source=SOURCE,
-            at=ts(at) if isinstance(at, int) else at,
-            emitted_at_ns=7,
-            restored=restored,
-        )
+        position = ts(at) if isinstance(at, int) else at
+        message = DdlMessage(sql, TableId(database, table), "QUERY", SOURCE, position, 7, restored)
+        self.catalog, change = learn(self.catalog, message)
         return change
 
     def columns(self, table: str, at: Position | int, *, database: str = "d") -> str | None:
@@ -458,3 +462,15 @@ def test_any_order_of_arrival_gives_the_same_definitions(statements: list[str]) 
         stream.ddl(10 * (1 + order.index(sql)), sql)
     assert [stream.columns("a", at) for at in (11, 21, 31)] == ["x", "x y", None]
     assert [stream.columns("b", at) for at in (31, 41)] == ["x y", "y"]
+
+
+def test_a_bootstrap_is_a_definition_as_of_its_position(stream: Stream) -> None:
+    """TiCDC Simple sends the definition that a table has before its rows, again and again."""
+    stream.ddl(10, "CREATE TABLE t (a INT)")
+    schema = stream.catalog.table(TableId("d", "t"), ts(11))
+    assert schema is not None
+    more = msgspec.structs.replace(schema, columns=(*schema.columns, Column("b", ColumnType("int"))))
+    known = define(stream.catalog, Bootstrap(more, SOURCE, 7), ts(20))
+    assert known.table(TableId("d", "t"), ts(20)) == schema
+    assert known.table(TableId("d", "t"), ts(21)) == more
+    assert define(known, Bootstrap(more, SOURCE, 7), ts(20)) is known

@@ -17,12 +17,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog
-from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, learn_ddl, parse
+from relay.catalog import Catalog, DdlMessage
+from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, parse
 from relay.codecs.canal.reading import SqlTypes, TextReaders
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -141,35 +142,17 @@ class Decoder:
                 NAME, "type", "TiCDC's watermark: is the source protocol ticdc-canal-json?"
             )
         if message.is_ddl or (message.is_ddl is None and op is None and not message.data and message.sql):
-            return self._ddl(message, record, catalog, lossy)
+            return ddl_events(_ddl(message, record), catalog, lossy)
         if op is None and message.data is None and message.sql is not None:
-            return self._statement(message, record, catalog, lossy)
+            # A query event: DDL of a database (Canal up to 1.1.4), or no change (rows query log, XA).
+            return ddl_events(_ddl(message, record), catalog, lossy, is_certain=False)
         raise _refusal(message, op)
 
-    def _ddl(
-        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[list[Event], Catalog]:
-        catalog, change = self._learn(message, record, catalog)
-        if not change.kinds:
-            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
-        return [change], catalog
 
-    def _statement(
-        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[list[Event], Catalog]:
-        """Read a query event: DDL of a database (Canal up to 1.1.4), or no change (rows query log, XA)."""
-        learnt, change = self._learn(message, record, catalog)
-        if change.kinds:
-            return [change], learnt
-        lossy.append(Lossy.STATEMENT)
-        return [], catalog
-
-    def _learn(
-        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog
-    ) -> tuple[Catalog, SchemaChange]:
-        # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
-        table = TableId((message.database or "").strip("`"), message.table or "")
-        return learn_ddl(message, table, _source(message, record), record, catalog)
+def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
+    # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
+    table = TableId((message.database or "").strip("`"), message.table or "")
+    return message.ddl(table, _source(message, record), record)
 
 
 def _mistaken_texts(sql_types: SqlTypes, types: dict[str, str]) -> dict[str, Read]:

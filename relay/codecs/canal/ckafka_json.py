@@ -33,7 +33,6 @@ from relay.codecs.canal.message import (
     CanalMessage,
     Cells,
     ddl_word,
-    learn_ddl,
     parse,
     text_cells,
 )
@@ -41,7 +40,7 @@ from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
-from relay.codecs.wire.rows import position_of
+from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -264,7 +263,7 @@ class Decoder:
             op = Op.READ
         images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
         wire = WireTable(TableId(message.DATABASE or "", message.TABLE or ""), images.names(), None, None)
-        known = catalog.table(wire.id, position_of(source, record))
+        known = catalog.table(wire.id, source.at(record))
         return self._rows.change(wire, known, images, source, record.timestamp_ms * 1_000_000, lossy)
 
     def _source(self, message: _RowMessage, record: ConsumerRecord) -> Source:
@@ -291,7 +290,7 @@ class Decoder:
         """
         source, emitted_at_ns = _canal_source(message, record), message.emitted_at_ns(record)
         table = message.table_id()
-        known = catalog.table(table, position_of(source, record))
+        known = catalog.table(table, source.at(record))
         types = parse_mysql_types(NAME, message.mysql_type)
         rows, olds = message.data or [], message.old
         if op is not UPDATE or (olds is not None and len(olds) != len(rows)):
@@ -312,15 +311,8 @@ class Decoder:
     def _ddl(
         self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
-        source = _canal_source(message, record)
-        learnt, change = learn_ddl(message, message.table_id(), source, record, catalog)
-        if change.kinds:
-            return [change], learnt
-        if not message.is_ddl:
-            lossy.append(Lossy.STATEMENT)
-            return [], catalog
-        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
-        return [change], learnt
+        ddl = message.ddl(message.table_id(), _canal_source(message, record), record)
+        return ddl_events(ddl, catalog, lossy, is_certain=bool(message.is_ddl))
 
 
 def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.catalog import Catalog, learn
+from relay.catalog import DdlMessage
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.base64_text import read_base64
-from relay.codecs.wire.rows import position_of
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import Malformed
 from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
@@ -72,6 +71,13 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
         """
         return (self.ts or record.timestamp_ms) * 1_000_000
 
+    def ddl(
+        self, table: TableId, source: Source, record: ConsumerRecord, *, is_restored: bool = False
+    ) -> DdlMessage:
+        """Return the statement that the message holds."""
+        ddl, emitted_at_ns = self.sql or "", self.emitted_at_ns(record)
+        return DdlMessage(ddl, table, self.type, source, source.at(record), emitted_at_ns, is_restored)
+
 
 _decode = msgspec.json.Decoder(CanalMessage).decode
 
@@ -111,28 +117,6 @@ def _cell_text(value: object) -> str | None:
     if isinstance(value, bool):
         return "1" if value else "0"
     return _json.json_text(value)
-
-
-def learn_ddl(
-    message: CanalMessage,
-    table: TableId,
-    source: Source,
-    record: ConsumerRecord,
-    catalog: Catalog,
-    *,
-    restored: bool = False,
-) -> tuple[Catalog, SchemaChange]:
-    """Apply a message's DDL statement to the catalogue; see `relay.catalog.learn`."""
-    return learn(
-        catalog,
-        ddl=message.sql or "",
-        table=table,
-        wire_kind=message.type,
-        source=source,
-        at=position_of(source, record),
-        emitted_at_ns=message.emitted_at_ns(record),
-        restored=restored,
-    )
 
 
 def base64_bytes(protocol: str, path: str, value: object) -> bytes | None:

@@ -16,7 +16,7 @@ from relay.catalog import Catalog
 from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo, position_of
+from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -343,9 +343,7 @@ class _Table(Table[TextReader]):
             if found is not None and found.known is self.newest and found.wire.pk_names == message.pk_names:
                 return found
         wire = WireTable(self.id, names, self._parsed(types), message.pk_names)
-        found = self._compiled(
-            wire, catalog.table(self.id, position_of(source, record)), SqlTypes(message.sql_type)
-        )
+        found = self._compiled(wire, catalog.table(self.id, source.at(record)), SqlTypes(message.sql_type))
         if is_newest and not found.sql_types:
             if len(self._by_shape) >= _CACHED_TEXTS:
                 self._by_shape.clear()

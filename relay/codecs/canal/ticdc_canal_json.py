@@ -27,7 +27,6 @@ from relay.codecs.canal.message import (
     Dialect,
     base64_bytes,
     ddl_word,
-    learn_ddl,
     parse,
 )
 from relay.codecs.canal.reading import TextReaders
@@ -35,6 +34,7 @@ from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.base64_text import base64_text
+from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import (
     Compression,
     Handling,
@@ -296,11 +296,9 @@ class Decoder:
     def _ddl(
         self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
-        source, restored = _source(message, record), is_restored(message.sql or "")
-        catalog, change = learn_ddl(message, message.table_id(), source, record, catalog, restored=restored)
-        if not change.kinds:
-            lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
-        return [change], catalog
+        source = _source(message, record)
+        ddl = message.ddl(message.table_id(), source, record, is_restored=is_restored(message.sql or ""))
+        return ddl_events(ddl, catalog, lossy)
 
     def _watermark(self, message: CanalMessage, record: ConsumerRecord) -> Watermark:
         watermark_ts = (message.tidb or {}).get("watermarkTs")

@@ -21,7 +21,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta
 
-from relay.catalog import Catalog, learn
+from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
@@ -29,9 +29,10 @@ from relay.codecs.debezium.envelope import Body, Envelope, Origin
 from relay.codecs.debezium.messages import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import TypedWriters, position_of
+from relay.codecs.wire.rows import TypedWriters
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
@@ -162,7 +163,7 @@ class Decoder:
             parts = _row_parts(op, body, origin, bytes(message.schema), record.key)
             if op is _UPDATE and parts.before is None:
                 lossy.append(Lossy.BEFORE_UNKNOWN)
-            schema, images = self._rows.read(parts, position_of(source, record), catalog, lossy)
+            schema, images = self._rows.read(parts, source.at(record), catalog, lossy)
             return [RowChange(op, schema, images, source, _wire.emitted_at_ns(body, record))], catalog
         if body.op == _WATERMARK:
             if source.commit_ts is None:
@@ -188,19 +189,16 @@ def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
 ) -> tuple[list[Event], Catalog]:
     ddl = _own_statement(body.ddl or "", body)
-    catalog, change = learn(
-        catalog,
-        ddl=ddl,
-        table=TableId(origin.db or "", origin.table or ""),
-        wire_kind=_wire.change_word(body.tableChanges),
-        source=source,
-        at=position_of(source, record),
-        emitted_at_ns=_wire.emitted_at_ns(body, record),
-        restored=is_restored(ddl),
+    message = DdlMessage(
+        ddl,
+        TableId(origin.db or "", origin.table or ""),
+        _wire.change_word(body.tableChanges),
+        source,
+        source.at(record),
+        _wire.emitted_at_ns(body, record),
+        is_restored(ddl),
     )
-    if not change.kinds:
-        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
-    return [change], catalog
+    return ddl_events(message, catalog, lossy)
 
 
 def _own_statement(ddl: str, body: Body) -> str:

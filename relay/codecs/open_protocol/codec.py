@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from relay.catalog import Catalog, learn
+from relay.catalog import Catalog, DdlMessage, learn
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import column_code, column_flags, loses_type, write_of
@@ -36,7 +36,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write, position_of
+from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -246,16 +246,16 @@ def _ddl(
         ddl = _decode_ddl(value)
     except REFUSED as error:
         raise Malformed(NAME, "value", "not a DDL statement `q` with its number `t`") from error
-    catalog, change = learn(
-        catalog,
-        ddl=ddl.q,
-        table=TableId(key.scm or "", key.tbl or ""),
-        wire_kind=str(ddl.t),
-        source=source,
-        at=position_of(source, record),
-        emitted_at_ns=record.timestamp_ms * _NS_PER_MS,
-        restored=is_restored(ddl.q),
+    message = DdlMessage(
+        ddl.q,
+        TableId(key.scm or "", key.tbl or ""),
+        str(ddl.t),
+        source,
+        source.at(record),
+        record.timestamp_ms * _NS_PER_MS,
+        is_restored(ddl.q),
     )
+    catalog, change = learn(catalog, message)
     if not change.kinds:
         lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
         change = msgspec.structs.replace(change, kinds=kinds_of(ddl.t))

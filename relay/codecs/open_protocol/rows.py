@@ -27,7 +27,7 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.compiled import MOST_COLUMNS, UNNAMEABLE
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
-from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows, position_of
+from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.model import ABSENT, ColumnType, Images, Op, Row, Rows, Source, TableSchema
 from relay.records import ConsumerRecord
@@ -233,7 +233,7 @@ class RowDecoder:
         ):
             known = table.newest
         else:
-            known = catalog.table(table.id, position_of(source, record))
+            known = catalog.table(table.id, source.at(record))
         for layout in table.kept:
             reader = layout.reader
             if reader.known is known:

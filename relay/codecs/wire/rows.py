@@ -31,7 +31,6 @@ from relay.model import (
     RowChange,
     Rows,
     SchemaChange,
-    Source,
     TableId,
     TableSchema,
     Value,
@@ -58,11 +57,6 @@ _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
 # for every row.
 _DELETE: Final = Op.DELETE
-
-
-def position_of(source: Source, record: ConsumerRecord) -> Position:
-    """Return where an event stands, for the catalogue."""
-    return Position(source.commit_ts, source.event_time_ns, record.topic, record.partition, record.offset)
 
 
 class PartNames(msgspec.Struct, frozen=True):

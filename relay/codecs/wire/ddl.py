@@ -1,0 +1,25 @@
+"""DDL messages, read: what every decoder does with one, once it has found the statement."""
+
+from __future__ import annotations
+
+from relay.catalog import Catalog, DdlMessage, learn
+from relay.codecs.losses import Lossy
+from relay.model import Event
+
+
+def ddl_events(
+    message: DdlMessage, catalog: Catalog, lossy: list[Lossy], *, is_certain: bool = True
+) -> tuple[list[Event], Catalog]:
+    """Return the event of a DDL message and the catalogue after it; what is not understood is counted.
+
+    `is_certain`: the message says itself that it holds DDL. Otherwise a text that is not understood is a
+    statement that changes no table, and gives no event.
+    """
+    learnt, change = learn(catalog, message)
+    if change.kinds:
+        return [change], learnt
+    if not is_certain:
+        lossy.append(Lossy.STATEMENT)
+        return [], catalog
+    lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+    return [change], learnt
