@@ -188,7 +188,7 @@ class _Bench:
         return [sys.executable, "-m", "benchmarks.floor_loop", self._servers, _SOURCE, target]
 
     async def _watch(self, process: subprocess.Popen[bytes], target: _Target) -> tuple[float, float]:
-        """Follow the target topic to its end: messages a second, and processor seconds for 100 000 of them."""
+        """Follow the target topic to its end: messages a second, and CPU seconds for 100 000 of them."""
         began: tuple[int, float, float] | None = None
         partitions = [TopicPartition(target.topic, number) for number in range(PARTITIONS)]
         deadline = time.monotonic() + _RUN_SECONDS
@@ -199,9 +199,8 @@ class _Bench:
                 if written >= target.expected:
                     break
                 if process.poll() is not None:
-                    raise RunFailed(
-                        f"ended with status {process.returncode} after {written} of {target.expected} messages"
-                    )
+                    of_all = f"{written} of {target.expected} messages"
+                    raise RunFailed(f"ended with status {process.returncode} after {of_all}")
                 if time.monotonic() > deadline:
                     raise RunFailed(f"wrote {written} of {target.expected} messages in {_RUN_SECONDS} s")
                 if began is None and written:

@@ -228,12 +228,14 @@ def _lines(found: Found) -> list[str]:
     if part := found.get("speed"):
         twin, floor = part["seconds"][TWIN], part["seconds"][FLOOR]
         lines.append(
-            f"Kafka to Kafka, {part['messages']} messages: {twin:.1f} s, {FLOOR} {floor:.1f} s, ratio {part['ratio']:.2f}"
+            f"Kafka to Kafka, {part['messages']} messages: {twin:.1f} s, {FLOOR} {floor:.1f} s, "
+            f"ratio {part['ratio']:.2f}"
         )
     if part := found.get("cores"):
         one, two = part["seconds"].values()
         lines.append(
-            f"files, {part['messages']} messages: {one:.1f} s on one core, {two:.1f} s on two, ratio {part['ratio']:.2f}"
+            f"files, {part['messages']} messages: {one:.1f} s on one core, {two:.1f} s on two, "
+            f"ratio {part['ratio']:.2f}"
         )
     for size, peak in found.get("memory", {}).get("workers", {}).items():
         lines.append(f"memory of a Python worker, {size} messages: {peak['peak_mb']:.0f} MB at most")
@@ -243,7 +245,8 @@ def _lines(found: Found) -> list[str]:
             (part["relay_seconds"], part["job_seconds"]),
         )
         lines.append(
-            f"{part['records']} records of the relay ({seconds[0]:.0f} s) and of the job ({seconds[1]:.0f} s): {said}"
+            f"{part['records']} records of the relay ({seconds[0]:.0f} s) "
+            f"and of the job ({seconds[1]:.0f} s): {said}"
         )
     return lines
 

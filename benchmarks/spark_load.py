@@ -30,8 +30,8 @@ _WORKLOADS = ("12_bulk", "09_dml")
 _COMMIT_TS = re.compile(rb'"commitTs":(\d+)')
 _ALTER = (
     '{"id":0,"database":"bulk_db","table":"events","pkNames":null,"isDdl":true,"type":"ALTER","es":%d,"ts":%d,'
-    '"sql":"ALTER TABLE `events` MODIFY COLUMN `kind` VARCHAR(%d) NOT NULL","sqlType":null,"mysqlType":null,"data":null,'
-    '"old":null,"_tidb":{"commitTs":%d}}'
+    '"sql":"ALTER TABLE `events` MODIFY COLUMN `kind` VARCHAR(%d) NOT NULL",'
+    '"sqlType":null,"mysqlType":null,"data":null,"old":null,"_tidb":{"commitTs":%d}}'
 )
 
 

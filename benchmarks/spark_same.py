@@ -88,7 +88,8 @@ class Contents(NamedTuple):
             return ""
         for number, (own, given) in enumerate(zip(self.digests, other.digests, strict=False)):
             if own != given:
-                return f"records {number * _BLOCK} to {(number + 1) * _BLOCK - 1} differ ({self.records} and {other.records} in all)"
+                first, last = number * _BLOCK, (number + 1) * _BLOCK - 1
+                return f"records {first} to {last} differ ({self.records} and {other.records} in all)"
         return f"{self.records} and {other.records} records"
 
 

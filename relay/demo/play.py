@@ -113,7 +113,7 @@ class _Demo:
             await admin.create_topics(topics)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 # Brokers learn of new topics a little later than the controller that made them.
-                while not all(
+                while not all(  # noqa: ASYNC110 - brokers tell nobody
                     _ready(topic) for topic in await admin.describe_topics([SOURCE_TOPIC, TARGET_TOPIC])
                 ):
                     await asyncio.sleep(0.05)
