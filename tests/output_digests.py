@@ -1,8 +1,8 @@
 """Digests of everything that relay writes for folders of captured records: every route, three sets of
 options.
 
-    python -m output_digests FOLDER [DIGESTS]            # compare with the file, or print where there is none
-    python -m output_digests FOLDER DIGESTS --write      # write the file anew
+    make bytes                                           # tests/data, compared with its digests
+    make bytes RECORDS=folder DIGESTS=file [WRITE=1]     # other records; WRITE=1 writes the digests anew
 
 A folder holds `<origin>/<variant>/<workload>.jsonl`, as tests/data does. Records are read by the protocol of
 their variant; those of other formats by every protocol, so that the errors they get are compared as well.
@@ -23,12 +23,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
-
-FIVE = ("ticdc-canal-json", "canal-json", "ckafka-json", "ticdc-open-protocol", "ticdc-debezium")
+from relay.codecs import PROTOCOLS
 
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
-    "default": (None, {name: {} for name in FIVE}),
+    "default": (None, {name: {} for name in PROTOCOLS}),
     "full": (
         None,
         {
@@ -107,7 +106,7 @@ def jobs(folder: Path) -> Iterator[Job]:
         origin, variant = path.parts[-3:-1]
         name = f"{origin}/{variant}/{path.stem}"
         source = _protocol(origin, variant)
-        for each in [source] if source else FIVE:
+        for each in [source] if source else PROTOCOLS:
             yield Job(path, name, each)
         if source == "canal-json":
             yield Job(path, f"{name} as ckafka-json", "ckafka-json", "ckafka-json")
@@ -196,23 +195,43 @@ def all_digests(folder: Path) -> dict[str, str]:
         return {name: value for found in pool.map(digests_of, jobs(folder)) for name, value in found.items()}
 
 
+def read_digests(path: Path) -> dict[str, str]:
+    """The digests of a file, which are nested by the names of the jobs."""
+
+    def flat(node: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        for name, inner in node.items():
+            if isinstance(inner, dict):
+                yield from flat(inner, (*names, name))
+            else:
+                yield ": ".join((*names, name)), inner
+
+    return dict(flat(json.loads(path.read_text(encoding="utf-8")), ()))
+
+
+def write_digests(path: Path, digests: dict[str, str]) -> None:
+    """Write a file of digests, one a line, so that a difference can be read."""
+    nested: dict[str, dict[str, str]] = {}
+    for name, digest in sorted(digests.items()):
+        job, _, route = name.partition(": ")
+        nested.setdefault(job, {})[route] = digest
+    path.write_text(json.dumps(nested, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> int:
-    """Compare, print or write digests; 1 if they differ."""
+    """Compare or write digests; 1 if they differ."""
     parser = argparse.ArgumentParser(description="Digests of what relay writes for captured records.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("digests", type=Path, nargs="?")
+    parser.add_argument("digests", type=Path)
     parser.add_argument("--write", action="store_true", help="write the digests instead of comparing them")
     given = parser.parse_args()
+    if not given.write and not given.digests.is_file():
+        parser.error(f"{given.digests} does not exist; WRITE=1 (--write) makes it")
     found = all_digests(given.folder)
-    text = json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False) + "\n"
-    if given.digests is None:
-        print(text, end="")
-        return 0
     if given.write:
-        given.digests.write_text(text, encoding="utf-8")
+        write_digests(given.digests, found)
         print(f"{len(found)} digests written")
         return 0
-    expected = json.loads(given.digests.read_text(encoding="utf-8"))
+    expected = read_digests(given.digests)
     differing = sorted(
         name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)
     )
