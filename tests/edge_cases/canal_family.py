@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edge_cases.support import EdgeCases, numbered
+from edge_cases.support import EdgeCases
 from support import events, record, row_message
 
 from relay import ConsumerRecord, RowChange, SchemaChange, TableId, TableSchema, Translator
 from relay.model import Position
 
-CASES = EdgeCases("Canal family", numbered("", 100, width=1))
+CASES = EdgeCases("canal-family", "Canal family")
 
 EXTENSION = {"enable-tidb-extension": "true"}
 AB = {"id": "int", "a": "int", "b": "varchar(9)"}

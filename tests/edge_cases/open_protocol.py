@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from edge_cases.support import EdgeCases, numbered
+from edge_cases.support import EdgeCases
 from open_support import Message, cell, framed
 from support import OPEN
 
 from relay import ConsumerRecord, RelayError, Translator
 
-_LAST = {"F": 28, "K": 13, "R": 17, "V": 52, "D": 10, "L": 7, "E": 8, "C": 10}
-CASES = EdgeCases(
-    "Open Protocol", {number for prefix, last in _LAST.items() for number in numbered(prefix, last)}
-)
+CASES = EdgeCases("open-protocol", "Open Protocol")
 
 #: A key change of `t1` split into DELETE and INSERT, and a row of a partitioned table.
 BATCH: tuple[Message, ...] = (

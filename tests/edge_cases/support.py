@@ -1,4 +1,4 @@
-"""The lists of edge cases of each protocol: every number is a test here or a line in
+"""The lists of edge cases in docs/edge-cases: every number is a test here or a line in
 docs/decisions/edge-cases.md.
 """
 
@@ -11,23 +11,24 @@ from typing import Any, TypeVar
 
 import pytest
 
-_DECISIONS = Path(__file__).parent.parent.parent / "docs" / "decisions" / "edge-cases.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+_DECISIONS = _DOCS / "decisions" / "edge-cases.md"
+_LISTED = re.compile(r"^\* ([A-Z]?\d+): \S", re.MULTILINE)
 _Test = TypeVar("_Test", bound=Callable[..., Any])
-
-
-def numbered(prefix: str, last: int, first: int = 1, width: int = 2) -> set[str]:
-    """The numbers of a list, such as F01 to F28."""
-    return {f"{prefix}{number:0{width}}" for number in range(first, last + 1)}
 
 
 class EdgeCases:
     """One protocol's list: all its numbers, and those that tests have claimed.
 
-    `section` is the heading of its decisions. A number without a test stands there as `* F04: why not`.
+    `name` is the file of the list in docs/edge-cases, `section` the heading of its decisions. A number without
+    a test stands there as `* F04: why not`.
     """
 
-    def __init__(self, section: str, numbers: set[str]) -> None:
-        self.section, self.numbers = section, numbers
+    def __init__(self, name: str, section: str) -> None:
+        self.section = section
+        listed = _LISTED.findall((_DOCS / "edge-cases" / f"{name}.md").read_text(encoding="utf-8"))
+        self.numbers = set(listed)
+        assert len(listed) == len(self.numbers), f"{name}.md has a number twice"
         self.covered: set[str] = set()
 
     def covers(self, *numbers: str) -> Callable[[_Test], _Test]:

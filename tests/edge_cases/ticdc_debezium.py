@@ -11,14 +11,14 @@ import msgspec
 from debezium_support import DEBEZIUM, decoded, message, record, row
 from debezium_support import ddl as statement
 from edge_cases.canal_family import Options, ddl
-from edge_cases.support import EdgeCases, numbered
+from edge_cases.support import EdgeCases
 from support import CANAL, TICDC, row_message
 
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
 from relay.codecs.wire.ticdc import bare_type_text
 from relay.mysql.types import parse_type
 
-CASES = EdgeCases("TiCDC Debezium", numbered("", 120, width=1))
+CASES = EdgeCases("ticdc-debezium", "TiCDC Debezium")
 
 EXTENSION = {"enable-tidb-extension": "true"}
 SHANGHAI = {"timezone": "Asia/Shanghai"}
