@@ -26,9 +26,12 @@ the source is seen, are kept. Formats without watermarks have none to keep.
 {{- $drops := eq (include "relay.key" (dict "root" . "table" "target" "key" "watermarks")) "drop" -}}
 {{- $from := include "relay.key" (dict "root" . "table" "route" "key" "from") -}}
 {{- $to := include "relay.key" (dict "root" . "table" "route" "key" "to") -}}
-{{- $extended := regexMatch "enable[-_]tidb[-_]extension[\"']?[ \t]*=[ \t]*[\"']?true" (default "" .Values.config) -}}
-{{- $without := list "canal-json" "ckafka-json" -}}
-{{- $silent := or (has $from $without) (has $to $without) (and (has $to (list "ticdc-canal-json" "ticdc-debezium")) (not $extended)) -}}
+{{- $known := .Files.Get "files/protocols.yaml" | fromYaml -}}
+{{- $silent := or (has $from $known.sourcesWithoutWatermarks) (has $to $known.targetsWithoutWatermarks) -}}
+{{- with get $known.targetsThatNeedAnOption $to -}}
+{{- $option := printf "%s[\"']?[ \t]*=[ \t]*[\"']?%s" (replace "-" "[-_]" .name) .value -}}
+{{- $silent = or $silent (not (regexMatch $option (default "" $.Values.config))) -}}
+{{- end -}}
 {{- if and $spreads (not $drops) (not $silent) -}}
 yes
 {{- end -}}

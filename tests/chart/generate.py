@@ -1,5 +1,5 @@
-"""The table of values in helm/README.md, read from values.yaml. `python -m chart.generate` in `tests` writes
-it anew.
+"""The table of values in helm/README.md, read from values.yaml, and what the chart knows of protocols, read
+from relay. `python -m chart.generate` in `tests` writes both anew.
 
 A text begins with `# --` above its key and may go on in more lines of comment. A key with a text is a row,
 whatever lies below it.
@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 
 import yaml
 from chart.rendering import CHART
-from docs.generate import table
+from docs.generate import added_by_options, table
+
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import parse_options
 
 README = CHART / "README.md"
+WATERMARKS = CHART / "files" / "protocols.yaml"
 _BEGIN, _END = "<!-- values -->\n", "<!-- end -->\n"
 _KEY = re.compile(r"( *)([A-Za-z]+):")
 _COMMENT = re.compile(r" *# ?(-- )?(.*)")
@@ -68,8 +72,29 @@ def with_table(page: str) -> str:
     return f"{before}{_BEGIN}{table(('value', 'default', 'meaning'), rows)}{_END}{after}"
 
 
+def watermarks() -> str:
+    """Which protocols have watermarks, as the chart reads it; those that it does not know may have them."""
+    without, options = [], {}
+    for codec in PROTOCOLS.values():
+        if codec.encodes(parse_options(codec, {}, "options")).watermark:
+            continue
+        adding = [(name, value) for name, value, added in added_by_options(codec) if "watermark" in added]
+        if adding:
+            name, value = adding[0]
+            options[codec.name] = {"name": name, "value": value}
+        else:
+            without.append(codec.name)
+    lists = {
+        "sourcesWithoutWatermarks": [each.name for each in PROTOCOLS.values() if not each.decodes.watermark],
+        "targetsWithoutWatermarks": without,
+        "targetsThatNeedAnOption": options,
+    }
+    return f"# Written by `python -m chart.generate` in tests.\n{yaml.safe_dump(lists, sort_keys=False)}"
+
+
 def main() -> None:
-    """Write the table into the page."""
+    """Write both."""
+    WATERMARKS.write_text(watermarks(), encoding="utf-8")
     README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 

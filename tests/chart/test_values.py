@@ -9,7 +9,7 @@ from typing import Any
 
 import helm_python as helm
 import pytest
-from chart.generate import README, documented, with_table
+from chart.generate import README, WATERMARKS, documented, watermarks, with_table
 from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes
 
 from relay.cli.formats import options_of
@@ -279,6 +279,11 @@ def test_the_chart_knows_which_routes_have_watermarks(source: str, target: str, 
     needs_all = Translator(source, target, None, options, topic="x", partitions=6).needs_all_partitions
     found = strategy(spread(source, target, EXTENSION if options else "partitions = 6"))
     assert (found["type"] == "Recreate") == needs_all
+
+
+def test_the_list_of_protocols_is_what_relay_says() -> None:
+    text = WATERMARKS.read_text(encoding="utf-8")
+    assert text == watermarks(), "run `python -m chart.generate` in the folder `tests`"
 
 
 def test_the_schema_knows_every_object_it_allows() -> None:

@@ -16,24 +16,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import annotated_types
+import msgspec
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from docs import layers
 from relay.cli.formats import losses, options_of
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Options, parse_options
+from relay.codecs.codec import Codec, parse_options
 from relay.codecs.losses import Before, Carries
 from relay.config import Config
 
 ROOT = Path(__file__).parents[2]
-#: Options that change what a protocol carries, and so get rows and columns of their own.
-VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
-    "ticdc-canal-json": (
-        {"enable-tidb-extension": "true"},
-        {"enable-tidb-extension": "true", "content-compatible": "true"},
-    ),
-    "ticdc-debezium": ({"enable-tidb-extension": "true"},),
-}
 _PART = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXAMPLE_KEY = re.compile(r"(?:# )?([a-z_]+) = ")
 
@@ -46,15 +40,39 @@ class Variant(NamedTuple):
     carries: Carries
 
 
+def added_by_options(codec: Codec) -> Iterator[tuple[str, str, set[str]]]:
+    """The options with which a protocol carries more than by default, and the fields of `Carries` they add."""
+    default = _carried(codec, {})
+    for option in options_of(codec):
+        values = option.type.split(" | ")
+        for value in values if len(values) > 1 else ():
+            carried = _carried(codec, {option.name: value})
+            added = {name for name, what in carried.items() if what is True and not default[name]}
+            if added:
+                yield option.name, value, added
+
+
+def _carried(codec: Codec, options: dict[str, str]) -> dict[str, object]:
+    return msgspec.structs.asdict(codec.encodes(parse_options(codec, options, "options")))
+
+
 def variants() -> list[Variant]:
-    """Every protocol with its default options, and with those that matter."""
+    """Every protocol with its default options, and with those that make it carry more, one after the other."""
     found = []
     for codec in PROTOCOLS.values():
-        for given in ({}, *VARIANTS.get(codec.name, ())):
-            options: Options = parse_options(codec, given, "options")
+        found.append(Variant(codec.name, "default", codec.encodes(parse_options(codec, {}, "options"))))
+        given: dict[str, str] = {}
+        for name, value, _ in added_by_options(codec):
+            given[name] = value
             text = ", ".join(f"`{name}={value}`" for name, value in given.items())
-            found.append(Variant(codec.name, text or "default", codec.encodes(options)))
+            found.append(Variant(codec.name, text, codec.encodes(parse_options(codec, given, "options"))))
     return found
+
+
+def protocols_part() -> str:
+    """The protocols by name."""
+    rows = [(f"`{codec.name}`", _sentence(codec.title)) for codec in PROTOCOLS.values()]
+    return table(("protocol", "what it is"), rows)
 
 
 def options_part() -> str:
@@ -187,6 +205,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "protocols": protocols_part,
+    "layers": layers.part,
     "options": options_part,
     "carries": carries_part,
     "losses": losses_part,
@@ -196,7 +216,8 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def pages() -> list[Path]:
     """The pages of the documentation."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    outer = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
+    return [*outer, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def generated(text: str) -> str:
