@@ -4,7 +4,10 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: setup demo test image-test check bench bench-spark chaos chaos-spark clean
+.PHONY: help setup demo test quick bytes image-test check core bench bench-spark chaos chaos-spark clean
+
+help:  ## this list
+	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
 setup: $(VENV)/.ready  ## an environment with everything for development
 
@@ -20,8 +23,9 @@ $(VENV)/.ready: pyproject.toml uv.lock | $(UV)
 demo: setup  ## a real Kafka, real TiCDC messages, translated; ends by itself
 	$(RUN)/relay demo
 
-test: setup check  ## every test, real Kafka included; two at a time, because many of them wait
-	$(RUN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+WORKERS ?= 2
+test: setup check  ## every test, real Kafka included; WORKERS=4 at a time, where there is memory for as many brokers and Sparks
+	$(RUN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 image-test: setup  ## the image really built and run, without Docker; says what is missing (root, buildah, debootstrap)
 	RELAY_IMAGE_TEST=$${RELAY_IMAGE_TEST:-try} $(RUN)/pytest tests/image
@@ -31,6 +35,18 @@ check: setup  ## lint, types, import contracts
 	$(RUN)/ruff format --check
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+
+core: setup  ## the core's tests, which need no Kafka
+	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/mysql tests/test_*.py
+
+quick: setup  ## lint, types, import contracts and the core's tests, in less than a minute
+	@$(MAKE) --no-print-directory -j 2 check core
+
+# The digests of other records are beside them, unless DIGESTS says otherwise.
+RECORDS ?= tests/data
+DIGESTS ?= $(RECORDS)/output-digests.json
+bytes: setup  ## whether relay writes what it wrote before, on every route; RECORDS=folder for others, WRITE=1 writes the digests
+	PYTHONPATH=tests $(RUN)/python -m output_digests $(if $(WRITE),--write) $(RECORDS) $(DIGESTS)
 
 bench: setup  ## ratios against a floor measured in the same run
 	$(RUN)/python -m benchmarks
@@ -45,5 +61,5 @@ chaos: setup  ## throughput, a soak, then kills, outages, elections and cuts, ve
 chaos-spark: setup  ## runs of the Spark job that are killed at some moment and started again; SEEDS=10 is usual
 	cd tests && PYTHONPATH=.. ../$(RUN)/python -m chaos spark --seeds $(SEEDS)
 
-clean:
+clean:  ## removes the environment and all caches in this folder
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

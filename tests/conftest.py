@@ -26,8 +26,7 @@ from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.records import ConsumerRecord
 
 DEADLINE_SECONDS = 60
-#: Folders whose files take minutes. They come first, so that no worker is left alone with one of them at the
-#: end.
+#: Folders whose tests take minutes.
 SLOW_FOLDERS = ("service", "spark", "cli", "image")
 
 # A busy machine is no failure; pytest's own time-out bounds every test.
@@ -36,15 +35,22 @@ settings.load_profile("relay")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the order in which files are handed out to workers: the slow folders, then all others, as they
-    were found.
+    """Give the order in which tests are handed out to workers: slow ones first and one by one, so that no
+    worker is left alone with many of them; then all others, by files.
+
+    The slow folders are mixed, because one waits for brokers while another needs the processor.
     """
-    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(SLOW_FOLDERS)}
-    items.sort(
-        key=lambda item: min(
-            (ranks[folder] for folder in item.path.parents if folder in ranks), default=len(ranks)
-        )
-    )
+    folders: dict[str, list[pytest.Item]] = {name: [] for name in SLOW_FOLDERS}
+    others = []
+    for item in items:
+        folder, *_ = item.path.relative_to(Path(__file__).parent).parts
+        if folder in folders:
+            folders[folder].append(item)
+        else:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+            others.append(item)
+    slow = [(at / len(found), item) for found in folders.values() for at, item in enumerate(found)]
+    items[:] = [item for _, item in sorted(slow, key=lambda pair: pair[0])] + others
 
 
 class Kafka:

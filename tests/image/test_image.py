@@ -18,8 +18,8 @@ from image.container import ROOT, Image, missing
 
 from relay.records import SOURCE_HEADER, ConsumerRecord
 
-# The first test waits for the build.
-pytestmark = pytest.mark.timeout(1200)
+# The first test waits for the build, which is done once.
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("image")]
 
 RECORDS = ROOT / "tests/data/ticdc/canal-json.tidb-extension/09_dml.jsonl"
 PARTITIONS = 4

@@ -137,7 +137,11 @@ async def test_a_broker_that_comes_back_and_one_that_does_not(
     async with kafka_at(servers) as kafka:
         source, target = await kafka.topic(2), await kafka.topic(2)
         config = make_config(
-            source, target, source_bootstrap_servers=servers, delivery_delivery_timeout_seconds=5.0
+            source,
+            target,
+            source_bootstrap_servers=servers,
+            delivery_delivery_timeout_seconds=5.0,
+            delivery_drain_timeout_seconds=5.0,
         )
         await kafka.produce(source, numbered(40_000))
         relay = run_relay(config, echo(target))

@@ -49,7 +49,7 @@ def problems(security: Security) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a client's certificate, its key, plain and encrypted, another key, and things that are
     neither.
