@@ -108,7 +108,7 @@ class NotRepresentable(EncodeError):
 
 
 class MessageTooLarge(EncodeError):
-    """The message is larger than `max-message-bytes`, and the large-message options leave no way to write it."""
+    """The message is larger than `max-message-bytes`, and the options leave no way to write it."""
 
     code = "encode.too-large"
 
@@ -148,7 +148,7 @@ class TopicUnusable(ServiceError):
 
 
 class RecordsGone(ServiceError):
-    """The records that come next were deleted, by retention or with their topic, before relay had read them."""
+    """The next records were deleted, by retention or with their topic, before relay had read them."""
 
     code = "service.records-gone"
 

@@ -394,9 +394,10 @@ class Bootstrap(msgspec.Struct, frozen=True):
 
 
 class TransactionMark(msgspec.Struct, frozen=True):
-    """BEGIN or END of a transaction. `count`: how many events it has; `table_counts`: how many each table has.
+    """BEGIN or END of a transaction.
 
-    Both are in an END, where the source says so.
+    `count`: how many events it has; `table_counts`: how many each table has. An END has both, where the source
+    says so.
     """
 
     is_begin: bool

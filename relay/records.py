@@ -15,7 +15,7 @@ SOURCE_HEADER = "relay.source"
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record read from a topic. `timestamp_ms` is the Kafka record's timestamp in milliseconds since 1970."""
+    """A record read from a topic. `timestamp_ms` is its timestamp in Kafka, in milliseconds since 1970."""
 
     topic: str
     partition: int

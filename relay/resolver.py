@@ -1,4 +1,4 @@
-"""Answers to what a translator needs, for programs that may wait: the service, the Spark job, the command line.
+"""Answers to what a translator needs, for programs that may wait: service, Spark job, command line.
 
 `Resolver.translate` is the loop around a translator: call, fetch what is needed, provide it, call again.
 All of it waits; the service calls `fetch` and `store` in threads.
@@ -95,7 +95,7 @@ class AnswerCache:
             return None
 
     def keep(self, need: Need[Answer], answer: Answer) -> None:
-        """Write an answer, so that a reader sees all of it or nothing. A folder that refuses costs nothing else."""
+        """Write an answer so that a reader sees all of it or nothing; a folder that refuses is passed over."""
         if not need.is_immutable:
             return
         path = self._path(need)

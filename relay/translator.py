@@ -247,7 +247,7 @@ class Translator:
         return _tables_in(events)
 
     def tables_of(self, record: ConsumerRecord) -> tuple[TableId, ...]:
-        """Return the tables that a record is about, in its order; () if it cannot be read. Changes nothing."""
+        """Return the tables that a record is about; () if it cannot be read. Changes nothing."""
         try:
             events, _ = self._decoded(record, [])
         except (DecodeError, Need):
@@ -363,7 +363,7 @@ def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
 
 
 def kind_of(event: Event) -> str:
-    """The event's name in counters: `insert`, `update`, `delete`, `read` for rows, else the class in words."""
+    """Return the event's name in counters: `insert`, `update` …  for rows, else its class in words."""
     return _KINDS[event.op if isinstance(event, RowChange) else type(event)]
 
 

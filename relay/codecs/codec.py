@@ -152,8 +152,8 @@ class Codec(msgspec.Struct, frozen=True):
 
     `decodes` is the most that its decoder can find in a message, `encodes` what its encoder writes with given
     options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
-    what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None if
-    they are not.
+    what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None
+    if they are not.
     """
 
     name: str
@@ -174,7 +174,7 @@ SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
 
 
 def side_of(annotation: Any) -> Side | None:  # noqa: ANN401  # a type annotation can be anything
-    """The only side on which an option of this type may stand, None if it may stand on both; see `Options`."""
+    """Return the only side on which an option of this type may stand, None if it may stand on both."""
     extras = [
         meta.extra
         for meta in getattr(annotation, "__metadata__", ())
