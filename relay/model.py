@@ -396,8 +396,8 @@ class Bootstrap(msgspec.Struct, frozen=True):
 class TransactionMark(msgspec.Struct, frozen=True):
     """BEGIN or END of a transaction.
 
-    `count`: how many events it has; `table_counts`: how many each table has. An END has both, where the source
-    says so.
+    `count`: how many events it has; `table_counts`: how many each table has. An END has both, where the
+    source says so.
     """
 
     is_begin: bool

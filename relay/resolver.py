@@ -95,7 +95,7 @@ class AnswerCache:
             return None
 
     def keep(self, need: Need[Answer], answer: Answer) -> None:
-        """Write an answer so that a reader sees all of it or nothing; a folder that refuses is passed over."""
+        """Write an answer so that readers see all of it or nothing; a folder that refuses is passed over."""
         if not need.is_immutable:
             return
         path = self._path(need)

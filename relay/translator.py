@@ -363,7 +363,7 @@ def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
 
 
 def kind_of(event: Event) -> str:
-    """Return the event's name in counters: `insert`, `update` …  for rows, else its class in words."""
+    """Return the event's name in counters: `insert`, `update` … for rows, else its class in words."""
     return _KINDS[event.op if isinstance(event, RowChange) else type(event)]
 
 
