@@ -1,8 +1,7 @@
-"""Dead letters: records that could not be relayed, kept in a topic of their own. Format and policy only: no
-I/O, no Kafka client.
+"""The format of dead letters: records that could not be relayed, kept in a topic of their own.
 
-A letter has key, value (null stays null), timestamp and headers of the original record, and behind these a
-block of headers:
+A dead letter has key, value (null stays null), timestamp and headers of the original record, and behind these
+a block of headers:
 
     relay.source            topic/partition/offset of the original
     relay.error.code        stable text, such as decode.malformed
@@ -10,28 +9,27 @@ block of headers:
     relay.error.path        the place in the message, such as data[0].price; may be empty
     relay.error.detail      the reason, never a row's value
     relay.error.tables      JSON, [["database", "table"], …]; only if they are known
-    relay.route             the route that could not relay it (`route_name`); older letters lack it
+    relay.route             the route that could not relay it (`route_name`); older dead letters lack it
 
-An original that has such headers already, because it was a dead letter before, keeps them: the last block is
-the letter's.
+An original that has such headers already, because it was a dead letter before, keeps them: only the last
+block is about the dead letter itself.
 
-A marker says that a letter was replayed. It stands in the letter's partition and has neither key nor value;
-its header `relay.replayed` is the letter's own topic/partition/offset, its timestamp the time of the replay.
+A marker says that a dead letter was replayed. It is in the same partition and has neither key nor value. Its
+header `relay.replayed` is topic/partition/offset of the dead letter, its timestamp the time of the replay.
 
 `relay translate --on-error dead-letter` writes the same headers into a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 import msgspec
 
 from relay.errors import CodecError, RelayError
 from relay.model import TableId
-from relay.records import SOURCE_HEADER, ConsumerRecord, Header, ProducerRecord
+from relay.records import SOURCE_HEADER, ConsumerRecord, Header, Place, ProducerRecord
 
 CODE_HEADER = "relay.error.code"
 PROTOCOL_HEADER = "relay.error.protocol"
@@ -48,51 +46,22 @@ _ERROR_HEADERS = frozenset(
 #: can be of any length.
 _MOST_TEXT_BYTES = 2_000
 _MOST_TABLES_BYTES = 4_000
-_MOST_DIGITS = 19
 
 
 def route_name(text: str) -> str:
-    """The text as it stands in a letter's route header."""
+    """Return the text as a dead letter's route header holds it."""
     return _bytes(text).decode()
-
-
-class Place(NamedTuple):
-    """Where a record stands, written `topic/partition/offset`."""
-
-    topic: str
-    partition: int
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}"
-
-    @classmethod
-    def of(cls, record: ConsumerRecord) -> Place:
-        """The place of a record."""
-        return cls(record.topic, record.partition, record.offset)
-
-    @classmethod
-    def read(cls, text: str) -> Place | None:
-        """Read `topic/partition/offset`; None if it is something else."""
-        topic, *numbers = text.rsplit("/", 2)
-        if len(numbers) != 2 or not topic or not all(map(_is_number, numbers)):
-            return None
-        return cls(topic, int(numbers[0]), int(numbers[1]))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def error_headers(
     record: ConsumerRecord, error: RelayError, tables: Sequence[TableId] = (), route: str = ""
 ) -> tuple[Header, ...]:
-    """The headers that a dead letter has more than its original. `route`: the route's name; "" leaves it out."""
-    protocol, path, detail = (
-        (error.protocol, error.path, error.reason) if isinstance(error, CodecError) else ("", "", str(error))
-    )
+    """Return the headers that a dead letter adds to its original. `route`: the route's name, "" for none."""
+    protocol, path, detail = "", "", str(error)
+    if isinstance(error, CodecError):
+        protocol, path, detail = error.protocol, error.path, error.reason
     headers = [
-        (SOURCE_HEADER, _bytes(str(Place.of(record)))),
+        (SOURCE_HEADER, _bytes(str(record.place))),
         (CODE_HEADER, error.code.encode()),
         (PROTOCOL_HEADER, _bytes(protocol)),
         (PATH_HEADER, _bytes(path)),
@@ -106,19 +75,17 @@ def error_headers(
 
 
 def _bytes(text: str) -> bytes:
-    """The text as UTF-8, cut where it is too long; halves of characters, which UTF-8 cannot hold, are
+    """Encode the text as UTF-8, and cut it if it is too long. Lone surrogates, which UTF-8 cannot hold, are
     escaped.
     """
     data = text.encode(errors="backslashreplace")
-    return (
-        data
-        if len(data) <= _MOST_TEXT_BYTES
-        else data[:_MOST_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
-    )
+    if len(data) <= _MOST_TEXT_BYTES:
+        return data
+    return data[:_MOST_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
 
 
 def _tables_json(tables: Sequence[TableId]) -> bytes:
-    """As many of the tables as there is room for; nothing if there is none."""
+    """Return as many of the tables as there is room for; nothing if there is none."""
     shown: list[bytes] = []
     room = _MOST_TABLES_BYTES
     for table in tables:
@@ -132,8 +99,8 @@ def _tables_json(tables: Sequence[TableId]) -> bytes:
 
 
 def dead_letter_partition(partition: int, partitions: int) -> int:
-    """Where letters of a source partition go, so that they keep its order: its number modulo that of the
-    dead-letter topic's.
+    """Return where dead letters of a source partition go, so that they keep its order: its number modulo that
+    of the dead-letter topic's partitions.
     """
     return partition % partitions
 
@@ -146,20 +113,18 @@ def dead_letter(
     partitions: int = 1,
     route: str = "",
 ) -> ProducerRecord:
-    """The record to write for one that could not be relayed. `partitions`: how many the dead-letter topic
-    has.
-    """
+    """Return the dead letter of a record. `partitions`: how many the dead-letter topic has."""
     partition = dead_letter_partition(record.partition, partitions)
     headers = (*record.headers, *error_headers(record, error, tables, route))
     return ProducerRecord(topic, partition, record.timestamp_ms, record.key, record.value, headers)
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A letter as it was read: its own place, the original at the place where that stood, and the error.
+    """A dead letter as it was read: its own place, the original with the place where that was, and the error.
 
-    The original has the letter's timestamp, which is the original's unless the topic sets its own.
-    `replayed_ms`: when the letter was replayed, in milliseconds since 1970; None if it was not. `route`: the
-    name of its route, "" if the letter has none.
+    The timestamp is that of the dead letter, which is the original's unless the topic sets its own.
+    `replayed_ms`: when it was replayed, in milliseconds since 1970; None if it was not. `route`: the name of
+    its route, "" if it has none.
     """
 
     place: Place
@@ -174,22 +139,22 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> Place:
-        """Where the original stood."""
-        return Place.of(self.original)
+        """Where the original was."""
+        return self.original.place
 
 
-def read_letter(record: ConsumerRecord) -> DeadLetter | None:
-    """Read a record of a dead-letter topic; None if it is no letter."""
-    block = _block(record.headers)
+def read_dead_letter(record: ConsumerRecord) -> DeadLetter | None:
+    """Read a record of a dead-letter topic; None if it is no dead letter."""
+    block = _error_block(record.headers)
     if block is None:
         return None
     texts = {name: (value or b"").decode(errors="replace") for name, value in record.headers[block]}
-    source = Place.read(texts[SOURCE_HEADER])
+    source = Place.parse(texts[SOURCE_HEADER])
     if source is None:
         return None
     headers = record.headers[: block.start] + record.headers[block.stop :]
     return DeadLetter(
-        place=Place.of(record),
+        place=record.place,
         original=ConsumerRecord(*source, record.timestamp_ms, record.key, record.value, headers),
         code=texts[CODE_HEADER],
         protocol=texts.get(PROTOCOL_HEADER, ""),
@@ -200,8 +165,8 @@ def read_letter(record: ConsumerRecord) -> DeadLetter | None:
     )
 
 
-def _block(headers: Sequence[Header]) -> slice | None:
-    """Where the last block of error headers stands."""
+def _error_block(headers: Sequence[Header]) -> slice | None:
+    """Find the last block of error headers."""
     names = [name for name, _ in headers]
     for start in reversed(range(len(names) - 1)):
         if names[start : start + 2] == [SOURCE_HEADER, CODE_HEADER]:
@@ -219,67 +184,65 @@ def _read_tables(text: str) -> tuple[TableId, ...]:
         return ()
 
 
-def marker(letter: Place, replayed_ms: int) -> ProducerRecord:
-    """The record that says that a letter was replayed."""
-    headers = ((REPLAYED_HEADER, str(letter).encode()),)
-    return ProducerRecord(letter.topic, letter.partition, replayed_ms, None, None, headers)
+def marker(place: Place, replayed_ms: int) -> ProducerRecord:
+    """Return the record that says that the dead letter at this place was replayed."""
+    headers = ((REPLAYED_HEADER, str(place).encode()),)
+    return ProducerRecord(place.topic, place.partition, replayed_ms, None, None, headers)
 
 
 def read_marker(record: ConsumerRecord) -> Place | None:
-    """The letter that this record says was replayed; None if it is no marker."""
+    """Return the place of the dead letter that a marker is about; None if the record is no marker."""
     if record.value is not None or len(record.headers) != 1 or record.headers[0][0] != REPLAYED_HEADER:
         return None
-    return Place.read((record.headers[0][1] or b"").decode(errors="replace"))
+    return Place.parse((record.headers[0][1] or b"").decode(errors="replace"))
 
 
-class Letters:
-    """The letters of a topic, from its records in the order of their partitions.
+class DeadLetterIndex:
+    """The dead letters of a topic, from its records in the order of their partitions.
 
-    `keeps` tells of which letters key and value are kept; those of all others are left out of the original,
-    to save memory.
+    `keeps_content` says at which places key and value are kept. All others are dropped to save memory.
     """
 
-    def __init__(self, keeps: Callable[[Place], bool]) -> None:
-        self._keeps = keeps
-        self._letters: dict[Place, DeadLetter] = {}
-        self._replayed: dict[Place, int] = {}
-        #: How many records were neither letters nor markers.
-        self.others = 0
+    def __init__(self, keeps_content: Callable[[Place], bool]) -> None:
+        self._keeps_content = keeps_content
+        self._dead_letters: dict[Place, DeadLetter] = {}
+        self._replayed_ms: dict[Place, int] = {}
+        #: How many records were neither dead letters nor markers.
+        self.other_records = 0
 
     def add(self, record: ConsumerRecord) -> None:
         """Take the next record."""
         replayed = read_marker(record)
         if replayed is not None:
-            self._replayed[replayed] = record.timestamp_ms
+            self._replayed_ms[replayed] = record.timestamp_ms
             return
-        letter = read_letter(record)
-        if letter is None:
-            self.others += 1
+        found = read_dead_letter(record)
+        if found is None:
+            self.other_records += 1
             return
-        if not self._keeps(letter.place):
-            letter = msgspec.structs.replace(
-                letter, original=msgspec.structs.replace(letter.original, key=None, value=None)
-            )
-        self._letters[letter.place] = letter
+        if not self._keeps_content(found.place):
+            original = msgspec.structs.replace(found.original, key=None, value=None)
+            found = msgspec.structs.replace(found, original=original)
+        self._dead_letters[found.place] = found
 
-    def found(self) -> list[DeadLetter]:
-        """All letters, oldest first: by timestamp, then by place."""
-        marks: Mapping[Place, int] = self._replayed
-        letters = (
-            msgspec.structs.replace(letter, replayed_ms=marks[place]) if place in marks else letter
-            for place, letter in self._letters.items()
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return all dead letters, the oldest first: by timestamp, then by place."""
+        replayed_ms = self._replayed_ms
+        found = (
+            msgspec.structs.replace(each, replayed_ms=replayed_ms[place]) if place in replayed_ms else each
+            for place, each in self._dead_letters.items()
         )
-        return sorted(letters, key=lambda letter: (letter.original.timestamp_ms, letter.place))
+        return sorted(found, key=lambda each: (each.original.timestamp_ms, each.place))
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which letters are meant. What is not given holds for all.
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions on dead letters. All must hold; those that are not given hold for every dead letter.
 
     `codes`: whole codes, or the first parts of some (`decode`). `tables`: names `database.table`, with `*`,
-    `?` and `[…]`; one of a letter's tables must match one of them. `since_ms`, `until_ms`: the original's
-    timestamp in milliseconds since 1970, from and before. `topic`, `partition`, `offset`: where the original
-    stood. `route`: the name of the letter's route, "" for letters without one. `replayed`: those that were
-    replayed, too.
+    `?` and `[…]`; one of a dead letter's tables must match one of them. `since_ms`, `until_ms`: the
+    original's timestamp in milliseconds since 1970, from and before. `topic`, `partition`, `offset`: where
+    the original was. `route`: the name of the route, "" for dead letters without one. `replayed`: those that
+    were replayed, too.
     """
 
     codes: tuple[str, ...] = ()
@@ -292,38 +255,38 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     route: str | None = None
     replayed: bool = False
 
-    def of(self, letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-        """The letters that are meant, in their order."""
-        return [letter for letter in letters if self._takes(letter)]
+    def filter(self, dead_letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+        """Return the dead letters that meet the conditions, in their order."""
+        return [each for each in dead_letters if self._matches(each)]
 
-    def _takes(self, letter: DeadLetter) -> bool:
+    def _matches(self, found: DeadLetter) -> bool:
         wanted = (self.topic, self.partition, self.offset)
-        at = letter.original.timestamp_ms
+        at = found.original.timestamp_ms
         return (
-            (self.replayed or letter.replayed_ms is None)
-            and all(want is None or want == given for want, given in zip(wanted, letter.source, strict=True))
-            and (self.route is None or letter.route == self.route)
+            (self.replayed or found.replayed_ms is None)
+            and all(want is None or want == given for want, given in zip(wanted, found.source, strict=True))
+            and (self.route is None or found.route == self.route)
             and (self.since_ms is None or at >= self.since_ms)
             and (self.until_ms is None or at < self.until_ms)
-            and (not self.codes or any(f"{letter.code}.".startswith(f"{code}.") for code in self.codes))
-            and (
-                not self.tables
-                or any(fnmatchcase(str(table), name) for table in letter.tables for name in self.tables)
-            )
+            and (not self.codes or any(f"{found.code}.".startswith(f"{code}.") for code in self.codes))
+            and (not self.tables or self._matches_a_table(found))
         )
 
+    def _matches_a_table(self, found: DeadLetter) -> bool:
+        return any(fnmatchcase(str(table), name) for table in found.tables for name in self.tables)
 
-def by_original(letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
-    """Letters by route and original, in the source's order: after a crash a record may have become a letter
-    twice.
 
-    A source topic that was made anew has other records at the same positions: only what has the same bytes is
-    one original.
+def by_original(dead_letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
+    """Group dead letters by route and original, in the order of the source. After a crash a record may have
+    become a dead letter twice.
+
+    A source topic that was deleted and created anew has other records at the same positions. So two originals
+    are the same only if their bytes are, too.
     """
     found: dict[tuple[object, ...], list[DeadLetter]] = {}
-    for letter in sorted(letters, key=lambda letter: (letter.source, letter.place)):
-        original = letter.original
-        # Without the timestamp: a topic that sets its own gives each letter another.
-        same = letter.route, letter.source, original.key, original.value, original.headers
-        found.setdefault(same, []).append(letter)
+    for each in sorted(dead_letters, key=lambda each: (each.source, each.place)):
+        original = each.original
+        # Without the timestamp: a topic that sets its own gives each dead letter another.
+        same = each.route, each.source, original.key, original.value, original.headers
+        found.setdefault(same, []).append(each)
     return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +13,31 @@ Header = tuple[str, bytes | None]
 #: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the
 #: output it became.
 SOURCE_HEADER = "relay.source"
+
+_MOST_DIGITS = 19
+
+
+class Place(NamedTuple):
+    """Where a record stands, written `topic/partition/offset`."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Place | None:
+        """Read `topic/partition/offset`; None if the text is something else."""
+        topic, *numbers = text.rsplit("/", 2)
+        if len(numbers) != 2 or not topic or not all(map(_is_number, numbers)):
+            return None
+        return cls(topic, int(numbers[0]), int(numbers[1]))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
@@ -24,6 +50,11 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Where the record stands."""
+        return Place(self.topic, self.partition, self.offset)
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +83,6 @@ class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def size_of(records: Sequence[ConsumerRecord] | Sequence[ProducerRecord]) -> int:
-    """The bytes of keys and values. Mostly there are no keys, so they are looked for apart."""
+    """Return the number of bytes in keys and values. Keys have a pass of their own, because most are null."""
     values = sum([len(record.value) for record in records if record.value])
     return values + sum([len(record.key) for record in records if record.key])

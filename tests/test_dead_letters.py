@@ -18,15 +18,14 @@ from relay.config import Config
 from relay.config.tables import Errors
 from relay.dead_letters import (
     DeadLetter,
-    Filter,
-    Letters,
-    Place,
+    DeadLetterFilter,
+    DeadLetterIndex,
     by_original,
     dead_letter,
     dead_letter_partition,
     error_headers,
     marker,
-    read_letter,
+    read_dead_letter,
     read_marker,
 )
 from relay.errors import (
@@ -45,6 +44,7 @@ from relay.errors import (
 from relay.model import TableId
 from relay.policies import ErrorPolicy, Policy
 from relay.record_lines import format_record, parse_record
+from relay.records import Place
 
 MALFORMED = Malformed("canal-json", "data[0].c1", "is no number")
 GOLDEN = Path(__file__).with_name("dead_letters.golden.jsonl")
@@ -66,7 +66,7 @@ def letter_of(
     tables: Any = (),
     route: str = "",
 ) -> DeadLetter:
-    found = read_letter(as_read(dead_letter(original, error, "dead", tables, route=route), offset))
+    found = read_dead_letter(as_read(dead_letter(original, error, "dead", tables, route=route), offset))
     assert found is not None
     return found
 
@@ -129,7 +129,7 @@ def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value
         ("relay.error.detail", b"is no number"),
         ("relay.error.tables", b'[["shop","orders"],["a,b","c\\".`d"]]'),
     )
-    found = read_letter(as_read(letter, 9))
+    found = read_dead_letter(as_read(letter, 9))
     assert found == DeadLetter(
         Place("dead", 1, 9),
         given_record,
@@ -188,20 +188,20 @@ def test_an_error_of_no_codec_has_its_text_as_detail() -> None:
 def test_the_last_block_of_headers_is_the_letters_own() -> None:
     """A dead letter that was fed to the relay again keeps its old headers, as headers of the original."""
     first = as_read(dead_letter(original(), MALFORMED, "dead", TABLES), 1)
-    again = read_letter(
+    again = read_dead_letter(
         as_read(dead_letter(first, NotRepresentable("maxwell-json", "", "no word"), "dead2"), 2)
     )
     assert again is not None
     assert (again.code, again.tables, again.original) == ("encode.not-representable", (), first)
-    before = read_letter(again.original)
+    before = read_dead_letter(again.original)
     assert before is not None
     assert (before.code, before.tables, before.original) == ("decode.malformed", TABLES, original())
 
 
 def test_headers_that_were_added_to_a_letter_belong_to_the_original() -> None:
     letter = as_read(dead_letter(original(), MALFORMED, "dead"))
-    copied = ConsumerRecord(*Place.of(letter), 0, None, None, (*letter.headers, ("copied.by", b"mirror")))
-    found = read_letter(copied)
+    copied = ConsumerRecord(*letter.place, 0, None, None, (*letter.headers, ("copied.by", b"mirror")))
+    found = read_dead_letter(copied)
     assert found is not None
     assert (found.original.headers, found.detail) == ((("copied.by", b"mirror"),), "is no number")
 
@@ -212,7 +212,7 @@ def test_what_is_added_to_a_record_is_bounded(length: int) -> None:
     error = Malformed("p" * length, "ä" * length, "\ud800" * length)
     headers = error_headers(original(), error, [TableId("d" * length, f"\ud800{n}") for n in range(1_000)])
     assert sum(len(name) + len(value or b"") for name, value in headers) < 11_000
-    found = read_letter(ConsumerRecord("dead", 0, 0, 0, None, None, headers))
+    found = read_dead_letter(ConsumerRecord("dead", 0, 0, 0, None, None, headers))
     assert found is not None
     assert found.path.startswith("ä" * 100)
     assert all(table.database == "d" * length for table in found.tables)
@@ -239,7 +239,7 @@ def test_letters_of_a_partition_stay_together(partitions: int) -> None:
     ],
 )
 def test_other_records_are_no_letters(headers: Any) -> None:
-    assert read_letter(ConsumerRecord("dead", 0, 0, 0, None, b"v", headers)) is None
+    assert read_dead_letter(ConsumerRecord("dead", 0, 0, 0, None, b"v", headers)) is None
 
 
 _HEADERS = st.lists(
@@ -264,11 +264,11 @@ _HEADERS = st.lists(
 @given(_HEADERS)
 def test_any_headers_are_read_without_an_error_and_are_kept(headers: Any) -> None:
     found = ConsumerRecord("dead", 0, 0, 0, None, None, headers)
-    letters = Letters(lambda _: True)
-    letters.add(found)
+    index = DeadLetterIndex(lambda _: True)
+    index.add(found)
     letter = letter_of(found)
     assert letter.original == found
-    assert len(letters.found()) + letters.others <= 1
+    assert len(index.dead_letters()) + index.other_records <= 1
 
 
 def test_the_format_on_disk_is_the_golden_one() -> None:
@@ -283,13 +283,13 @@ def test_the_format_on_disk_is_the_golden_one() -> None:
     assert [
         format_record(letter, 0),
         format_record(again, 1),
-        format_record(marker(Place.of(first), 1_700_000_100_000), 2),
+        format_record(marker(first.place, 1_700_000_100_000), 2),
         format_record(dead_letter(record, MALFORMED, "dead", TABLES, route=ROUTE), 3),
     ] == lines
-    letters = Letters(lambda _: True)
+    index = DeadLetterIndex(lambda _: True)
     for each in (first, second, mark, routed):
-        letters.add(each)
-    assert [(each.code, each.route, each.replayed_ms) for each in letters.found()] == [
+        index.add(each)
+    assert [(each.code, each.route, each.replayed_ms) for each in index.dead_letters()] == [
         ("decode.malformed", "", 1_700_000_100_000),
         ("service.record-too-large", "", None),
         ("decode.malformed", ROUTE, None),
@@ -301,7 +301,7 @@ def test_a_marker_tells_which_letter_was_replayed() -> None:
     found = marker(place, 99)
     assert (found.topic, found.partition, found.key, found.value) == ("dead", 2, None, None)
     assert read_marker(as_read(found, 8)) == place
-    assert read_letter(as_read(found, 8)) is None
+    assert read_dead_letter(as_read(found, 8)) is None
 
 
 def test_a_letter_of_a_marker_is_a_letter() -> None:
@@ -309,24 +309,24 @@ def test_a_letter_of_a_marker_is_a_letter() -> None:
     mark = as_read(marker(Place("dead", 0, 0), 99), 1)
     letter = as_read(dead_letter(mark, MALFORMED, "dead"), 2)
     assert read_marker(letter) is None
-    assert read_letter(letter) is not None
+    assert read_dead_letter(letter) is not None
 
 
 def test_letters_are_gathered_with_what_was_replayed() -> None:
-    letters = Letters(lambda place: place.offset == 1)
+    index = DeadLetterIndex(lambda place: place.offset == 1)
     for offset in range(3):
-        letters.add(
+        index.add(
             as_read(dead_letter(original(offset, timestamp_ms=100 - offset), MALFORMED, "dead"), offset)
         )
-    letters.add(as_read(marker(Place("dead", 0, 2), 1_000), 3))
-    letters.add(ConsumerRecord("dead", 0, 4, 0, None, b"something else"))
-    found = letters.found()
+    index.add(as_read(marker(Place("dead", 0, 2), 1_000), 3))
+    index.add(ConsumerRecord("dead", 0, 4, 0, None, b"something else"))
+    found = index.dead_letters()
     assert [letter.place.offset for letter in found] == [2, 1, 0], "by time, oldest first"
     assert [letter.replayed_ms for letter in found] == [1_000, None, None]
     assert [letter.original.value for letter in found] == [None, b"v", None], (
         "what is not asked for is not kept"
     )
-    assert letters.others == 1
+    assert index.other_records == 1
 
 
 def test_letters_of_one_original_come_together_in_the_order_of_the_source() -> None:
@@ -379,11 +379,11 @@ CHOSEN = letter_of(original(7, 3, 1_000), tables=TABLES, route=ROUTE)
     ],
 )
 def test_a_filter_takes_what_fits_all_of_it(fields: dict[str, Any], is_meant: bool) -> None:
-    assert Filter(**fields).of([CHOSEN]) == ([CHOSEN] if is_meant else [])
+    assert DeadLetterFilter(**fields).filter([CHOSEN]) == ([CHOSEN] if is_meant else [])
 
 
 def test_a_table_filter_leaves_out_letters_whose_tables_are_not_known() -> None:
-    assert Filter(tables=("*",)).of([letter_of(original())]) == []
+    assert DeadLetterFilter(tables=("*",)).filter([letter_of(original())]) == []
 
 
 @pytest.mark.parametrize(

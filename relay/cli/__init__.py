@@ -4,10 +4,8 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the `relay` program with the arguments of the process. Ends in SystemExit, whose code is the exit
-    status.
-    """
-    # Importing `relay.cli.run`, say, must not cost what the command line costs.
+    """Run the `relay` program with the arguments of the process. Raises SystemExit with the exit status."""
+    # Importing `relay.cli.check`, say, must not cost what the command line costs.
     from relay.cli.commands import app
 
     app(prog_name="relay")

@@ -1,7 +1,6 @@
-"""What the commands have in common: `K=V` options, choices, and opening what INPUT, --output and
---dead-letters name.
+"""What the commands have in common: `NAME=VALUE` options, choices, and opening input and output files.
 
-Loaded for `relay --help` as well, so it imports nothing slow.
+`relay --help` loads this module, too, so it imports nothing slow.
 """
 
 from __future__ import annotations
@@ -40,18 +39,13 @@ class Input(NamedTuple):
 
 
 def key_values(texts: Iterable[str], path: str, problems: list[Problem]) -> dict[str, str]:
-    """Read `name=value` texts; what is wrong with them is appended to `problems`, `path` says of which
-    option.
-    """
+    """Read the `name=value` texts of the option `path`, and append what is wrong with them to `problems`."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            problems.append(
-                Problem(
-                    path, f"{text!r} is not of the form NAME=VALUE", "for example enable-tidb-extension=true"
-                )
-            )
+            hint = "for example enable-tidb-extension=true"
+            problems.append(Problem(path, f"{text!r} is not of the form NAME=VALUE", hint))
         elif name in found:
             problems.append(Problem(f"{path}.{name}", "given twice", "keep one of the two"))
         else:
@@ -71,10 +65,8 @@ def open_input(name: str) -> Iterator[Input]:
     try:
         stream = path.open("rb", buffering=_READ_BYTES)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            [Problem("INPUT", f"cannot read {name}: {reason}", "give a file, or - for stdin")]
-        ) from error
+        problem = f"cannot read {name}: {error.strerror or error}"
+        raise ConfigError([Problem("INPUT", problem, "give a file, or - for stdin")]) from error
     size = path.stat().st_size if path.is_file() else None
     with stream:
         yield Input(stream, name, size)
@@ -82,14 +74,14 @@ def open_input(name: str) -> Iterator[Input]:
 
 @contextmanager
 def open_output(name: str, option: str) -> Iterator[BinaryIO]:
-    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError when it cannot be made."""
+    """Open a file for writing without a buffer, `-` being stdout. Raises ConfigError if that fails."""
     if name == STANDARD:
         sys.stdout.flush()
         # A test's stdout may have no raw file below it.
         yield cast("BinaryIO", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
         return
     try:
-        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115  # closed below; only opening may raise a ConfigError
+        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115  # closed below; only opening may raise ConfigError
     except OSError as error:
         raise ConfigError([Problem(option, f"cannot write {name}: {error.strerror or error}")]) from error
     with stream:
@@ -97,7 +89,7 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names mean one regular file, so that writing the one destroys the other. `one` may stand
+    """Whether two names mean one regular file, so that writing the one destroys the other. `one` may be `-`,
     for stdin.
     """
     if other == STANDARD:

@@ -1,4 +1,4 @@
-"""`relay check`: what a configuration does and, with `--connect`, whether the brokers let it."""
+"""`relay check`: what a configuration does and, with `--connect`, whether the brokers allow it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of th
 
 
 def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()) -> int:
-    """Say what a configuration does and, with `connect`, what its brokers say; gives the exit status.
+    """Print what a configuration does and, with `connect`, what its brokers say. Return the exit status.
 
-    Raises ConfigError with every problem; files with certificates and secrets are read only with `connect`.
+    Raises ConfigError with every problem. Files with certificates and secrets are read only with `connect`.
     """
     config = load_config(config_path, flags)
     clusters = None
@@ -41,23 +41,17 @@ def summary(config: Config) -> str:
     """Describe the route in a few lines."""
     route, source, target = config.route, config.source, config.target
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
-    spread = (
-        f"spread over {target.partitions} partitions by primary key"
-        if target.partitions
-        else "in the partition of their source"
-    )
-    return "\n".join(
-        [
-            f"from    {route.from_}{_options(route.from_options)} at {source.bootstrap_servers}, group {source.group_id}",
-            f"to      {route.to}{_options(route.to_options)} at {config.target_servers}, {spread}",
-            "topics",
-            *pairs,
-        ]
-    )
+    reads = f"{route.from_}{_options(route.from_options)} at {source.bootstrap_servers}"
+    writes = f"{route.to}{_options(route.to_options)} at {config.target_servers}"
+    spread = "in the partition of their source"
+    if target.partitions:
+        spread = f"spread over {target.partitions} partitions by primary key"
+    lines = [f"from    {reads}, group {source.group_id}", f"to      {writes}, {spread}", "topics", *pairs]
+    return "\n".join(lines)
 
 
 def _options(options: dict[str, str]) -> str:
+    if not options:
+        return ""
     shown = {name: shown_uri(value) if name.endswith("-uri") else value for name, value in options.items()}
-    return (
-        " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")" if options else ""
-    )
+    return " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")"

@@ -1,7 +1,7 @@
-"""What can be typed: the commands, their arguments and their help. What they do lies in the modules they
-call.
+"""The commands of `relay`, their arguments and their help.
 
-Those modules are imported by the command that needs them, so that `relay translate` loads no Kafka client.
+Each command imports the module that does its work when it is called, so that `relay translate` loads no Kafka
+client.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Annotated
 import typer
 
 from relay.cli.arguments import STANDARD, InputFormat
-from relay.cli.dead_letters import app as dead_letters
+from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
-from relay.cli.schema_history import app as schema_history
+from relay.cli.schema_history_commands import app as schema_history
 from relay.policies import Policy
 
-# imports inside the commands: see above
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
 
 app = typer.Typer(
@@ -26,13 +25,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 done, 1 a defect of relay, 2 your input or options, 3 the surroundings (a broker, a disk), "
-    "130 interrupted.",
+    epilog="Exit status: 0 done, 1 a bug in relay, 2 your input or options, "
+    "3 the environment (a broker, a disk), 130 interrupted.",
 )
 
 
 def _protocols(incomplete: str) -> list[str]:
-    """Complete a protocol's name in the shell."""
+    """Return the protocols that the shell may complete a name to."""
     from relay.codecs import PROTOCOLS
 
     return [name for name in PROTOCOLS if name.startswith(incomplete)]
@@ -68,7 +67,7 @@ _Input = Annotated[
 _InputFormat = Annotated[
     InputFormat,
     typer.Option(
-        help="What a line of INPUT is: a record, or only a message value. auto: the first line tells."
+        help="What a line of INPUT is: a record, or only a message value. auto: the first line decides."
     ),
 ]
 
@@ -117,7 +116,7 @@ def _translate(
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
     output: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")
+        str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
     ] = STANDARD,
     topic: Annotated[
         str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
@@ -139,7 +138,8 @@ def _translate(
     dead_letters: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Where such records go, with headers relay.error.* (--on-error dead-letter)."
+            metavar="FILE",
+            help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
         ),
     ] = None,
     quiet: Annotated[
@@ -149,11 +149,11 @@ def _translate(
     """Translate a file of change events from one protocol into another.
 
     INPUT is JSON Lines, one Kafka record a line: topic, partition, offset, timestamp (ms), headers, key,
-    value. Key and value are null, text, or {"base64": "…"} for bytes that are no UTF-8. Where the first line
-    lacks value or partition, every line is taken as a message value. The output is the same, with offsets
-    counted from 0.
+    value. Key and value are null, text, or {"base64": "…"} for bytes that are not UTF-8. If the first line
+    lacks value or partition, every line is taken as a message value. The output has the same form, with
+    offsets counted from 0.
 
-    A summary on stderr tells what was translated and what the target format could not carry.
+    A summary on stderr shows what was translated and what the target format could not carry.
     """
     from relay.cli.translate import TranslateRequest, translate
 
@@ -182,15 +182,15 @@ def _inspect(
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
     input_format: _InputFormat = InputFormat.AUTO,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an event, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
 ) -> None:
     """Show the change events in a file, value by value, as relay understands them.
 
-    A column is shown as a value, as NULL, or as ABSENT where the message does not say; an asterisk marks a
-    changed column. Text stands in quotes, binary as X'00FF'; times of TIMESTAMP columns are UTC.
+    A column is shown as a value, as NULL, or as ABSENT if the message does not have it; an asterisk marks a
+    changed column. Text is in quotes, binary is X'00FF'; times of TIMESTAMP columns are in UTC.
 
     With --json: kind, position, source, table, columns (name, type), before, after. Numbers and text are
-    JSON's own, a decimal is {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
+    those of JSON, a decimal is {"decimal": "1.10"}, bytes are {"base64": "…"}, absent columns are left out.
     """
     from relay.cli.inspect import inspect
 
@@ -211,7 +211,7 @@ def _formats(
     target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the protocols with their options, or, with --from and --to, what a route between two of them
     cannot carry.
@@ -243,9 +243,10 @@ def _run(context: typer.Context, config: _Config, *, settings: _Settings = None)
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
     """
-    from relay.cli.run import run
+    from relay.config import load_config
+    from relay.service.app import run_service
 
-    raise finish(lambda: run(config, settings or ()), show_traceback=context.obj)
+    raise finish(lambda: run_service(load_config(config, settings or ())), show_traceback=context.obj)
 
 
 @app.command("check", epilog="Example: relay check --config relay.toml --connect")
@@ -261,11 +262,11 @@ def _check(
     ] = False,
     settings: _Settings = None,
 ) -> None:
-    """Check a configuration and say everything that is wrong with it, or what it does; no broker is asked
+    """Check a configuration, and print everything that is wrong with it, or what it does. No broker is asked
     without --connect.
 
-    With --connect: one line a check, ok, FAILED or untested, with the reason and what to do. Exit status 3 if
-    one FAILED.
+    With --connect: one line per check, ok, FAILED or untested, with the reason and what to do. The exit
+    status is 3 if one FAILED.
     """
     from relay.cli.check import check
 
@@ -289,13 +290,13 @@ def _explain(
         str | None,
         typer.Option(metavar="TOPIC", help="Source topic; needed where the configuration has several."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as a JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
-    """Show the way of one source record: its events, what is written for it, what is lost, or the error and
+    """Show the trace of one source record: its events, what is written for it, what is lost, or the error and
     what follows from it.
 
     Table definitions come from the schema history, as of the record's position. Nothing is written or
-    committed, and no group is joined, so a relay at work is not disturbed.
+    committed, and no group is joined, so a running relay is not disturbed.
     """
     from relay.cli.explain import explain
 
@@ -312,9 +313,9 @@ def _demo(
         bool, typer.Option("--keep", help="Leave the demo's broker running until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Show the relay at work on a real Apache Kafka that is fetched and started for it; needs `pip install
-    relay-cdc\\[demo]`.
+    """Show the relay at work on a real Apache Kafka, which is downloaded and started for it. Needs `pip
+    install relay-cdc\\[demo]`.
     """
-    from relay.cli.demo import demo
+    from relay.demo.play import play
 
-    raise finish(lambda: demo(keep), show_traceback=context.obj)
+    raise finish(lambda: play(keep=keep), show_traceback=context.obj)

@@ -1,178 +1,337 @@
-"""What can be typed behind `relay dead-letters`. What it does lies in the modules that the commands import
-when they are called.
-"""
+"""`relay dead-letters`: list, show, export and replay what is in the dead-letter topic."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
+import msgspec
+import orjson
 import typer
 
-from relay.cli.exits import finish
+from relay.cli.arguments import STANDARD, open_output
+from relay.cli.event_text import Line, header_lines, printable, wall_time
+from relay.cli.exits import ProgressReport, say
+from relay.cli.inspect import line_printer
+from relay.cli.record_files import RecordWriter
+from relay.config import Config, load_config
+from relay.config.kafka import target_cluster
+from relay.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterIndex, by_original
+from relay.errors import ConfigError, Problem
+from relay.kafka.clients import Brokers
+from relay.kafka.reading import quiet_client, read_topic
+from relay.record_lines import format_record
+from relay.records import Place
+from relay.service.commands.offline import learned_translator
+from relay.service.commands.replay import Outcome, Replay, target_limits
 
-# imports inside the commands: see above
-# ruff: noqa: PLR0913  # a command has as many parameters as it has options
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Look at records that could not be relayed, and relay them again when the cause is gone.",
+FAILED = 2
+_PIPE_WIDTH = 200
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"(\d{1,9})([smhdw])")
+_MILLISECOND = timedelta(milliseconds=1)
+#: Control characters that JSON may hold unescaped, and that steer terminals.
+_CONTROLS = re.compile("[\x7f-\x9f]")
+_REPLAY_WARNING = (
+    "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
+    "back to an older row. They have the header relay.source of their first position."
 )
 
-_Config = Annotated[
-    Path,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
-    ),
-]
-_Codes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--code", metavar="CODE", help="Only errors of this code or family (`decode`); may be repeated."
-    ),
-]
-_Tables = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--table", metavar="DB.TABLE", help="Only records about this table; `*`, `?`, `[…]`; may be repeated."
-    ),
-]
-_Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Only records from this time on: ISO 8601 with zone, or `2h` ago (s, m, h, d, w).",
-    ),
-]
-_Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this time.")]
-_Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Only records of this source topic.")]
-_Partition = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Only records of this source partition.")
-]
-_Offset = Annotated[int | None, typer.Option(min=0, metavar="N", help="Only records of this source offset.")]
-_Route = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Only letters of this route, named as `show` and `list --json` name it."
-    ),
-]
-_All = Annotated[bool, typer.Option("--all", help="Letters that were replayed, too.")]
-_Json = Annotated[bool, typer.Option("--json", help="One JSON object a letter, for programs.")]
-_Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
-]
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters the user asked for; the fields are the commands' options."""
+
+    config: Path
+    codes: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    route: str | None = None
+    replayed: bool = False
+    limit: int | None = None
+    quiet: bool = False
+
+    def to_filter(self) -> DeadLetterFilter:
+        """Return the filter that the options describe. Raises ConfigError with every problem."""
+        now_ms = int(time.time() * 1000)
+        problems: list[Problem] = []
+        since, until = (
+            None if text is None else _parse_time(text, now_ms, option, problems)
+            for text, option in ((self.since, "--since"), (self.until, "--until"))
+        )
+        if problems:
+            raise ConfigError(problems)
+        return DeadLetterFilter(
+            codes=self.codes,
+            tables=self.tables,
+            since_ms=since,
+            until_ms=until,
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            route=self.route,
+            replayed=self.replayed,
+        )
+
+    def say(self, text: str) -> None:
+        """Print on stderr, unless the user wants it quiet."""
+        if not self.quiet:
+            say(text)
 
 
-@app.command("list", epilog="Example: relay dead-letters list --config relay.toml --code decode --since 2h")
-def _list(
-    context: typer.Context,
-    config: _Config,
-    *,
-    code: _Codes = None,
-    table: _Tables = None,
-    since: _Since = None,
-    until: _Until = None,
-    topic: _Topic = None,
-    partition: _Partition = None,
-    offset: _Offset = None,
-    route: _Route = None,
-    replayed: _All = False,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")] = None,
-    as_json: _Json = False,
-    export: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the originals as a record file, for `relay inspect` and `relay translate`.",
-        ),
-    ] = None,
-    quiet: _Quiet = False,
-) -> None:
-    """List dead letters, the newest last: position, original position, time, error and tables; never keys and
-    values.
+def _parse_time(text: str, now_ms: int, option: str, problems: list[Problem]) -> int | None:
+    """Read ISO 8601 with a zone, or how long ago; the result is in milliseconds since 1970."""
+    duration = _DURATION.fullmatch(text)
+    if duration:
+        return now_ms - int(duration[1]) * _UNIT_SECONDS[duration[2]] * 1000
+    hint = "for example 2026-01-31T12:00:00Z, or 2h for two hours ago"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        problems.append(Problem(option, f"{text!r} is neither a time nor a duration", hint))
+        return None
+    if moment.tzinfo is None:
+        problems.append(Problem(option, f"{text!r} lacks its time zone", hint))
+        return None
+    return (moment - datetime.fromisoformat("1970-01-01T00:00:00Z")) // _MILLISECOND
 
-    Times are the Kafka timestamps of the originals. The whole topic is read; no group is joined.
+
+def _load_config(path: Path) -> Config:
+    """Load a configuration that names a dead-letter topic. Raises ConfigError."""
+    config = load_config(path)
+    if not config.errors.dead_letter_topic:
+        hint = "name the topic that holds the dead letters of this route"
+        raise ConfigError([Problem("errors.dead_letter_topic", "is not set", hint)])
+    return config
+
+
+async def _read_index(
+    config: Config, keeps_content: Callable[[Place], bool], *, quiet: bool
+) -> DeadLetterIndex:
+    """Read the whole dead-letter topic. Raises ServiceError."""
+    topic = config.errors.dead_letter_topic
+    index = DeadLetterIndex(keeps_content)
+    progress = ProgressReport(f"reading {topic}", quiet=quiet)
+    with quiet_client():
+        await read_topic(Brokers.from_settings(target_cluster(config)), topic, index.add, progress)
+    return index
+
+
+async def _with_content(config: Config, chosen: list[DeadLetter], *, quiet: bool) -> list[DeadLetter]:
+    """Read dead letters again, now with key and value. What retention has deleted since is left out."""
+    places = {each.place for each in chosen}
+    index = await _read_index(config, places.__contains__, quiet=quiet)
+    return [each for each in index.dead_letters() if each.place in places]
+
+
+def list_dead_letters(request: Request, *, as_json: bool, export: str | None) -> None:
+    """Print dead letters, or export their originals. Raises ConfigError, ServiceError."""
+    wanted = request.to_filter()
+    config = _load_config(request.config)
+    index = asyncio.run(_read_index(config, lambda _: False, quiet=request.quiet))
+    found = index.dead_letters()
+    chosen = wanted.filter(found)
+    if request.limit:
+        chosen = chosen[-request.limit :]
+    if export is not None:
+        _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)), export)
+    elif as_json:
+        for each in chosen:
+            typer.echo(orjson.dumps(_object(each)))
+    elif chosen:
+        others = {each.route for each in chosen} - {"", config.route_name}
+        _print_table(chosen, with_route=bool(others), with_replayed=request.replayed)
+    request.say(_list_summary(config.errors.dead_letter_topic, chosen, found, index.other_records))
+
+
+def _list_summary(topic: str, chosen: list[DeadLetter], found: list[DeadLetter], others: int) -> str:
+    replayed = sum(each.replayed_ms is not None for each in found)
+    parts = [f"dead letters in {topic}: {len(found)}, shown: {len(chosen)}"]
+    if replayed:
+        parts.append(f"replayed: {replayed} (--all shows them)")
+    if others:
+        parts.append(f"records that are no dead letters: {others}")
+    return "; ".join(parts)
+
+
+def _export(dead_letters: list[DeadLetter], name: str) -> None:
+    """Write the originals, each once even if several routes have buried it, and each partition in order."""
+    with open_output(name, "--export") as output:
+        writer = RecordWriter(output, "stdout" if name == STANDARD else name)
+        for first, *_ in by_original(msgspec.structs.replace(each, route="") for each in dead_letters):
+            writer.write_original(first.original)
+        writer.flush()
+
+
+def _object(found: DeadLetter) -> dict[str, Any]:
+    """Return a dead letter for programs, without key, value and headers."""
+    return {
+        "position": found.place._asdict(),
+        "source": found.source._asdict(),
+        "route": found.route,
+        "timestamp": found.original.timestamp_ms,
+        "code": found.code,
+        "protocol": found.protocol,
+        "path": found.path,
+        "detail": found.detail,
+        "tables": [msgspec.structs.asdict(table) for table in found.tables],
+        "replayed": found.replayed_ms,
+    }
+
+
+def _print_table(chosen: list[DeadLetter], *, with_route: bool, with_replayed: bool) -> None:
+    # rich's tables cost 50 ms to import.
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    more = [name for name, is_shown in (("route", with_route), ("replayed", with_replayed)) if is_shown]
+    for heading in ("position", "source", "time", "code", "tables", "reason", *more):
+        table.add_column(heading, overflow="fold")
+    for each in chosen:
+        cells = [
+            f"{each.place.partition}/{each.place.offset}",
+            str(each.source),
+            _time(each.original.timestamp_ms),
+            each.code,
+            ", ".join(map(str, each.tables)),
+            ": ".join(filter(None, (each.path, each.detail))),
+        ]
+        if with_route:
+            cells.append(each.route)
+        if with_replayed:
+            cells.append("" if each.replayed_ms is None else _time(each.replayed_ms))
+        table.add_row(*(escape(printable(cell)) for cell in cells))
+    # A pipe has no width; wrapping lines for it would only make them hard to search.
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def _time(milliseconds: int) -> str:
+    return wall_time(milliseconds * 1_000_000)
+
+
+def show_dead_letter(request: Request, position: str, *, as_json: bool) -> None:
+    """Print one dead letter with key and value. Raises ConfigError, ServiceError."""
+    config = _load_config(request.config)
+    topic = config.errors.dead_letter_topic
+    place = Place.parse(position if position.count("/") > 1 else f"{topic}/{position}")
+    if place is None or place.topic != topic:
+        hint = f"PARTITION/OFFSET in {topic}, as `list` shows it"
+        raise ConfigError([Problem("POSITION", f"{position!r} is no position of a dead letter", hint)])
+    index = asyncio.run(_read_index(config, lambda each: each == place, quiet=request.quiet))
+    found = next((each for each in index.dead_letters() if each.place == place), None)
+    if found is None:
+        hint = "`relay dead-letters list` shows all"
+        raise ConfigError([Problem("POSITION", f"there is no dead letter at {place}", hint)])
+    record = _record_json(format_record(found.original, found.source.offset))
+    if as_json:
+        typer.echo(orjson.dumps(_object(found) | {"record": orjson.Fragment(record)}))
+        return
+    line_printer()(_lines(found))
+    typer.echo(record)
+
+
+def _record_json(line: bytes) -> str:
+    """Return a record's line for a terminal: the same JSON, with control characters escaped."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line.decode().rstrip("\n"))
+
+
+def _lines(found: DeadLetter) -> list[Line]:
+    rows = {
+        "original": str(found.source),
+        "route": found.route,
+        "time": _time(found.original.timestamp_ms),
+        "code": found.code,
+        "protocol": found.protocol,
+        "path": found.path,
+        "reason": found.detail,
+        "tables": ", ".join(map(str, found.tables)),
+        "replayed": "no" if found.replayed_ms is None else _time(found.replayed_ms),
+    }
+    lines: list[Line] = [[("dead letter", "bold red"), (f"  {printable(str(found.place))}", "bold")]]
+    lines += [[(f"  {name:10}", "dim"), (printable(text), "")] for name, text in rows.items() if text]
+    return [*lines, *header_lines(found.original.headers), [("  the original as a record:", "dim")]]
+
+
+def replay_dead_letters(request: Request, *, dry_run: bool) -> int:
+    """Translate dead letters again and write the results to the target. Return 2 if some failed again.
+
+    Raises ConfigError, ServiceError.
     """
-    from relay.cli.letters import Request, list_letters
+    wanted = request.to_filter()
+    config = _load_config(request.config)
+    with quiet_client():
+        outcome = asyncio.run(_replay(config, wanted, request, dry_run=dry_run))
+    for failure in outcome.failed:
+        error = failure.error
+        sys.stdout.write(f"{printable(f'{failure.letter.source}  {error.code}  {error}')}\n")
+    return FAILED if outcome.failed else 0
 
-    request = Request(
-        config=config,
-        codes=tuple(code or ()),
-        tables=tuple(table or ()),
-        since=since,
-        until=until,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        route=route,
-        replayed=replayed,
-        limit=limit,
-        quiet=quiet,
+
+async def _replay(config: Config, wanted: DeadLetterFilter, request: Request, *, dry_run: bool) -> Outcome:
+    chosen = await _choose(config, wanted, request)
+    if not chosen:
+        request.say("There are no dead letters to replay.")
+        return Outcome()
+    own = filter(None, (config.errors.dead_letter_topic, config.history_topic))
+    limits = await target_limits(config, {*config.target_topics.values(), *own})
+    learned = await learned_translator(config)
+    if learned.failed:
+        unreadable = f"{learned.failed} of {learned.records}"
+        request.say(f"records of the schema history that cannot be read with this route: {unreadable}")
+    if not dry_run:
+        request.say(_REPLAY_WARNING)
+    dead_letters = await _with_content(config, chosen, quiet=request.quiet)
+    replay = Replay(config, learned.translator, limits, writes=not dry_run)
+    try:
+        return await replay.run(dead_letters, ProgressReport("replaying", quiet=request.quiet))
+    finally:
+        request.say(_replay_summary(replay.outcome, dry_run=dry_run))
+
+
+async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) -> list[DeadLetter]:
+    """Return the dead letters of the route, or of the one that is asked for; `--limit` takes the first
+    originals of them.
+
+    Those of source topics that this configuration does not read are left alone. Those that name no route may
+    be of any.
+    """
+    index = await _read_index(config, lambda _: False, quiet=request.quiet)
+    found = wanted.filter(index.dead_letters())
+    own = [each for each in found if each.original.topic in config.target_topics]
+    if len(own) < len(found):
+        topics = ", ".join(sorted({each.original.topic for each in found} - config.target_topics.keys()))
+        others = len(found) - len(own)
+        request.say(f"dead letters of other topics ({printable(topics)}), left alone: {others}")
+    names = {"", config.route_name} if wanted.route is None else {wanted.route}
+    chosen = [each for each in own if each.route in names]
+    if len(chosen) < len(own):
+        routes = "; ".join(sorted({each.route for each in own} - names))
+        request.say(
+            f"dead letters of other routes ({printable(routes)}), left alone: {len(own) - len(chosen)}; "
+            "--route NAME takes those of one of them"
+        )
+    return [each for same in by_original(chosen)[: request.limit] for each in same]
+
+
+def _replay_summary(outcome: Outcome, *, dry_run: bool) -> str:
+    if dry_run:
+        return (
+            f"dead letters that can be replayed: {outcome.letters}, records to write: {outcome.records}, "
+            f"dead letters that fail again: {len(outcome.failed)}; nothing was written"
+        )
+    return (
+        f"dead letters replayed: {outcome.letters}, records written: {outcome.records}, "
+        f"failed again and kept: {len(outcome.failed)}"
     )
-    raise finish(lambda: list_letters(request, as_json=as_json, export=export), show_traceback=context.obj)
-
-
-@app.command("show", epilog="Example: relay dead-letters show 0/12 --config relay.toml")
-def _show(
-    context: typer.Context,
-    position: Annotated[
-        str,
-        typer.Argument(metavar="POSITION", help="PARTITION/OFFSET, as `list` shows it.", show_default=False),
-    ],
-    config: _Config,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as a JSON object.")] = False,
-    quiet: _Quiet = False,
-) -> None:
-    """Show one dead letter: its error, its headers, and the original with key and value as a line of a record
-    file.
-    """
-    from relay.cli.letters import Request, show_letter
-
-    request = Request(config=config, quiet=quiet)
-    raise finish(lambda: show_letter(request, position, as_json=as_json), show_traceback=context.obj)
-
-
-@app.command(
-    "replay", epilog="Example: relay dead-letters replay --config relay.toml --code encode --dry-run"
-)
-def _replay(
-    context: typer.Context,
-    config: _Config,
-    *,
-    code: _Codes = None,
-    table: _Tables = None,
-    since: _Since = None,
-    until: _Until = None,
-    topic: _Topic = None,
-    partition: _Partition = None,
-    offset: _Offset = None,
-    route: _Route = None,
-    replayed: _All = False,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Translate, and write nothing.")] = False,
-    quiet: _Quiet = False,
-) -> None:
-    """Translate dead letters again, as the configuration is now, and write the results to the target topics.
-
-    Replayed letters are marked, so that they do not come again. Those that fail again stay, are listed, and
-    the exit status is 2. Replayed records stand behind newer ones of the same key.
-    """
-    from relay.cli.letters import Request
-    from relay.cli.replay import replay_letters
-
-    request = Request(
-        config=config,
-        codes=tuple(code or ()),
-        tables=tuple(table or ()),
-        since=since,
-        until=until,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        route=route,
-        replayed=replayed,
-        limit=limit,
-        quiet=quiet,
-    )
-    raise finish(lambda: replay_letters(request, dry_run=dry_run), show_traceback=context.obj)

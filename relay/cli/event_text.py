@@ -1,5 +1,4 @@
-"""Canonical events as lines of text for `relay inspect`: exact values, aligned columns, nothing that could
-steer a terminal.
+"""Canonical events as lines of text: exact values, aligned columns, nothing that could steer a terminal.
 
 A line is a list of (text, style); styles are rich's and are dropped when the output is no terminal.
 """
@@ -25,7 +24,7 @@ from relay.model import (
     TransactionMark,
 )
 from relay.mysql.types import format_type
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, Header
 from relay.translator import kind_of
 
 Line = list[tuple[str, str]]
@@ -45,7 +44,7 @@ _MOST_PADDING = 40
 
 
 def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
-    """Give one event's block, without the empty line behind it."""
+    """Return one event's block, without the empty line behind it."""
     kind = kind_of(event)
     heading: Line = [(f"{kind:8}", _STYLES.get(kind, _OTHER_STYLE))]
     if isinstance(event, RowChange):
@@ -53,7 +52,7 @@ def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
     elif isinstance(event, SchemaChange):
         table = str(event.table) if event.table.table else event.table.database
         heading.append((f"  {printable(table)}", "bold"))
-    heading.append((f"  {printable(record.topic)}/{record.partition}/{record.offset}", "dim"))
+    heading.append((f"  {printable(str(record.place))}", "dim"))
     lines: list[Line] = [heading, [("  " + _when(event.source, event.emitted_at_ns), "dim")]]
     if isinstance(event, RowChange):
         lines += _row_lines(event)
@@ -79,7 +78,7 @@ def _when(source: Source, emitted_at_ns: int) -> str:
 
 
 def wall_time(nanoseconds: int) -> str:
-    """Give the time in UTC, with as many fraction digits as it needs (3, 6 or 9)."""
+    """Return the time in UTC, with as many fraction digits as it needs (3, 6 or 9)."""
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
     try:
         day = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")
@@ -114,9 +113,7 @@ def _row_lines(event: RowChange) -> list[Line]:
 
 
 def _differ(one: Cell, other: Cell) -> bool:
-    """Whether two cells are different; a number and a text that compare equal do not exist, but 1.0 and 1.00
-    do.
-    """
+    """Whether two cells are different. Their texts are compared, because 1.0 equals 1.00 as a number."""
     return cell_text(one) != cell_text(other)
 
 
@@ -127,7 +124,7 @@ def _cell_style(cell: Cell, style: str) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """Give the cell exactly: text in quotes with escapes, binary as X'00FF', numbers bare, NULL, ABSENT."""
+    """Return the cell exactly: text in quotes with escapes, binary as X'00FF', numbers bare, NULL, ABSENT."""
     if cell is None:
         return "NULL"
     if isinstance(cell, Absent):
@@ -135,6 +132,24 @@ def cell_text(cell: Cell) -> str:
     if isinstance(cell, bytes):
         return f"X'{cell.hex().upper()}'"
     return format(cell, "f") if isinstance(cell, Decimal) else repr(cell)
+
+
+def bytes_text(data: bytes | None) -> str:
+    """Return bytes in quotes where they are text, as X'00FF' where they are not, or NULL."""
+    if data is None:
+        return "NULL"
+    try:
+        return cell_text(data.decode())
+    except UnicodeDecodeError:
+        return cell_text(data)
+
+
+def header_lines(headers: tuple[Header, ...]) -> list[Line]:
+    """Return headers, one a line, values in quotes or as X'00FF'."""
+    return [
+        [(f"  {'headers' if number == 0 else '':10}", "dim"), (f"{printable(name)}  {bytes_text(value)}", "")]
+        for number, (name, value) in enumerate(headers)
+    ]
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -169,7 +184,7 @@ def _ddl_lines(event: SchemaChange) -> list[Line]:
 
 
 def definition_lines(schema: TableSchema) -> list[Line]:
-    """Give a table's columns with types and attributes, and its keys and indexes."""
+    """Return a table's columns with types and attributes, and its keys and indexes."""
     lines = aligned([_definition_row(column) for column in schema.columns])
     if schema.primary_key:
         lines.append([(f"    primary key ({printable(', '.join(schema.primary_key))})", "")])
@@ -196,10 +211,12 @@ def _definition_row(column: Column) -> Line:
 def _attributes(column: Column) -> str:
     words = [{True: "null", False: "not null", None: "null or not unknown"}[column.nullable]]
     if not isinstance(column.default, Absent):
-        text = "NULL" if column.default.text is None else column.default.text
-        words.append(
-            f"default {text if column.default.is_expression or column.default.text is None else repr(text)}"
-        )
+        text = column.default.text
+        if text is None:
+            text = "NULL"
+        elif not column.default.is_expression:
+            text = repr(text)
+        words.append(f"default {text}")
     if column.generated is not None:
         words.append(f"generated {column.generated.value}")
     if column.auto_increment:

@@ -1,6 +1,6 @@
-"""How commands end: one function decides the exit status, one words the error.
+"""What commands say on stderr, and how they end: one function decides the exit status, one words the error.
 
-0 done · 1 a defect of relay · 2 the user's input or options · 3 the surroundings · 130 interrupted (Ctrl-C).
+0 done · 1 a bug in relay · 2 the user's input or options · 3 the environment · 130 interrupted (Ctrl-C).
 A reader that closes the pipe early (`relay translate … | head`) has what it wanted: that is 0.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -16,19 +17,17 @@ import typer
 
 from relay.errors import ConfigError, RelayError
 
+BUG = 1
 INTERRUPTED = 130
-DEFECT = 1
+_PROGRESS_SECONDS = 2.0
 
 
 def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exit:
-    """Do a command's work, report what stopped it, and give the exit for the caller to raise."""
+    """Do a command's work and report what stopped it. Return the exit for the caller to raise."""
     try:
         status = work() or 0
         sys.stdout.flush()
-    except (
-        Exception,
-        KeyboardInterrupt,
-    ) as error:  # the outermost place: whatever comes here is reported, not hidden
+    except (Exception, KeyboardInterrupt) as error:  # the outermost place: everything is reported
         status = _status(error)
         if isinstance(error, BrokenPipeError):
             _discard_stdout()
@@ -42,7 +41,7 @@ def _status(error: BaseException) -> int:
         return error.exit_status
     if isinstance(error, BrokenPipeError):
         return 0
-    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else DEFECT
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else BUG
 
 
 def _report(error: BaseException, *, show_traceback: bool) -> None:
@@ -56,19 +55,17 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
     elif not isinstance(error, KeyboardInterrupt):
         advice = "" if show_traceback else "; RELAY_TRACEBACK=1 shows where"
         say_error(
-            f"this is a defect of relay, please report it{advice}: {type(error).__name__}: {describe(error)}"
+            f"this is a bug in relay, please report it{advice}: {type(error).__name__}: {describe(error)}"
         )
 
 
 def describe(error: BaseException) -> str:
-    """Give the error's text behind its notes, which tell where in the input it happened."""
+    """Return the error's notes, which tell where in the input it happened, and its text."""
     return ": ".join([*getattr(error, "__notes__", ()), str(error)])
 
 
 def say(text: str) -> None:
-    """Print on stderr. That nobody reads it, or that it is full, changes neither the work nor the exit
-    status.
-    """
+    """Print on stderr. If that fails, neither the work nor the exit status changes."""
     with contextlib.suppress(OSError):
         typer.echo(text, err=True)
 
@@ -78,6 +75,20 @@ def say_error(text: str) -> None:
     say(typer.style("error: ", fg=typer.colors.RED, bold=True) + text)
 
 
+class ProgressReport:
+    """Print on stderr how far something is, every two seconds, so that quick work prints nothing."""
+
+    def __init__(self, what: str, *, quiet: bool) -> None:
+        self._what, self._quiet = what, quiet
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+
+    def __call__(self, done: int, total: int) -> None:
+        """Report how much is done, if it is time."""
+        if not self._quiet and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS_SECONDS
+            say(f"{self._what}: {done} of {total}")
+
+
 def _discard_stdout() -> None:
-    """Point stdout at nothing, or the interpreter's own flush at exit complains about the closed pipe."""
+    """Point stdout at /dev/null, or the interpreter's flush at exit complains about the closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,5 @@
-"""`relay explain`: the way of one source record, from its bytes to the records of the target, or to the error
-and its policy.
+"""`relay explain`: the trace of one source record, from its bytes to the records of the target, or to the
+error and its policy.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import msgspec
 import orjson
 import typer
 
-from relay.cli.event_text import Line, event_lines, printable, wall_time
-from relay.cli.formats import BEFORE_LOST_WORDS, LOST_WORDS
+from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, printable, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
-from relay.cli.letters import bytes_text, header_lines
+from relay.cli.loss_words import KIND_WORDS
 from relay.codecs.losses import Lossy
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster
-from relay.dead_letters import Place
 from relay.errors import CodecError, ConfigError, Problem, RelayError, ServiceError
 from relay.kafka.clients import Brokers
 from relay.kafka.reading import Lookup, look_up, quiet_client
@@ -28,59 +26,11 @@ from relay.kafka.sizes import record_too_large
 from relay.model import Event
 from relay.policies import Policy, error_class
 from relay.record_lines import format_record
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.resolver import Resolver
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
 
-#: Kinds of loss that are a field of `Carries`: `relay formats` has the words.
-_FIELDS: Mapping[Lossy, str] = {
-    Lossy.COMMIT_TS: "commit_ts",
-    Lossy.START_TS: "start_ts",
-    Lossy.WATERMARK: "watermark",
-    Lossy.GTID: "gtid",
-    Lossy.ROW_KEY: "row_key",
-    Lossy.SNAPSHOT: "snapshot",
-    Lossy.SOURCE_NAME: "source_name",
-    Lossy.TRANSACTION_MARK: "transaction_marks",
-    Lossy.TYPE_PARAMETERS: "type_parameters",
-    Lossy.COLUMN_TYPE: "column_types",
-    Lossy.UNTYPED: "column_types",
-    Lossy.DELETE_IMAGE: "delete_image",
-    Lossy.PRIMARY_KEY: "primary_key",
-    Lossy.DECIMAL_DIGITS: "exact_decimals",
-    Lossy.ZERO_DATE: "every_date",
-    Lossy.YEAR_BELOW_100: "every_date",
-    Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
-    Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
-    Lossy.BINLOG_POSITION: "binlog_position",
-    Lossy.SERVER_ID: "server_id",
-    Lossy.THREAD_ID: "thread_id",
-    Lossy.QUERY: "query",
-    Lossy.TRANSACTION: "transaction",
-    Lossy.TRANSACTION_ORDER: "transaction_order",
-    Lossy.TRANSACTION_TOTAL: "transaction_total",
-}
-_WORDS: Mapping[Lossy, str] = {kind: LOST_WORDS[field] for kind, field in _FIELDS.items()} | {
-    Lossy.BEFORE_IMAGE: BEFORE_LOST_WORDS,
-    Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
-    Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
-    Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
-    Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
-    Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
-    Lossy.DDL_NOT_UNDERSTOOD: "the statement is passed on, and nothing was learned from it",
-    Lossy.EMPTY_ROW: "a row message without a row",
-    Lossy.ENUM_INDEX: "an ENUM or SET number without a label",
-    Lossy.EPOCH_OR_ZERO_DATE: "1970-01-01, which may stand for a zero date",
-    Lossy.EXTRAS: "members of the message that the target has no place for",
-    Lossy.HEARTBEAT: "heartbeats",
-    Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
-    Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
-    Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
-    Lossy.STATEMENT: "a statement that is no DDL",
-    Lossy.TOMBSTONE: "a record without a value, which says nothing",
-    Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
-}
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",
     Policy.SKIP: "relay passes over this record and counts it",
@@ -97,9 +47,7 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of one record. `unchecked`: why it is not known whether the target takes the
-    output.
-    """
+    """What is known of one record. `unchecked`: why it is not known that the target takes the output."""
 
     record: ConsumerRecord
     learned: Learned
@@ -111,11 +59,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(config_path: Path, topic: str | None, partition: int, offset: int, *, as_json: bool) -> None:
-    """Print the way of a record. Raises ConfigError if there is no such record, ServiceError."""
+    """Print the trace of a record. Raises ConfigError if there is no such record, ServiceError."""
     config = load_config(config_path)
     place = Place(_topic(config, topic), partition, offset)
     with quiet_client():
-        explanation = asyncio.run(_explained(config, place))
+        explanation = asyncio.run(_explain(config, place))
     if as_json:
         typer.echo(orjson.dumps(_object(explanation, config), default=exact))
     else:
@@ -132,7 +80,7 @@ def _topic(config: Config, given: str | None) -> str:
     return given
 
 
-async def _explained(config: Config, place: Place) -> Explanation:
+async def _explain(config: Config, place: Place) -> Explanation:
     record = _record_of(await look_up(Brokers.from_settings(source_cluster(config)), *place), place)
     learned = await learned_translator(config, place)
     translator, resolver = learned.translator, Resolver()
@@ -143,7 +91,7 @@ async def _explained(config: Config, place: Place) -> Explanation:
         produced = resolver.translate(translator, record)
     except RelayError as raised:
         error = raised
-    losses = [Loss(kind, count, _WORDS[kind]) for kind, count in translator.lossy.most_common()]
+    losses = [Loss(kind, count, KIND_WORDS[kind]) for kind, count in translator.lossy.most_common()]
     translator.restore(before)
     try:
         events = resolver.inspect(translator, record)
@@ -167,7 +115,7 @@ async def _explained(config: Config, place: Place) -> Explanation:
 
 
 def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
-    """The record at a place. Raises ConfigError that says what is there instead."""
+    """Return the record at a place. Raises ConfigError that says what is there instead."""
     if place.partition >= found.partitions:
         raise ConfigError(
             [Problem("--partition", f"{place.topic} has the partitions 0 to {found.partitions - 1}")]
@@ -175,18 +123,19 @@ def _record_of(found: Lookup, place: Place) -> ConsumerRecord:
     if found.record is not None and found.record.offset == place.offset:
         return found.record
     where = f"{place.topic}/{place.partition}"
-    held = (
-        f"it holds the offsets {found.first} to {found.end - 1}" if found.first < found.end else "it is empty"
-    )
+    held = "it is empty"
+    if found.first < found.end:
+        held = f"it holds the offsets {found.first} to {found.end - 1}"
     if place.offset < found.first:
         problem = f"{where} does not hold {place.offset} any more: {held}"
     elif place.offset >= found.end:
         problem = f"{where} does not hold {place.offset} yet: {held}"
     else:
-        following = (
-            "there is none behind it" if found.record is None else f"the next one is {found.record.offset}"
-        )
-        problem = f"{where} has no record at {place.offset} (a transaction's mark, or aborted, or compacted): {following}"
+        why = "a transaction's mark, or aborted, or compacted"
+        following = "there is none behind it"
+        if found.record is not None:
+            following = f"the next one is {found.record.offset}"
+        problem = f"{where} has no record at {place.offset} ({why}): {following}"
     raise ConfigError([Problem("--offset", problem)])
 
 
@@ -221,7 +170,7 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
 
 
 def _event_objects(explanation: Explanation) -> list[object]:
-    """The events as `relay inspect --json` prints them; an image that cannot be read leaves its event out,
+    """Return the events as `relay inspect --json` prints them. One whose image cannot be read is left out;
     `error` says why.
     """
     found: list[object] = []
@@ -269,7 +218,7 @@ def _source_lines(explanation: Explanation, config: Config) -> list[Line]:
         "tables": history,
     }
     return [
-        [("source", "bold"), (f"  {printable(str(Place.of(record)))}", "bold")],
+        [("source", "bold"), (f"  {printable(str(record.place))}", "bold")],
         *([(f"  {name:10}", "dim"), (printable(text), "")] for name, text in rows.items()),
         *header_lines(record.headers),
     ]

@@ -1,6 +1,4 @@
-"""`relay formats`: the protocols, their options, and what a route cannot carry. All of it is read from the
-codecs themselves.
-"""
+"""`relay formats`: the protocols, their options, and what a route cannot carry, as the codecs declare it."""
 
 from __future__ import annotations
 
@@ -16,7 +14,8 @@ import orjson
 import typer
 
 from relay.cli.arguments import key_values
-from relay.codecs import PROTOCOLS, Handling, LargeMessageOptions, codec_named
+from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
+from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.codec import SIDES, Codec, Options, parse_options, side_of
 from relay.codecs.losses import Before, Carries
 from relay.errors import ConfigError, Problem
@@ -25,38 +24,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 200
-
-#: What is lost when the source carries it and the target does not, in words.
-LOST_WORDS = {
-    "delete_image": "the columns of a deleted row other than its key",
-    "primary_key": "which columns are the primary key",
-    "column_types": "the types of columns",
-    "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
-    "ddl": "DDL: schema changes are not written",
-    "watermark": "watermarks",
-    "exact_decimals": "digits of DECIMAL that a 64-bit float does not hold",
-    "every_date": "zero dates, dates that are not in the calendar, years below 100",
-    "null_beside_default": "NULL in a column that has a default",
-    "event_time_milliseconds": "the fraction of a second of the event time",
-    "commit_ts": "the commit ts of TiDB",
-    "start_ts": "the start ts of TiDB",
-    "gtid": "the GTID of the transaction",
-    "binlog_position": "the binlog file and position",
-    "source_name": "the name of the source (TiCDC's cluster id)",
-    "snapshot": "that a row was read from a table and not from the log",
-    "row_key": "the row key of TiKV",
-    "physical_partition": "the table id of a partition (`ptn`)",
-    "server_id": "the id of the MySQL server",
-    "thread_id": "the id of the MySQL thread",
-    "query": "the statement that changed the row",
-    "transaction": "the transaction of a row",
-    "transaction_order": "a row's place in its transaction",
-    "transaction_total": "how many events a transaction has",
-    "transaction_marks": "BEGIN and END of transactions",
-}
-BEFORE_LOST_WORDS = "the old row of an update"
-#: The old row can be put together from the changed columns and the new row, so only NONE is a loss.
-_HAS_BEFORE = frozenset({Before.FULL, Before.CHANGED})
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -69,13 +36,6 @@ class Option(msgspec.Struct, frozen=True):
     description: str
 
 
-class Loss(msgspec.Struct, frozen=True):
-    """One thing that a route loses: the field of `Carries`, and words for it."""
-
-    what: str
-    words: str
-
-
 def formats(
     source: str | None,
     target: str | None,
@@ -84,8 +44,9 @@ def formats(
     *,
     as_json: bool,
 ) -> None:
-    """Print the protocols (both names, or one, left out), or the losses of a route. Raises ConfigError with
-    every problem.
+    """Print what a route loses, one protocol if only one side is named, or all if none is.
+
+    Raises ConfigError with every problem.
     """
     problems: list[Problem] = []
     from_side = _side(source, source_options, "from", problems)
@@ -93,8 +54,9 @@ def formats(
     if problems:
         raise ConfigError(problems)
     if from_side is not None and to_side is not None:
-        lost = losses(from_side[0].decodes, to_side[0].encodes(to_side[1])) + _large_row_losses(to_side[1])
-        _print_route(from_side[0].name, to_side[0].name, lost, as_json=as_json)
+        (source_codec, _), (target_codec, options) = from_side, to_side
+        lost = route_losses(source_codec.decodes, target_codec.encodes(options)) + large_row_losses(options)
+        _print_route(source_codec.name, target_codec.name, lost, as_json=as_json)
         return
     chosen = from_side or to_side
     codecs = list(PROTOCOLS.values()) if chosen is None else [chosen[0]]
@@ -126,27 +88,8 @@ def _side(
     return codec, parsed
 
 
-def losses(source: Carries, target: Carries) -> list[Loss]:
-    """Name what the source says and the target has no place for."""
-    lost = []
-    if source.before in _HAS_BEFORE and target.before not in _HAS_BEFORE:
-        lost.append(Loss("before", BEFORE_LOST_WORDS))
-    given, taken = msgspec.structs.asdict(source), msgspec.structs.asdict(target)
-    return lost + [Loss(name, words) for name, words in LOST_WORDS.items() if given[name] and not taken[name]]
-
-
-def _large_row_losses(options: Options) -> list[Loss]:
-    """Name what these target options leave out of rows above the limit."""
-    if (
-        isinstance(options, LargeMessageOptions)
-        and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY
-    ):
-        return [Loss("large_rows", "of a row above max-message-bytes, the columns other than its handle key")]
-    return []
-
-
 def options_of(codec: Codec) -> list[Option]:
-    """List a codec's options with type, default and description, from the fields of its `Options`."""
+    """Return a codec's options with type, default and description, from the fields of its `Options`."""
     return [
         Option(
             field.encode_name,
@@ -159,7 +102,7 @@ def options_of(codec: Codec) -> list[Option]:
     ]
 
 
-def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation  # a type annotation can be anything
+def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
     metas = [meta for meta in getattr(annotation, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
     return next((meta.description for meta in metas if meta.description), "")
 
@@ -191,8 +134,7 @@ def _text(value: object) -> str:
 
 
 def _print_protocols(codecs: Sequence[Codec], carries: Carries | None) -> None:
-    # rich is loaded only for what it draws; the file's functions are also used by the tests of the
-    # documentation.
+    # rich is slow to import, and not everybody who imports this module prints a table.
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -230,7 +172,7 @@ def _yes_no(value: object) -> str:
     return str(value) if isinstance(value, Before) else ("yes" if value else "no")
 
 
-def _print_route(source: str, target: str, lost: list[Loss], *, as_json: bool) -> None:
+def _print_route(source: str, target: str, lost: list[RouteLoss], *, as_json: bool) -> None:
     if as_json:
         _echo_json({"from": source, "to": target, "lost": [msgspec.structs.asdict(loss) for loss in lost]})
     elif not lost:

@@ -38,8 +38,8 @@ from relay.translator import Translator, kind_of
 def inspect(
     source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool
 ) -> int:
-    """Print every event of INPUT; a record that cannot be read is reported and passed over. Gives the worst
-    exit status of any.
+    """Print every event of INPUT and return the worst exit status of any record. One that cannot be read is
+    reported and passed over.
     """
     translator, resolver = _translator(source, options), Resolver()
     show = _print_json if as_json else _text_printer()
@@ -51,9 +51,7 @@ def inspect(
                 for event in resolver.inspect(translator, record):
                     show(event, record)  # reads the images, which may turn out to be malformed
             except (CodecError, ClaimCheckMissing) as error:
-                error.add_note(
-                    f"{reader.name} line {reader.line} ({record.topic}/{record.partition}/{record.offset})"
-                )
+                error.add_note(reader.where(record))
                 sys.stdout.flush()
                 say_error(describe(error))
                 status = max(status, error.exit_status)
@@ -61,7 +59,7 @@ def inspect(
 
 
 def _translator(source: str, options: Sequence[str]) -> Translator:
-    """Make a translator that only reads; its target is never used, so it is the source protocol again."""
+    """Make a translator that only reads. Its target is never used, so it is the source protocol again."""
     problems: list[Problem] = []
     given = key_values(options, "--from-option", problems)
     try:
@@ -83,7 +81,7 @@ def _text_printer() -> Callable[[Event, ConsumerRecord], None]:
 
 
 def line_printer() -> Callable[[Sequence[Line]], None]:
-    """Give the way to print lines: with styles on a terminal, plain otherwise."""
+    """Return a function that prints lines: with styles on a terminal, plain otherwise."""
     if not sys.stdout.isatty():
         return lambda lines: sys.stdout.writelines(_plain(line) + "\n" for line in lines)
     from rich.console import Console  # only a terminal needs it
@@ -107,7 +105,7 @@ def _print_json(event: Event, record: ConsumerRecord) -> None:
 
 
 def exact(value: object) -> object:
-    """JSON for what JSON has no word for, without losing a digit or a byte."""
+    """Return JSON for a value that JSON has no form for, without losing a digit or a byte."""
     if isinstance(value, Decimal):
         return {"decimal": format(value, "f")}
     if isinstance(value, bytes):
@@ -116,10 +114,10 @@ def exact(value: object) -> object:
 
 
 def event_object(event: Event, record: ConsumerRecord) -> dict[str, Any]:
-    """Give the event as a JSON object; values that JSON cannot hold exactly are left to `exact`."""
+    """Return the event as a JSON object. Values that JSON cannot hold exactly are left to `exact`."""
     found: dict[str, Any] = {
         "kind": kind_of(event),
-        "position": {"topic": record.topic, "partition": record.partition, "offset": record.offset},
+        "position": record.place._asdict(),
         "source": _source(event.source),
         "emitted_at_ns": event.emitted_at_ns,
     }
@@ -170,7 +168,7 @@ def _row(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
 
 
 def definition_object(schema: TableSchema) -> dict[str, Any]:
-    """Give a table's definition as a JSON object."""
+    """Return a table's definition as a JSON object."""
     columns = []
     for column in schema.columns:
         entry: dict[str, Any] = {

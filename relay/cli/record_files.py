@@ -1,9 +1,6 @@
-"""Record files: Kafka records as JSON Lines, exact to the byte, read and written as a stream.
+"""Record files: lines of `relay.record_lines`, read and written as a stream.
 
-One record a line: `topic, partition, offset, timestamp` (ms since 1970), `headers` (`[[name, value], …]`),
-`key`, `value`. Key, value and header values are null, a string where the bytes are valid UTF-8, else
-`{"base64": "…"}`. Unknown members are ignored and never written. Input may also be plain message values, one
-a line; the first line tells (`InputFormat.AUTO`).
+Input may also be plain message values, one a line; the first line tells which (`InputFormat.AUTO`).
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ _PROBE_DECODER = msgspec.json.Decoder(_Probe)
 
 
 class RecordReader:
-    """Iterates over the records of a stream; `line` is the number of the line last read, `bytes_read` counts
+    """Iterate over the records of a stream. `line` is the number of the line last read, `bytes_read` counts
     the input.
 
     Blank lines are passed over. `format` is AUTO until the first line has been seen. `name` is the input's
@@ -84,11 +81,15 @@ class RecordReader:
 
     def _record(self, line: bytes) -> ConsumerRecord:
         try:
-            return (
-                parse_record(line) if self._placed else parse_record(line, DEFAULT_TOPIC, self._next_offset)
-            )
+            if self._placed:
+                return parse_record(line)
+            return parse_record(line, DEFAULT_TOPIC, self._next_offset)
         except ValueError as error:
             raise Malformed(_FORMAT_NAME, f"{self.name} line {self.line}", str(error)) from error
+
+    def where(self, record: ConsumerRecord) -> str:
+        """Return where the record was read, for the error of the record that came last."""
+        return f"{self.name} line {self.line} ({record.place})"
 
     def _next_offset(self, topic: str, partition: int) -> int:
         self._counted[topic, partition] += 1
@@ -104,8 +105,8 @@ def _detect(line: bytes) -> InputFormat:
 
 
 class RecordWriter:
-    """Writes records as lines, offsets counted from 0 per topic and partition; a file never ends in the
-    middle of a line.
+    """Write records as lines, with offsets counted from 0 in each topic and partition. A file never ends in
+    the middle of a line.
 
     `raw` is an unbuffered binary file, `name` its name in errors. `live` writes every record at once, for
     input that trickles.
@@ -120,7 +121,7 @@ class RecordWriter:
         self.records = 0
 
     def write(self, record: ProducerRecord) -> None:
-        """Write a translated record; its offset is the count of those before it in its topic and partition."""
+        """Write a translated record; its offset is the number of those before it in its partition."""
         place = record.topic, record.partition
         self._append(format_record(record, self._counted[place]))
         self._counted[place] += 1
@@ -137,8 +138,9 @@ class RecordWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the operating system. Raises ServiceError when it takes no more, BrokenPipeError
-        when nobody reads.
+        """Hand everything to the operating system.
+
+        Raises ServiceError if that takes no more, BrokenPipeError if nobody reads.
         """
         data, self._pending = self._pending, bytearray()
         sent = 0
@@ -158,8 +160,8 @@ class RecordWriter:
             ) from error
 
     def _cut_half_line(self, data: bytearray, sent: int) -> None:
-        """Take back the part of a line at the end of what was sent: `sent` bytes of `data` are the file's
-        last ones.
+        """Remove an unfinished line from the end of the file, whose last bytes are the first `sent` of
+        `data`.
         """
         half = sent - (data.rfind(b"\n", 0, sent) + 1)
         if half and self._raw.seekable():

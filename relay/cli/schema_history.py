@@ -1,115 +1,299 @@
-"""What can be typed behind `relay schema-history`. What it does lies in the modules that the commands import
-when called.
-"""
+"""`relay schema-history`: show, export, fill and empty the topic that keeps table definitions."""
 
 from __future__ import annotations
 
+import asyncio
+import difflib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Any, NamedTuple
 
+import msgspec
+import orjson
 import typer
 
-from relay.cli.arguments import STANDARD
-from relay.cli.exits import finish
+from relay.catalog import Catalog
+from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
+from relay.cli.event_text import Line, aligned, definition_lines, printable, wall_time
+from relay.cli.exits import ProgressReport, describe, say, say_error
+from relay.cli.inspect import definition_object, line_printer
+from relay.cli.record_files import RecordReader, RecordWriter
+from relay.config import Config, Mode, load_config
+from relay.errors import CodecError, ConfigError, Problem, ServiceError
+from relay.kafka.reading import quiet_client
+from relay.model import Position, TableId, TableSchema
+from relay.needs import Need
+from relay.records import ConsumerRecord, Place, ProducerRecord
+from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
+from relay.service.loop.history import history_record, source_records, teach
 
-# imports inside the commands: see above
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Look at the table definitions that are kept over restarts, copy them, fill them in, or forget them.",
-)
-
-_Config = Annotated[
-    Path,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
-    ),
-]
-_Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
-]
+FAILED = 2
 
 
-@app.command("show", epilog="Example: relay schema-history show --config relay.toml --table shop.orders")
-def _show(
-    context: typer.Context,
-    config: _Config,
-    *,
-    table: Annotated[
-        str | None,
-        typer.Option(metavar="DB.TABLE", help="The present definition of this table: columns, types, keys."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a table, for programs.")] = False,
-    quiet: _Quiet = False,
-) -> None:
-    """List the tables that the history knows: versions, columns, and the newest statement about each."""
-    from relay.cli.history import show
+class _Known(NamedTuple):
+    """What the catalogue knows of a table. `schema` is None if the table or its definition is not known.
 
-    raise finish(lambda: show(config, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
-
-
-@app.command(
-    "export", epilog="Example: relay schema-history export --config relay.toml --output history.jsonl"
-)
-def _export(
-    context: typer.Context,
-    config: _Config,
-    *,
-    output: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the records go; - for stdout.")
-    ] = STANDARD,
-    quiet: _Quiet = False,
-) -> None:
-    """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
-    `relay translate`.
+    `is_gone`: it was dropped or renamed. `newest`: the position of the last statement about it.
     """
-    from relay.cli.history import export
 
-    raise finish(lambda: export(config, output, quiet=quiet), show_traceback=context.obj)
+    id: TableId
+    versions: int
+    schema: TableSchema | None
+    is_gone: bool
+    newest: Position
+
+    @property
+    def state(self) -> str:
+        """`known`, `gone` or `unknown`."""
+        if self.schema is not None:
+            return "known"
+        return "gone" if self.is_gone else "unknown"
 
 
-@app.command("import", epilog="Example: relay schema-history import ddl.jsonl --config relay.toml")
-def _import(
-    context: typer.Context,
-    config: _Config,
-    *,
-    input_name: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")
-    ] = STANDARD,
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Topic that the records get in place of their own, if it is another of the same name.",
-        ),
-    ] = None,
-    quiet: _Quiet = False,
-) -> None:
-    """Put records that change table definitions into the history: an export, or what was captured of the
-    source.
+def _known_tables(catalog: Catalog) -> list[_Known]:
+    """Return every table that a statement was about, by name."""
+    found = []
+    for database, tables in catalog.histories.items():
+        for name, (newest, *older) in tables.items():
+            # A database that was dropped has an entry of its own, without a table's name.
+            if name:
+                table, versions = TableId(database, name), 1 + len(older)
+                found.append(_Known(table, versions, newest.schema, newest.is_gone, newest.at))
+    return sorted(found)
 
-    The other records of INPUT are passed over. Each record must name its topic, partition and offset. The
-    history's topic is created if it is missing. Instances at work learn what is new at once. Exit status 2 if
-    some records could not be read.
+
+def _load_config(path: Path) -> Config:
+    """Load a configuration with a schema history. Raises ConfigError."""
+    config = load_config(path)
+    if not config.history_topic:
+        hint = "name the topic that keeps the table definitions of this route"
+        raise ConfigError([Problem("schema.history_topic", "is empty, so there is no schema history", hint)])
+    return config
+
+
+def _read_kept(config: Config, *, quiet: bool) -> list[ConsumerRecord]:
+    """Return the history's own records that count. Raises ServiceError."""
+    with quiet_client():
+        return asyncio.run(read_kept(config, ProgressReport(f"reading {config.history_topic}", quiet=quiet)))
+
+
+def show(config_path: Path, table: str | None, *, as_json: bool, quiet: bool) -> None:
+    """Print the tables that the history knows, or one. Raises ConfigError, ServiceError."""
+    config = _load_config(config_path)
+    records = source_records(_read_kept(config, quiet=quiet))
+    translator = config.translator()
+    failed = teach(translator, records)
+    known = _known_tables(translator.catalog)
+    chosen = known if table is None else _named(table, known)
+    if as_json:
+        for each in chosen:
+            found = _object(each)
+            if table is not None:
+                found["definition"] = each.schema and definition_object(each.schema)
+            typer.echo(orjson.dumps(found))
+    elif table is not None:
+        for each in chosen:
+            line_printer()(_definition(each))
+    elif known:
+        line_printer()(_table(known))
+    if not quiet:
+        say(
+            f"schema history {config.history_topic}: records: {len(records)}, tables: {len(known)}, "
+            f"records that this route cannot read: {failed}"
+        )
+
+
+def _named(name: str, known: list[_Known]) -> list[_Known]:
+    """Return the tables of this name: several, if names hold dots."""
+    by_name: dict[str, list[_Known]] = {}
+    for each in known:
+        by_name.setdefault(str(each.id), []).append(each)
+    if name not in by_name:
+        near = difflib.get_close_matches(name, list(by_name), n=3, cutoff=0.5)
+        hint = "did you mean " + " or ".join(near) + "?" if near else "`relay schema-history show` lists all"
+        raise ConfigError([Problem("--table", f"the history knows no table {name!r}", hint)])
+    return by_name[name]
+
+
+def _object(known: _Known) -> dict[str, Any]:
+    schema = known.schema
+    return {
+        "database": known.id.database,
+        "table": known.id.table,
+        "state": known.state,
+        "versions": known.versions,
+        "columns": None if schema is None else len(schema.columns),
+        "primary_key": None if schema is None else schema.primary_key,
+        "newest": msgspec.structs.asdict(known.newest),
+    }
+
+
+def _table(known: list[_Known]) -> list[Line]:
+    rows: list[Line] = [
+        [(title, "dim") for title in ("table", "versions", "columns", "newest statement", "changed")]
+    ]
+    for each in known:
+        columns = each.state if each.schema is None else str(len(each.schema.columns))
+        style = "" if each.schema is not None else "dim"
+        texts = (printable(str(each.id)), str(each.versions), columns, printable(_place(each.newest)))
+        rows.append([(text, style) for text in (*texts, wall_time(each.newest.event_time_ns))])
+    return aligned(rows)
+
+
+def _definition(known: _Known) -> list[Line]:
+    heading: Line = [(printable(str(known.id)), "bold"), (f"  {printable(_when(known.newest))}", "dim")]
+    if known.schema is None:
+        why = "is gone: dropped or renamed" if known.is_gone else "is not known"
+        return [heading, [(f"  {why}", "")]]
+    return [heading, *definition_lines(known.schema)]
+
+
+def _when(at: Position) -> str:
+    commit_ts = "" if at.commit_ts is None else f"commit ts {at.commit_ts}, "
+    return f"since {_place(at)} ({commit_ts}{wall_time(at.event_time_ns)})"
+
+
+def _place(at: Position) -> str:
+    return str(Place(at.topic, at.partition, at.offset))
+
+
+def export(config_path: Path, output_name: str, *, quiet: bool) -> None:
+    """Write the source records that the history keeps. Raises ConfigError, ServiceError."""
+    config = _load_config(config_path)
+    records = source_records(_read_kept(config, quiet=quiet))
+    with open_output(output_name, "--output") as output:
+        writer = RecordWriter(output, "stdout" if output_name == STANDARD else output_name)
+        for record in records:
+            writer.write_original(record)
+        writer.flush()
+    if not quiet:
+        say(f"records of {config.history_topic} written: {len(records)}")
+
+
+@dataclass
+class _Found:
+    """What a file holds: how many records, how many of these cannot be read, and the history's entries for
+    those that change the catalogue.
     """
-    from relay.cli.history_changes import import_records
 
-    raise finish(lambda: import_records(config, input_name, topic, quiet=quiet), show_traceback=context.obj)
+    read: int = 0
+    unreadable: int = 0
+    entries: list[ProducerRecord] = field(default_factory=list)
 
 
-@app.command("reset", epilog="Example: relay schema-history reset --config relay.toml --yes")
-def _reset(
-    context: typer.Context,
-    config: _Config,
-    *,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without this the command only tells what would follow.")
-    ] = False,
-    quiet: _Quiet = False,
-) -> None:
-    """Empty the history. All instances must be stopped: one that runs goes on with what it knows, and adds to
-    the history.
+def import_records(config_path: Path, input_name: str, topic: str | None, *, quiet: bool) -> int:
+    """Write those records of INPUT into the history that change the catalogue. Return 2 if some could not be
+    read.
+
+    Nothing is written if INPUT is no record file, or contradicts the history. Raises ConfigError, Malformed,
+    ServiceError.
     """
-    from relay.cli.history_changes import reset
+    config = _load_config(config_path)
+    with open_input(input_name) as opened, quiet_client():
+        if asyncio.run(ensure_topic(config)) and not quiet:
+            say(f"topic {config.history_topic} was created")
+        known = _read_kept(config, quiet=quiet)
+        reader = RecordReader(opened.stream, opened.name, InputFormat.RECORDS, placed=True)
+        found = _changing(reader, config, topic, known)
+        if found.entries:
+            progress = ProgressReport(f"writing {config.history_topic}", quiet=quiet)
+            asyncio.run(write(config, found.entries, progress))
+    if not quiet:
+        others = found.read - len(found.entries) - found.unreadable
+        say(
+            f"records read: {found.read}, imported: {len(found.entries)}, "
+            f"known already or not about tables: {others}, unreadable: {found.unreadable}"
+        )
+    return FAILED if found.unreadable else 0
 
-    raise finish(lambda: reset(config, yes=yes, quiet=quiet), show_traceback=context.obj)
+
+def _changing(
+    reader: RecordReader, config: Config, topic: str | None, known: Iterable[ConsumerRecord]
+) -> _Found:
+    """Find the records that change the catalogue beyond what is known."""
+    values = {each.key: each.value for each in known}
+    translator = config.translator()
+    teach(translator, source_records(known))
+    found = _Found()
+    for given in reader:
+        record = given if topic is None else msgspec.structs.replace(given, topic=topic)
+        found.read += 1
+        before = translator.catalog
+        try:
+            translator.learn(record)
+        except CodecError as error:
+            error.add_note(reader.where(record))
+            say_error(describe(error))
+            found.unreadable += 1
+        except Need:
+            # A claim check: only rows are large enough for one, no producer sends DDL that way.
+            continue
+        if translator.catalog is before:
+            continue
+        entry = history_record(record, config.history_topic)
+        if values.setdefault(entry.key, entry.value) != entry.value:
+            raise _contradiction(reader, record)
+        found.entries.append(entry)
+    return found
+
+
+def _contradiction(reader: RecordReader, record: ConsumerRecord) -> ConfigError:
+    place = printable(str(record.place))
+    problem = f"{reader.name} line {reader.line}: the history has another record of {place}"
+    hint = "its records are of another topic of that name: --topic gives them a name of their own"
+    return ConfigError([Problem("INPUT", problem, hint)])
+
+
+def reset(config_path: Path, *, yes: bool, quiet: bool) -> int:
+    """Empty the history; without `yes` only say what would follow, and return 2.
+
+    Raises ConfigError, ServiceError.
+    """
+    config = _load_config(config_path)
+    entries = _read_kept(config, quiet=quiet)
+    topic, group = config.history_topic, config.source.group_id
+    if not entries:
+        say(f"schema history {topic} is empty")
+        return 0
+    with quiet_client():
+        running = asyncio.run(members(config))
+    if not yes:
+        for line in (*_consequences(topic, len(entries)), _running(config, running)):
+            say(line)
+        say_error("nothing was changed; --yes does it")
+        return FAILED
+    if isinstance(running, int) and running:
+        why = f"group {group} has {running} members"
+        raise ServiceError(f"{why}: stop all instances first; nothing was changed")
+    if not quiet:
+        say(_running(config, running))
+    now_ms = int(time.time() * 1000)
+    nothing = [ProducerRecord(topic, 0, now_ms, each.key, None) for each in entries]
+    with quiet_client():
+        asyncio.run(write(config, nothing, ProgressReport(f"emptying {topic}", quiet=quiet)))
+    if not quiet:
+        say(f"records taken out of {topic}: {len(entries)}")
+    return 0
+
+
+def _consequences(topic: str, count: int) -> list[str]:
+    return [
+        f"schema history {topic} has {count} records.",
+        "Without them relay knows a table only from its next CREATE TABLE on. Until then its rows are read",
+        "with the types that their messages tell, and counted as schema-guessed.",
+        "`relay schema-history export` keeps a copy, which `import` puts back.",
+        "Stop all instances first: one that runs keeps what it knows, and adds to the history.",
+    ]
+
+
+def _running(config: Config, members: int | str) -> str:
+    group = config.source.group_id
+    if isinstance(members, str):
+        return f"Whether instances run cannot be told: {members}."
+    if members:
+        return f"Group {group} has {members} members now."
+    if config.delivery.mode is Mode.EXACTLY_ONCE:
+        return "Whether instances run cannot be told: those of exactly-once are no members of a group."
+    return f"Group {group} has no members now."

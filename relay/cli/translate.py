@@ -29,7 +29,7 @@ from relay.resolver import Resolver
 from relay.storage import storage_problems
 from relay.translator import Translator
 
-#: How many unreadable records are reported one by one; the rest is counted only.
+#: How many failed records are reported one by one; the rest is only counted.
 _REPORTED = 20
 #: What Kafka allows in a topic's name.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -54,8 +54,9 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def translate(request: TranslateRequest) -> None:
-    """Translate INPUT into the output. Raises ConfigError with every problem of the request before anything
-    is written.
+    """Translate INPUT into the output.
+
+    Raises ConfigError with every problem of the request, before anything is written.
     """
     translator = _translator(request)
     with ExitStack() as stack:
@@ -150,7 +151,7 @@ class _Run:
         self._began = time.perf_counter()
 
     def all_records(self, source: Input, *, quiet: bool) -> None:
-        """Translate every record; what was translated is written even when one of them stops the run."""
+        """Translate every record. What was translated is written even if one of them stops the run."""
         try:
             with _progress(source, quiet=quiet) as progress:
                 for record in self._reader:
@@ -164,22 +165,19 @@ class _Run:
         try:
             translated = self._resolver.translate(self._translator, record)
         except (CodecError, ClaimCheckMissing) as error:
-            error.add_note(self._where(record))
+            error.add_note(self._reader.where(record))
             if self._on_error is Policy.STOP:
                 self._stopped = True
                 raise
             self._go_on(record, error)
             return
         except Exception as error:
-            error.add_note(self._where(record))
+            error.add_note(self._reader.where(record))
             raise
         for out in translated:
             for blob in out.blobs:
                 self._resolver.store(blob)
             self._writer.write(out)
-
-    def _where(self, record: ConsumerRecord) -> str:
-        return f"{self._reader.name} line {self._reader.line} ({record.topic}/{record.partition}/{record.offset})"
 
     def _go_on(self, record: ConsumerRecord, error: CodecError | ClaimCheckMissing) -> None:
         self._failed += 1
@@ -192,7 +190,7 @@ class _Run:
             say("Further errors are only counted.")
 
     def summary(self) -> str:
-        """Say what happened, in a few lines: records, events by kind, what was lost, what failed."""
+        """Return what happened, in a few lines: records, events by kind, what was lost, what failed."""
         seconds = time.perf_counter() - self._began
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
         lines += _counts("events", self._translator.events.items())
@@ -208,7 +206,7 @@ class _Run:
 
 
 def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
-    """One line, most frequent first; none if there is nothing to count."""
+    """Return one line, most frequent first; none if there is nothing to count."""
     ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
     return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
 

@@ -237,12 +237,12 @@ async def test_a_replay_writes_what_the_relay_would_have_written(route: Route) -
 
     dry = await route.run("dead-letters", "replay", "--dry-run")
     assert dry.exit_code == 0, dry.stderr
-    assert f"letters that can be replayed: {len(rows)}, records to write: {len(expected)}" in dry.stderr
+    assert f"dead letters that can be replayed: {len(rows)}, records to write: {len(expected)}" in dry.stderr
     assert await route.kafka.length(route.target) == 0
 
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 0, result.stderr
-    assert f"letters replayed: {len(rows)}, records written: {len(expected)}" in result.stderr
+    assert f"dead letters replayed: {len(rows)}, records written: {len(expected)}" in result.stderr
     assert "behind newer ones of the same key" in result.stderr
     assert contents(await route.kafka.read(route.target)) == contents(expected)
 
@@ -321,7 +321,7 @@ async def test_letters_of_other_topics_are_left_alone(route: Route) -> None:
     await bury(route, [mine, msgspec.structs.replace(other, topic="another")])
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 0
-    assert "letters of other topics (another), left alone: 1" in result.stderr
+    assert "dead letters of other topics (another), left alone: 1" in result.stderr
     assert await route.kafka.length(route.target) == 1
     assert await offsets(route) == [other.offset]
 
@@ -336,7 +336,10 @@ async def test_routes_that_share_a_topic_replay_their_own_letters(route: Route, 
     assert [own_name(each) in result.stdout for each in (route, other)] == [True, True]
     result = await route.run("dead-letters", "replay")
     assert result.exit_code == 0, result.stderr
-    assert f"letters of other routes ({own_name(other)}), left alone: 2; --route NAME takes" in result.stderr
+    assert (
+        f"dead letters of other routes ({own_name(other)}), left alone: 2; --route NAME takes"
+        in result.stderr
+    )
     assert [await route.kafka.length(each.target) for each in (route, other)] == [3, 0]
     assert await offsets(route, "--route", own_name(other)) == [row.offset for row in rows[:2]], "not marked"
     assert (await other.run("dead-letters", "replay")).exit_code == 0

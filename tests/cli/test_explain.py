@@ -14,7 +14,7 @@ from cli.kafka_support import Route, is_ddl, is_row
 from typer.testing import Result
 
 from relay import Translator
-from relay.cli.explain import _WORDS
+from relay.cli.loss_words import KIND_WORDS
 from relay.codecs.losses import Lossy
 from relay.records import ConsumerRecord
 
@@ -231,4 +231,4 @@ async def test_topics_that_are_wrong_are_named(route: Route) -> None:
 
 
 def test_every_kind_of_loss_has_words() -> None:
-    assert set(_WORDS) == set(Lossy)
+    assert set(KIND_WORDS) == set(Lossy)

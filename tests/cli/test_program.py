@@ -116,7 +116,7 @@ def test_ctrl_c_keeps_what_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_the_surroundings_fault() -> None:
+def test_a_full_disk_is_the_fault_of_the_environment() -> None:
     done = run(*ROUTE, ROWS, "--output", "/dev/full")
     assert done.returncode == 3
     assert b"error: cannot write /dev/full: No space left on device" in done.stderr

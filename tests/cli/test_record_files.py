@@ -184,7 +184,7 @@ class FullDisk(io.BytesIO):
         return super().write(bytes(data)[: min(7, self.room - self.tell())])
 
 
-def test_a_full_disk_leaves_whole_lines_and_is_the_surroundings_fault() -> None:
+def test_a_full_disk_leaves_whole_lines_and_is_the_fault_of_the_environment() -> None:
     line = format_record(ProducerRecord("t", 0, 0, None, b"v"), 0)
     raw = FullDisk(2 * len(line) + 10)
     writer = RecordWriter(cast("Any", raw), "out.jsonl")

@@ -176,11 +176,11 @@ def test_a_missing_option_is_a_usage_error(relay: Run) -> None:
     assert "--to" in result.stderr
 
 
-def test_a_defect_asks_for_a_report(relay: Run, lines: Lines) -> None:
+def test_a_bug_asks_for_a_report(relay: Run, lines: Lines) -> None:
     result = relay(*ROUTE, input=lines("insert", "crash"))
     assert result.exit_code == 1
     message = result.stderr.splitlines()[-1]
-    assert "this is a defect of relay, please report it; RELAY_TRACEBACK=1 shows where" in message
+    assert "this is a bug in relay, please report it; RELAY_TRACEBACK=1 shows where" in message
     assert "ZeroDivisionError: stdin line 2 (t/0/11): made up" in message
     assert "Traceback" not in result.stderr
     assert [line["value"] for line in written(result)] == ["insert"]

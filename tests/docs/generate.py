@@ -21,7 +21,8 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from docs import layers
-from relay.cli.formats import losses, options_of
+from relay.cli.formats import options_of
+from relay.cli.loss_words import route_losses
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, parse_options
 from relay.codecs.losses import Before, Carries
@@ -108,7 +109,7 @@ def losses_part() -> str:
     """What a route loses of all that its source may say, for every protocol and every target."""
     rows = []
     for source, target in itertools.product(PROTOCOLS.values(), variants()):
-        lost = "; ".join(loss.words for loss in losses(source.decodes, target.carries))
+        lost = "; ".join(loss.words for loss in route_losses(source.decodes, target.carries))
         rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
     return table(("from", "to", "what the target has no place for"), rows)
 

@@ -204,9 +204,9 @@ async def test_letters_have_the_relays_headers(spark: Any, kafka: Any, tmp_path:
     counts = TopicsRun(spark, config).run()
     assert counts.failed == {"dead letters": {"decode.malformed": 1}}
     (letter,) = await kafka.read(letters, 1)
-    from relay.dead_letters import read_letter
+    from relay.dead_letters import read_dead_letter
 
-    found = read_letter(letter)
+    found = read_dead_letter(letter)
     assert found is not None
     assert (found.original.value, found.original.headers, found.source) == (
         b"{",

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
-from relay.dead_letters import Place
 from relay.kafka.admin import TopicAdmin
 from relay.kafka.clients import Brokers
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, Place
 from relay.service.loop.history import read_history, teach
 from relay.translator import Translator
 
@@ -31,7 +30,7 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
     records = await _history(config)
     if upto is not None:
         records = [
-            record for record in records if Place.of(record)[:2] != upto[:2] or record.offset < upto.offset
+            record for record in records if record.place[:2] != upto[:2] or record.offset < upto.offset
         ]
     translator = config.translator()
     if config.target_partitions:

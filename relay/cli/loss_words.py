@@ -1,0 +1,119 @@
+"""What a route loses, in words: by field of `Carries` for what a wire lacks, by `Lossy` for what was counted.
+
+Both tables are complete, or this module cannot be imported (kinds) and a test fails (fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from relay.codecs import Handling, LargeMessageOptions
+from relay.codecs.codec import Options
+from relay.codecs.losses import Before, Carries, Lossy
+
+FIELD_WORDS: Final[Mapping[str, str]] = {
+    "before": "the old row of an update",
+    "delete_image": "the columns of a deleted row other than its key",
+    "primary_key": "which columns are the primary key",
+    "column_types": "the types of columns",
+    "type_parameters": "type parameters: lengths, precisions, the members of ENUM and SET",
+    "ddl": "DDL: schema changes are not written",
+    "watermark": "watermarks",
+    "exact_decimals": "digits of DECIMAL that a 64-bit float does not hold",
+    "every_date": "zero dates, dates that are not in the calendar, years below 100",
+    "null_beside_default": "NULL in a column that has a default",
+    "event_time_milliseconds": "the fraction of a second of the event time",
+    "commit_ts": "the commit ts of TiDB",
+    "start_ts": "the start ts of TiDB",
+    "gtid": "the GTID of the transaction",
+    "binlog_position": "the binlog file and position",
+    "source_name": "the name of the source (TiCDC's cluster id)",
+    "snapshot": "that a row was read from a table and not from the log",
+    "row_key": "the row key of TiKV",
+    "physical_partition": "the table id of a partition (`ptn`)",
+    "server_id": "the id of the MySQL server",
+    "thread_id": "the id of the MySQL thread",
+    "query": "the statement that changed the row",
+    "transaction": "the transaction of a row",
+    "transaction_order": "a row's place in its transaction",
+    "transaction_total": "how many events a transaction has",
+    "transaction_marks": "BEGIN and END of transactions",
+}
+
+#: Kinds of loss that a field of another name stands for; most have a field of their own name.
+_FIELDS: Final[Mapping[Lossy, str]] = {
+    Lossy.BEFORE_IMAGE: "before",
+    Lossy.COLUMN_TYPE: "column_types",
+    Lossy.DECIMAL_DIGITS: "exact_decimals",
+    Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
+    Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
+    Lossy.TRANSACTION_MARK: "transaction_marks",
+    Lossy.UNTYPED: "column_types",
+    Lossy.YEAR_BELOW_100: "every_date",
+    Lossy.ZERO_DATE: "every_date",
+}
+#: Kinds of loss that no field stands for.
+_OTHER_WORDS: Final[Mapping[Lossy, str]] = {
+    Lossy.BEFORE_UNKNOWN: "the old row of an update, which the source does not tell",
+    Lossy.BINLOG_POSITION_SYNTHETIC: "the source has no binlog position: the offset stands for it",
+    Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
+    Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
+    Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
+    Lossy.DDL_NOT_UNDERSTOOD: "the statement is passed on, and nothing was learned from it",
+    Lossy.EMPTY_ROW: "a row message without a row",
+    Lossy.ENUM_INDEX: "an ENUM or SET number without a label",
+    Lossy.EPOCH_OR_ZERO_DATE: "1970-01-01, which may stand for a zero date",
+    Lossy.EXTRAS: "members of the message that the target has no place for",
+    Lossy.HEARTBEAT: "heartbeats",
+    Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
+    Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
+    Lossy.STATEMENT: "a statement that is no DDL",
+    Lossy.TOMBSTONE: "a record without a value, which says nothing",
+    Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
+}
+
+
+def _words(kind: Lossy) -> str:
+    if kind in _OTHER_WORDS:
+        return _OTHER_WORDS[kind]
+    return FIELD_WORDS[_FIELDS.get(kind, kind.replace("-", "_"))]
+
+
+KIND_WORDS: Final[Mapping[Lossy, str]] = {kind: _words(kind) for kind in Lossy}
+
+
+class RouteLoss(msgspec.Struct, frozen=True):
+    """One thing that a route loses: the field of `Carries`, and words for it."""
+
+    what: str
+    words: str
+
+
+def route_losses(source: Carries, target: Carries) -> list[RouteLoss]:
+    """Return what the source says and the target has no place for."""
+    return [
+        RouteLoss(field, words)
+        for field, words in FIELD_WORDS.items()
+        if _says(source, field) and not _says(target, field)
+    ]
+
+
+def _says(carries: Carries, field: str) -> bool:
+    value = getattr(carries, field)
+    # The changed columns are enough: with the new row they give the whole old one.
+    return value is not Before.NONE if isinstance(value, Before) else bool(value)
+
+
+def large_row_losses(options: Options) -> list[RouteLoss]:
+    """Return what these target options leave out of rows above the limit."""
+    if (
+        isinstance(options, LargeMessageOptions)
+        and options.large_message_handle_option is Handling.HANDLE_KEY_ONLY
+    ):
+        words = "of a row above max-message-bytes, the columns other than its handle key"
+        return [RouteLoss("large_rows", words)]
+    return []

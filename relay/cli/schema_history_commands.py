@@ -1,0 +1,111 @@
+"""The commands of `relay schema-history`, their arguments and their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay.cli.arguments import STANDARD
+from relay.cli.exits import finish
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show the table definitions that are kept over restarts, copy them, import them, or forget them.",
+)
+
+_Config = Annotated[
+    Path,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
+    ),
+]
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
+]
+
+
+@app.command("show", epilog="Example: relay schema-history show --config relay.toml --table shop.orders")
+def _show(
+    context: typer.Context,
+    config: _Config,
+    *,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="DB.TABLE", help="The current definition of this table: columns, types, keys."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")] = False,
+    quiet: _Quiet = False,
+) -> None:
+    """List the tables that the history knows: versions, columns, and the newest statement about each."""
+    from relay.cli.schema_history import show
+
+    raise finish(lambda: show(config, table, as_json=as_json, quiet=quiet), show_traceback=context.obj)
+
+
+@app.command(
+    "export", epilog="Example: relay schema-history export --config relay.toml --output history.jsonl"
+)
+def _export(
+    context: typer.Context,
+    config: _Config,
+    *,
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
+    ] = STANDARD,
+    quiet: _Quiet = False,
+) -> None:
+    """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
+    `relay translate`.
+    """
+    from relay.cli.schema_history import export
+
+    raise finish(lambda: export(config, output, quiet=quiet), show_traceback=context.obj)
+
+
+@app.command("import", epilog="Example: relay schema-history import ddl.jsonl --config relay.toml")
+def _import(
+    context: typer.Context,
+    config: _Config,
+    *,
+    input_name: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")
+    ] = STANDARD,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Topic name that the records get, if theirs is of another topic with the same name.",
+        ),
+    ] = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Put records that change table definitions into the history: an export, or records captured from the
+    source.
+
+    The other records of INPUT are passed over. Each record must name its topic, partition and offset. The
+    history's topic is created if it is missing. Running instances learn what is new at once. The exit status
+    is 2 if some records could not be read.
+    """
+    from relay.cli.schema_history import import_records
+
+    raise finish(lambda: import_records(config, input_name, topic, quiet=quiet), show_traceback=context.obj)
+
+
+@app.command("reset", epilog="Example: relay schema-history reset --config relay.toml --yes")
+def _reset(
+    context: typer.Context,
+    config: _Config,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without this the command only says what would follow.")
+    ] = False,
+    quiet: _Quiet = False,
+) -> None:
+    """Empty the history. All instances must be stopped: one that runs keeps what it knows, and adds to the
+    history.
+    """
+    from relay.cli.schema_history import reset
+
+    raise finish(lambda: reset(config, yes=yes, quiet=quiet), show_traceback=context.obj)
