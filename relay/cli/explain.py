@@ -152,11 +152,9 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
         "error": None,
     }
     if error is not None:
-        protocol, path, reason = (
-            (error.protocol, error.path, error.reason)
-            if isinstance(error, CodecError)
-            else ("", "", str(error))
-        )
+        protocol, path, reason = "", "", str(error)
+        if isinstance(error, CodecError):
+            protocol, path, reason = error.protocol, error.path, error.reason
         policy = config.error_policy(1).policy_of(error)
         found["error"] = {
             "code": error.code,

@@ -1,3 +1,1 @@
-"""A real Apache Kafka on this machine, captured TiCDC records, and the relay between two topics: `relay
-demo`.
-"""
+"""`relay demo`: a real Apache Kafka on this machine, captured TiCDC records, and the relay at work."""

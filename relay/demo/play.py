@@ -1,6 +1,6 @@
 """The demo: a real Kafka, captured TiCDC records, the relay in this process, and a look at both topics.
 
-Everything is ended and removed when it is over, also on Ctrl-C, SIGTERM and failure.
+At the end everything is stopped and removed, also after Ctrl-C, SIGTERM or a failure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.markup import escape
 from relay.config import Config
 from relay.demo.capture import PARTITIONS, captured_records, is_ddl
 from relay.demo.kafka import Cluster
-from relay.demo.show import Pair, console, show_limits, show_pair, show_summary, telling
+from relay.demo.show import Pair, console, samples, show_limits, show_pair, show_summary
 from relay.errors import DeliveryFailed
 from relay.logs import Log
 from relay.records import SOURCE_HEADER, ConsumerRecord
@@ -35,7 +35,7 @@ _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def play(*, keep: bool) -> int:
-    """Run the demo; with `keep` stay up until Ctrl-C. Gives the exit status."""
+    """Run the demo; with `keep` stay up until Ctrl-C. Return the exit status."""
     out = console()
     with (
         _signals_interrupt(),
@@ -54,7 +54,7 @@ def play(*, keep: bool) -> int:
 
 @contextlib.contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Let signals that would end Python on the spot end the demo as Ctrl-C does: nothing may be left running."""
+    """Let signals that would kill Python end the demo as Ctrl-C does, so that nothing is left running."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in _ENDING_SIGNALS}
     try:
         yield
@@ -125,11 +125,9 @@ class _Demo:
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
-            why = (
-                f"ended with status {relay.result()}"
-                if relay.done()
-                else f"did not finish within {PATIENCE_SECONDS:.0f} s"
-            )
+            why = f"did not finish within {PATIENCE_SECONDS:.0f} s"
+            if relay.done():
+                why = f"ended with status {relay.result()}"
             raise DeliveryFailed(f"the demo's relay {why}")
         task.result()
 
@@ -148,7 +146,7 @@ class _Demo:
                     list(record.headers),
                 )
                 if is_ddl(record):
-                    # As in life, rows come some time after the statement that made their table.
+                    # As in production, rows come some time after the statement that created their table.
                     await self._read_until(target, _mark(record))
             while sum((await self._committed(admin)).values()) < len(records):
                 await self._read(target)
@@ -174,7 +172,7 @@ class _Demo:
         pairs = [
             Pair(record, self._written[_mark(record)]) for record in records if _mark(record) in self._written
         ]
-        for title, pair in telling(pairs):
+        for title, pair in samples(pairs):
             show_pair(self._out, title, pair)
         show_summary(self._out, self._translator, len(records), len(self._written))
         route = self._config.route
@@ -185,10 +183,12 @@ class _Demo:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, *_ENDING_SIGNALS):
             loop.add_signal_handler(number, asked.set)
+        kcat = f"kcat -b {self._servers}"
         self._out.print(
-            f"\nKafka stays up at [bold]{self._servers}[/bold], and the relay runs from {SOURCE_TOPIC} to {TARGET_TOPIC}. Try:\n"
-            f"  kcat -b {self._servers} -C -t {TARGET_TOPIC} -e\n"
-            f"  kcat -b {self._servers} -C -t {SOURCE_TOPIC} -e -q -o -1 | kcat -b {self._servers} -P -t {SOURCE_TOPIC} -p 0\n"
+            f"\nKafka stays up at [bold]{self._servers}[/bold], "
+            f"and the relay runs from {SOURCE_TOPIC} to {TARGET_TOPIC}. Try:\n"
+            f"  {kcat} -C -t {TARGET_TOPIC} -e\n"
+            f"  {kcat} -C -t {SOURCE_TOPIC} -e -q -o -1 | {kcat} -P -t {SOURCE_TOPIC} -p 0\n"
             "Ctrl-C ends it.",
             highlight=False,
             soft_wrap=True,

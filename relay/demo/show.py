@@ -1,4 +1,4 @@
-"""What the demo prints: messages of both sides member by member, what the route cannot carry, and a summary."""
+"""What the demo prints: messages of both sides, what the route cannot carry, and a summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay.codecs.losses import Carries
 from relay.records import ConsumerRecord
 from relay.translator import Translator
 
-#: Without a terminal (CI logs) nobody tells the width.
+#: Without a terminal (CI logs) the width is not known.
 WIDTH_WITHOUT_TERMINAL = 150
 SOURCE_TITLE, TARGET_TITLE = "TiCDC Canal-JSON (read)", "Alibaba Canal JSON (written)"
 
@@ -28,13 +28,13 @@ class Pair(NamedTuple):
 
 
 def console() -> Console:
-    """Make a console for terminals and for logs."""
+    """Return a console for a terminal or for a log."""
     found = Console()
     return found if found.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
 
 
-def telling(pairs: list[Pair]) -> list[tuple[str, Pair]]:
-    """Choose a few pairs with something to see, each with a word about it."""
+def samples(pairs: list[Pair]) -> list[tuple[str, Pair]]:
+    """Choose a few pairs that show something, each with a title."""
     wanted = {
         "INSERT": "INSERT: mysqlType comes in full, from the catalogue that relay keeps",
         "UPDATE": "UPDATE: `old` holds the columns that changed, and no others",
@@ -54,7 +54,7 @@ def telling(pairs: list[Pair]) -> list[tuple[str, Pair]]:
 
 
 def show_pair(out: Console, title: str, pair: Pair) -> None:
-    """Print one message before and after, a line a member; what differs is marked."""
+    """Print one message before and after, one line per member; what differs is marked."""
     source, target = _message(pair.source), _message(pair.target)
     place = f"{pair.source.topic}/{pair.source.partition} offset {pair.source.offset}"
     table = Table(
@@ -73,7 +73,7 @@ def show_pair(out: Console, title: str, pair: Pair) -> None:
 
 
 def show_summary(out: Console, translator: Translator, read: int, written: int) -> None:
-    """Print what has been translated and what the route cannot carry."""
+    """Print how many records and events were translated."""
     table = Table(title="Summary", title_justify="left")
     table.add_column("what")
     table.add_column("count", justify="right")
