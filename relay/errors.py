@@ -10,7 +10,7 @@
     │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
-    └─ ServiceError             the surroundings
+    └─ ServiceError             the environment
         ├─ BrokerUnavailable        no broker answers, or not in time
         ├─ TokenUnavailable         there is no token to log in to the brokers with
         ├─ TopicUnusable            a topic is missing or cannot hold the route
@@ -23,7 +23,7 @@
         ├─ AddressUnavailable       the address of [http] cannot be served at
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
-Configuration and codec errors are the user's input (exit status 2); service errors are the surroundings (exit
+Configuration and codec errors are the user's input (exit status 2); service errors are the environment (exit
 status 3).
 """
 

@@ -142,7 +142,7 @@ def test_a_dead_letter_keeps_everything_of_its_original(key: bytes | None, value
     assert found.source == Place("orders", 3, 4711)
 
 
-def test_a_letter_names_its_route() -> None:
+def test_a_dead_letter_names_its_route() -> None:
     letter = letter_of(original(), tables=TABLES, route=ROUTE)
     assert (letter.route, letter.tables, letter.original) == (ROUTE, TABLES, original())
 
@@ -185,7 +185,7 @@ def test_an_error_of_no_codec_has_its_text_as_detail() -> None:
     )  # fmt: skip
 
 
-def test_the_last_block_of_headers_is_the_letters_own() -> None:
+def test_the_last_block_of_headers_is_the_dead_letters_own() -> None:
     """A dead letter that was fed to the relay again keeps its old headers, as headers of the original."""
     first = as_read(dead_letter(original(), MALFORMED, "dead", TABLES), 1)
     again = read_dead_letter(
@@ -198,7 +198,7 @@ def test_the_last_block_of_headers_is_the_letters_own() -> None:
     assert (before.code, before.tables, before.original) == ("decode.malformed", TABLES, original())
 
 
-def test_headers_that_were_added_to_a_letter_belong_to_the_original() -> None:
+def test_headers_that_were_added_to_a_dead_letter_belong_to_the_original() -> None:
     letter = as_read(dead_letter(original(), MALFORMED, "dead"))
     copied = ConsumerRecord(*letter.place, 0, None, None, (*letter.headers, ("copied.by", b"mirror")))
     found = read_dead_letter(copied)
@@ -219,7 +219,7 @@ def test_what_is_added_to_a_record_is_bounded(length: int) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_letters_of_a_partition_stay_together(partitions: int) -> None:
+def test_dead_letters_of_a_partition_stay_together(partitions: int) -> None:
     assert {dead_letter_partition(number, partitions) for number in range(12)} == set(range(partitions))
 
 
@@ -238,7 +238,7 @@ def test_letters_of_a_partition_stay_together(partitions: int) -> None:
         (("relay.error.code", b"x"),),
     ],
 )
-def test_other_records_are_no_letters(headers: Any) -> None:
+def test_other_records_are_no_dead_letters(headers: Any) -> None:
     assert read_dead_letter(ConsumerRecord("dead", 0, 0, 0, None, b"v", headers)) is None
 
 
@@ -272,8 +272,8 @@ def test_any_headers_are_read_without_an_error_and_are_kept(headers: Any) -> Non
 
 
 def test_the_format_on_disk_is_the_golden_one() -> None:
-    """What is in topics today must be read tomorrow: a letter, a letter of a letter, a marker, a letter with
-    its route.
+    """What is in topics today must be read tomorrow: a dead letter, a dead letter of a dead letter, a marker,
+    a dead letter with its route.
     """
     lines = GOLDEN.read_bytes().splitlines(keepends=True)
     first, second, mark, routed = (parse_record(line) for line in lines)
@@ -296,7 +296,7 @@ def test_the_format_on_disk_is_the_golden_one() -> None:
     ]
 
 
-def test_a_marker_tells_which_letter_was_replayed() -> None:
+def test_a_marker_tells_which_dead_letter_was_replayed() -> None:
     place = Place("dead", 2, 5)
     found = marker(place, 99)
     assert (found.topic, found.partition, found.key, found.value) == ("dead", 2, None, None)
@@ -304,7 +304,7 @@ def test_a_marker_tells_which_letter_was_replayed() -> None:
     assert read_dead_letter(as_read(found, 8)) is None
 
 
-def test_a_letter_of_a_marker_is_a_letter() -> None:
+def test_a_dead_letter_of_a_marker_is_a_dead_letter() -> None:
     """A marker that was relayed by mistake is an original like any other."""
     mark = as_read(marker(Place("dead", 0, 0), 99), 1)
     letter = as_read(dead_letter(mark, MALFORMED, "dead"), 2)
@@ -312,7 +312,7 @@ def test_a_letter_of_a_marker_is_a_letter() -> None:
     assert read_dead_letter(letter) is not None
 
 
-def test_letters_are_gathered_with_what_was_replayed() -> None:
+def test_dead_letters_are_gathered_with_what_was_replayed() -> None:
     index = DeadLetterIndex(lambda place: place.offset == 1)
     for offset in range(3):
         index.add(
@@ -329,13 +329,13 @@ def test_letters_are_gathered_with_what_was_replayed() -> None:
     assert index.other_records == 1
 
 
-def test_letters_of_one_original_come_together_in_the_order_of_the_source() -> None:
+def test_dead_letters_of_one_original_come_together_in_the_order_of_the_source() -> None:
     given_letters = [letter_of(original(offset), place) for place, offset in enumerate((9, 2, 9, 4))]
     found = [[letter.place.offset for letter in same] for same in by_original(given_letters)]
     assert found == [[1], [3], [0, 2]]
 
 
-def test_letters_come_together_only_if_route_and_bytes_are_the_same() -> None:
+def test_dead_letters_come_together_only_if_route_and_bytes_are_the_same() -> None:
     """Another route has another target; a topic that was made anew has other records at the same positions."""
     same = original()
     others = [
@@ -382,7 +382,7 @@ def test_a_filter_takes_what_fits_all_of_it(fields: dict[str, Any], is_meant: bo
     assert DeadLetterFilter(**fields).filter([CHOSEN]) == ([CHOSEN] if is_meant else [])
 
 
-def test_a_table_filter_leaves_out_letters_whose_tables_are_not_known() -> None:
+def test_a_table_filter_leaves_out_dead_letters_whose_tables_are_not_known() -> None:
     assert DeadLetterFilter(tables=("*",)).filter([letter_of(original())]) == []
 
 

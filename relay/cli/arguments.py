@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Annotated, BinaryIO, NamedTuple, cast
 
 import typer
 
@@ -20,6 +20,16 @@ from relay.errors import ConfigError, Problem
 #: The name that stands for stdin and stdout.
 STANDARD = "-"
 _READ_BYTES = 1 << 18
+
+ConfigFile = Annotated[
+    Path,
+    typer.Option(
+        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
+]
 
 
 class InputFormat(enum.StrEnum):

@@ -6,12 +6,11 @@ client.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD, InputFormat
+from relay.cli.arguments import STANDARD, ConfigFile, InputFormat
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
@@ -222,14 +221,6 @@ def _formats(
     raise finish(lambda: formats(source, target, *options, as_json=as_json), show_traceback=context.obj)
 
 
-_Config = Annotated[
-    Path,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
-    ),
-]
-
-
 _Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -239,7 +230,7 @@ _Settings = Annotated[
 
 
 @app.command("run", epilog="Example: relay run --config relay.toml")
-def _run(context: typer.Context, config: _Config, *, settings: _Settings = None) -> None:
+def _run(context: typer.Context, config: ConfigFile, *, settings: _Settings = None) -> None:
     """Run the relay: read a Kafka topic, translate, write to another, commit, until stopped by SIGTERM or
     Ctrl-C.
     """
@@ -253,7 +244,7 @@ def _run(context: typer.Context, config: _Config, *, settings: _Settings = None)
 def _check(
     context: typer.Context,
     *,
-    config: _Config,
+    config: ConfigFile,
     connect: Annotated[
         bool,
         typer.Option(
@@ -282,7 +273,7 @@ app.add_typer(schema_history, name="schema-history")
 )
 def _explain(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     partition: Annotated[int, typer.Option(min=0, metavar="N", help="Partition of the source record.")],
     offset: Annotated[int, typer.Option(min=0, metavar="N", help="Offset of the source record.")],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from relay.cli.arguments import ConfigFile, Quiet
 from relay.cli.exits import finish
 
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
@@ -16,12 +16,6 @@ app = typer.Typer(
     help="Look at records that could not be relayed, and relay them again when the cause is gone.",
 )
 
-_Config = Annotated[
-    Path,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
-    ),
-]
 _Codes = Annotated[
     list[str] | None,
     typer.Option(
@@ -55,15 +49,12 @@ _Route = Annotated[
 ]
 _All = Annotated[bool, typer.Option("--all", help="Include dead letters that were replayed.")]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object per dead letter, for programs.")]
-_Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
-]
 
 
 @app.command("list", epilog="Example: relay dead-letters list --config relay.toml --code decode --since 2h")
 def _list(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     code: _Codes = None,
     table: _Tables = None,
@@ -83,7 +74,7 @@ def _list(
             help="Write the originals as a record file, for `relay inspect` and `relay translate`.",
         ),
     ] = None,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """List dead letters, the newest last: position, original position, time, error and tables, but never keys
     and values.
@@ -118,10 +109,10 @@ def _show(
         str,
         typer.Argument(metavar="POSITION", help="PARTITION/OFFSET, as `list` shows it.", show_default=False),
     ],
-    config: _Config,
+    config: ConfigFile,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show one dead letter: its error, its headers, and the original with key and value, as a line of a
     record file.
@@ -137,7 +128,7 @@ def _show(
 )
 def _replay(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     code: _Codes = None,
     table: _Tables = None,
@@ -150,7 +141,7 @@ def _replay(
     replayed: _All = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Translate, and write nothing.")] = False,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Translate dead letters again, with the present configuration, and write the results to the target.
 

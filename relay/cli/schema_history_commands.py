@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from relay.cli.arguments import STANDARD
+from relay.cli.arguments import STANDARD, ConfigFile, Quiet
 from relay.cli.exits import finish
 
 app = typer.Typer(
@@ -15,28 +14,18 @@ app = typer.Typer(
     help="Show the table definitions that are kept over restarts, copy them, import them, or forget them.",
 )
 
-_Config = Annotated[
-    Path,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="The configuration, a TOML file.", show_default=False
-    ),
-]
-_Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No summary and no progress; errors are still shown.")
-]
-
 
 @app.command("show", epilog="Example: relay schema-history show --config relay.toml --table shop.orders")
 def _show(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     table: Annotated[
         str | None,
         typer.Option(metavar="DB.TABLE", help="The current definition of this table: columns, types, keys."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")] = False,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the tables that the history knows: versions, columns, and the newest statement about each."""
     from relay.cli.schema_history import show
@@ -49,12 +38,12 @@ def _show(
 )
 def _export(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     output: Annotated[
         str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
     ] = STANDARD,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write the source records that the history keeps as a record file, for `import`, `relay inspect` and
     `relay translate`.
@@ -67,7 +56,7 @@ def _export(
 @app.command("import", epilog="Example: relay schema-history import ddl.jsonl --config relay.toml")
 def _import(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     input_name: Annotated[
         str, typer.Argument(metavar="INPUT", help="A record file; - or nothing for stdin.")
@@ -79,7 +68,7 @@ def _import(
             help="Topic name that the records get, if theirs is of another topic with the same name.",
         ),
     ] = None,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Put records that change table definitions into the history: an export, or records captured from the
     source.
@@ -96,12 +85,12 @@ def _import(
 @app.command("reset", epilog="Example: relay schema-history reset --config relay.toml --yes")
 def _reset(
     context: typer.Context,
-    config: _Config,
+    config: ConfigFile,
     *,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it; without this the command only says what would follow.")
     ] = False,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Empty the history. All instances must be stopped: one that runs keeps what it knows, and adds to the
     history.

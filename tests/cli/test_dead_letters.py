@@ -46,8 +46,8 @@ async def bury(
     *,
     names_route: bool = True,
 ) -> None:
-    """Write records to the dead-letter topic, as letters of this route or of a relay that did not name its
-    route.
+    """Write records to the dead-letter topic, as dead letters of this route or of a relay that did not name
+    its route.
     """
     name = own_name(route) if names_route else ""
     letters = [dead_letter(record, error, route.dead, tables, partitions, route=name) for record in records]
@@ -80,7 +80,7 @@ def listed(result: Result) -> list[dict[str, Any]]:
 
 
 async def offsets(route: Route, *arguments: str) -> list[int]:
-    """Source offsets of the letters that `list` gives."""
+    """Source offsets of the dead letters that `list` gives."""
     return [
         each["source"]["offset"]
         for each in listed(await route.run("dead-letters", "list", "--json", *arguments))
@@ -141,7 +141,7 @@ async def test_list_can_be_narrowed(route: Route) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-async def test_records_that_are_no_letters_are_passed_over(
+async def test_records_that_are_no_dead_letters_are_passed_over(
     kafka: Any, relay: Callable[..., Result], tmp_path: Path, partitions: int
 ) -> None:
     route = await Route.made(kafka, relay, tmp_path, partitions)
@@ -154,7 +154,7 @@ async def test_records_that_are_no_letters_are_passed_over(
     assert "records that are no dead letters: 1" in result.stderr
 
 
-async def test_show_gives_one_letter_with_its_record(route: Route) -> None:
+async def test_show_gives_one_dead_letter_with_its_record(route: Route) -> None:
     await bury(route, garbage(route, 3), GARBAGE, ORDERS)
     result = await route.run("dead-letters", "show", "0/0")
     assert result.exit_code == 0, result.stderr
@@ -186,7 +186,7 @@ async def test_show_escapes_what_steers_a_terminal(route: Route) -> None:
 
 
 @pytest.mark.parametrize("position", ["0/1", "7/0", "0", "x/y", "other/0/0", ""])
-async def test_show_says_that_there_is_no_such_letter(route: Route, position: str) -> None:
+async def test_show_says_that_there_is_no_such_dead_letter(route: Route, position: str) -> None:
     await bury(route, garbage(route, 3), GARBAGE)
     result = await route.run("dead-letters", "show", position)
     assert result.exit_code == 2
@@ -247,7 +247,7 @@ async def test_a_replay_writes_what_the_relay_would_have_written(route: Route) -
     assert contents(await route.kafka.read(route.target)) == contents(expected)
 
 
-async def test_replayed_letters_are_marked_and_do_not_come_again(route: Route) -> None:
+async def test_replayed_dead_letters_are_marked_and_do_not_come_again(route: Route) -> None:
     rows = route.records()[:10]
     await bury(route, rows)
     assert (await route.run("dead-letters", "replay", "--limit", "4")).exit_code == 0
@@ -265,7 +265,7 @@ async def test_replayed_letters_are_marked_and_do_not_come_again(route: Route) -
     assert (await route.run("dead-letters", "replay", "--all")).exit_code == 0
     assert await route.kafka.length(route.target) == 2 * written
     marks = [read_marker(each) for each in await route.kafka.read(route.dead)]
-    assert [mark.offset for mark in marks if mark] == list(range(10)), "one marker a letter"
+    assert [mark.offset for mark in marks if mark] == list(range(10)), "one marker per dead letter"
 
 
 async def test_what_fails_again_stays_and_is_listed(route: Route) -> None:
@@ -285,7 +285,7 @@ async def test_what_fails_again_stays_and_is_listed(route: Route) -> None:
     assert sources == [f"{route.source}/0/{row.offset}/0".encode() for row in rows]
 
 
-async def test_a_letter_that_became_too_large_fails_alone(
+async def test_a_dead_letter_that_became_too_large_fails_alone(
     kafka: Any, relay: Callable[..., Result], tmp_path: Path
 ) -> None:
     limit = 550
@@ -307,7 +307,7 @@ async def test_a_letter_that_became_too_large_fails_alone(
     assert not set(found) & set(large)
 
 
-async def test_a_record_that_became_a_letter_twice_is_replayed_once(route: Route) -> None:
+async def test_a_record_that_became_a_dead_letter_twice_is_replayed_once(route: Route) -> None:
     """A relay that was killed before it had committed writes its dead letters again."""
     rows = rows_of(route, 2)
     await bury(route, [*rows, *rows])
@@ -316,7 +316,7 @@ async def test_a_record_that_became_a_letter_twice_is_replayed_once(route: Route
     assert await offsets(route) == []
 
 
-async def test_letters_of_other_topics_are_left_alone(route: Route) -> None:
+async def test_dead_letters_of_other_topics_are_left_alone(route: Route) -> None:
     mine, other = rows_of(route, 2)
     await bury(route, [mine, msgspec.structs.replace(other, topic="another")])
     result = await route.run("dead-letters", "replay")
@@ -326,7 +326,7 @@ async def test_letters_of_other_topics_are_left_alone(route: Route) -> None:
     assert await offsets(route) == [other.offset]
 
 
-async def test_routes_that_share_a_topic_replay_their_own_letters(route: Route, tmp_path: Path) -> None:
+async def test_routes_that_share_a_topic_replay_their_own_dead_letters(route: Route, tmp_path: Path) -> None:
     """Both read the same records: what one route replays says nothing about the other's target."""
     other = await route.beside(tmp_path)
     rows = rows_of(route, 3)
@@ -347,7 +347,7 @@ async def test_routes_that_share_a_topic_replay_their_own_letters(route: Route, 
     assert await offsets(route) == []
 
 
-async def test_letters_of_a_route_that_was_renamed_are_replayed_by_its_name(
+async def test_dead_letters_of_a_route_that_was_renamed_are_replayed_by_its_name(
     route: Route, tmp_path: Path
 ) -> None:
     before = await route.beside(tmp_path)
@@ -361,7 +361,7 @@ async def test_letters_of_a_route_that_was_renamed_are_replayed_by_its_name(
     }
 
 
-async def test_letters_of_relays_that_named_no_route_are_replayed_by_any(route: Route) -> None:
+async def test_dead_letters_of_relays_that_named_no_route_are_replayed_by_any(route: Route) -> None:
     rows = rows_of(route, 2)
     await bury(route, rows[:1], names_route=False)
     await bury(route, rows[1:])
@@ -370,7 +370,7 @@ async def test_letters_of_relays_that_named_no_route_are_replayed_by_any(route: 
     assert await offsets(route) == []
 
 
-async def test_letters_of_a_topic_that_was_made_anew_are_letters_of_their_own(
+async def test_dead_letters_of_a_topic_that_was_made_anew_are_dead_letters_of_their_own(
     route: Route, tmp_path: Path
 ) -> None:
     """The new topic counts from 0 again: the same position, another record."""
@@ -397,7 +397,7 @@ async def test_an_export_holds_a_record_once_however_many_routes_buried_it(
     assert len(exported.read_text().splitlines()) == 2
 
 
-async def test_many_letters_keep_the_order_of_their_partitions(
+async def test_many_dead_letters_keep_the_order_of_their_partitions(
     kafka: Any, relay: Callable[..., Result], tmp_path: Path
 ) -> None:
     """More than are written in one go, and in several partitions."""
