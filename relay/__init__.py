@@ -109,62 +109,17 @@ __all__ = [
     "Watermark",
 ]
 
-#: Where the public names live. They are imported when they are asked for, so that `relay --help` need not
-#: load the codecs.
-_HOMES = {
-    "relay.codecs.losses": ("Lossy",),
-    "relay.errors": (
-        "ClaimCheckMissing",
-        "CodecError",
-        "ConfigError",
-        "DecodeError",
-        "EncodeError",
-        "Malformed",
-        "MessageTooLarge",
-        "NeedUnanswered",
-        "NotRepresentable",
-        "RelayError",
-        "ServiceError",
-        "StorageUnavailable",
-        "UnsupportedMessage",
-    ),
-    "relay.model": (
-        "ABSENT",
-        "Bootstrap",
-        "Column",
-        "ColumnType",
-        "DdlKind",
-        "Default",
-        "Event",
-        "Generated",
-        "Heartbeat",
-        "Index",
-        "Op",
-        "RenamedTable",
-        "RowChange",
-        "Rows",
-        "SchemaChange",
-        "Snapshot",
-        "Source",
-        "TableId",
-        "TableSchema",
-        "Transaction",
-        "TransactionMark",
-        "UniqueKey",
-        "Watermark",
-    ),
-    "relay.needs": ("ClaimCheck", "Need"),
-    "relay.records": ("Blob", "ConsumerRecord", "ProducerRecord"),
-    "relay.resolver": ("Resolver",),
-    "relay.storage": ("Storage",),
-    "relay.translator": ("Translator",),
-}
+#: Where the public names live, the light modules first. They are imported when a name is asked for, so that
+#: `relay --help` need not load the codecs.
+_HOMES = ("errors", "records", "model", "needs", "codecs.losses", "storage", "translator", "resolver")
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"relay.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
     message = f"module 'relay' has no attribute {name!r}"
     raise AttributeError(message)
 

@@ -52,7 +52,7 @@ class Refused(NamedTuple):
     """What becomes of a record that was refused: the policy, and the dead letter to write if there is one."""
 
     policy: Policy
-    letters: list[ProducerRecord]
+    dead_letters: list[ProducerRecord]
 
 
 class ErrorPolicy(NamedTuple):
@@ -83,13 +83,14 @@ class ErrorPolicy(NamedTuple):
         policy = self.policy_of(error)
         if policy is Policy.STOP or not isinstance(error, RelayError):
             return Refused(Policy.STOP, [])
-        tables = _tables_learnt(record, translator)
+        tables = tables_learnt(record, translator)
         if policy is Policy.SKIP:
             return Refused(policy, [])
         return Refused(policy, [dead_letter(record, error, self.topic, tables, self.partitions, self.route)])
 
 
-def _tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
+def tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
+    """Learn from a refused record; return the tables that it is about, () if it cannot be read."""
     try:
         return translator.learn(record)
     except (CodecError, Need):

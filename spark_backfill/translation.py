@@ -271,12 +271,12 @@ class _Task:
         refused = self._errors.apply(error, record, self._translator)
         if refused.policy is Policy.STOP:
             raise Stopped(error, _place(record)) from error
-        if self._limits is not None and (oversize := self._limits.too_large(refused.letters)):
+        if self._limits is not None and (oversize := self._limits.too_large(refused.dead_letters)):
             raise Stopped(record_too_large(record, oversize), _place(record)) from error
         self._counts.refused(
             "dead letters" if refused.policy is Policy.DEAD_LETTER else "skipped", error.code
         )
-        return refused.letters
+        return refused.dead_letters
 
     def finish(self) -> None:
         """Hand over what was counted.

@@ -23,7 +23,7 @@ from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.dead_letters import error_headers
 from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
-from relay.policies import Policy
+from relay.policies import Policy, tables_learnt
 from relay.records import ConsumerRecord
 from relay.resolver import Resolver
 from relay.storage import storage_problems
@@ -181,8 +181,8 @@ class _Run:
 
     def _go_on(self, record: ConsumerRecord, error: CodecError | ClaimCheckMissing) -> None:
         self._failed += 1
+        tables = tables_learnt(record, self._translator)
         if self._dead_letters is not None:
-            tables = self._translator.tables_of(record)
             self._dead_letters.write_original(record, error_headers(record, error, tables))
         if self._failed <= _REPORTED:
             say_error(describe(error))

@@ -162,12 +162,12 @@ class RoundBuilder:
         if refused.policy is Policy.STOP or not isinstance(error, RelayError):
             self._refuse(record, error)
             return None
-        if oversize := self._sink.too_large(refused.letters):
+        if oversize := self._sink.too_large(refused.dead_letters):
             error.add_note(str(record_too_large(record, oversize)))
             self._refuse(record, error)
             return None
         self._note(refused.policy, error, record)
-        return refused.letters
+        return refused.dead_letters
 
     def _refuse(self, record: ConsumerRecord, error: Exception) -> None:
         """End the round, and relay with it, before this record."""
