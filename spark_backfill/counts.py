@@ -38,7 +38,7 @@ class Counts(msgspec.Struct):
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     last_files: Sequence[str] = ()
 
-    def took(self, records: Sequence[ConsumerRecord]) -> None:
+    def count_read(self, records: Sequence[ConsumerRecord]) -> None:
         """Count source records."""
         self.read += len(records)
         self.read_bytes += size_of(records)
@@ -48,7 +48,7 @@ class Counts(msgspec.Struct):
         for (topic, partition), found in offsets.items():
             self._reach(f"{topic}/{partition}", (min(found), max(found), len(found)))
 
-    def made(self, records: Sequence[ProducerRecord]) -> None:
+    def count_written(self, records: Sequence[ProducerRecord]) -> None:
         """Count records to write."""
         for (topic, partition), count in Counter(
             [(record.topic, record.partition) for record in records]
@@ -56,7 +56,7 @@ class Counts(msgspec.Struct):
             self.written[f"{topic}/{partition}"] += count
         self.written_bytes += size_of(records)
 
-    def refused(self, what: str, code: str) -> None:
+    def count_failed(self, what: str, code: str) -> None:
         """Count a record that was skipped or became a dead letter."""
         self.failed.setdefault(what, Counter())[code] += 1
 

@@ -203,7 +203,7 @@ def _is_whole(kind: DataType) -> bool:
 
 
 def _are_headers(kind: DataType) -> bool:
-    """Whether a cast to `HEADERS`, which goes by the order of the fields, takes each for what its name says."""
+    """Whether a cast to `HEADERS`, which goes by the order of the fields, is right by their names as well."""
     pair = kind.elementType if isinstance(kind, ArrayType) else None
     return isinstance(kind, NullType) or (
         isinstance(pair, StructType)
@@ -247,6 +247,12 @@ class Target(NamedTuple):
     layout: Layout = Layout.TOPIC
     step: int | None = None
     tasks: int | None = None
+
+    @classmethod
+    def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> Target:
+        """Make the target that `output` names."""
+        backfill = config.backfill
+        return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks)
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
         """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before

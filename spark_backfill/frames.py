@@ -1,11 +1,11 @@
 """Records as columns: what Spark holds, and how workers read and write it.
 
-    topic, partition, offset, timestamp_ms, key, value, headers   a record to translate (`RECORDS`)
-    topic, partition, timestamp_ms, key, value, headers           a record to write (`PRODUCED`), followed by
-    source_topic, source_partition, source_offset, number         where it came from: the target's order
-    database, table                                               its table, on request (`PRODUCED_WITH_TABLES`)
+    topic, partition, offset, timestamp_ms, key, value, headers   `RECORDS`: a record to translate
+    topic, partition, timestamp_ms, key, value, headers           `PRODUCED`: a record to write, and
+    source_topic, source_partition, source_offset, number         where it came from, the target's order
+    database, table                                               `PRODUCED_WITH_TABLES`: its table as well
 
-Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
+Record files come as their lines (`Lines`): workers parse them, exactly as the command line does.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relay.errors import Malformed
+from relay.errors import Malformed, RelayError
 from relay.model import TableId
 from relay.record_lines import parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
+from spark_backfill.task_errors import Stopped
 
 HEADERS: Final = "array<struct<key: string, value: binary>>"
-RECORDS: Final = f"topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, headers {HEADERS}"
+RECORDS: Final = (
+    "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, "
+    f"headers {HEADERS}"
+)
 PRODUCED: Final = (
     f"topic string, partition int, timestamp_ms bigint, key binary, value binary, headers {HEADERS}, "
     "source_topic string, source_partition int, source_offset bigint, number int"
@@ -118,6 +122,14 @@ class Lines(NamedTuple):
                     ) from error
 
 
+def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
+    """The records of a batch. Raises Stopped for what is no record. `name`: of what is read, for errors."""
+    try:
+        yield from reader.read(batch)
+    except RelayError as error:
+        raise Stopped(error, name) from error
+
+
 def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
     """Records as a batch of `RECORDS`."""
     names = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
@@ -130,7 +142,7 @@ def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
 
 class Produced:
     """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if
-    `belong` is called.
+    `assign_tables` is called.
     """
 
     def __init__(self) -> None:
@@ -151,8 +163,8 @@ class Produced:
             self._numbers.append(number)
             self._size += len(record.value or b"") + len(record.key or b"")
 
-    def belong(self, tables: Iterable[TableId | None]) -> None:
-        """Say what the records that were added since the last call are about."""
+    def assign_tables(self, tables: Iterable[TableId | None]) -> None:
+        """Say which tables the records are about that were added since the last call."""
         self._tables.extend(tables)
 
     @property

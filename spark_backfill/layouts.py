@@ -54,7 +54,7 @@ class TableFinder:
         }
         self._reader = Translator(target.name, target.name, options)
 
-    def of(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
+    def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
         """The tables of these records. `tables`: those that their source record is about; if they are
         several, the target's own decoder tells which record is about which.
         """

@@ -10,9 +10,8 @@ from pyspark.sql import functions as F
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from spark_backfill.files import Captured
-from spark_backfill.frames import Columns, Reader
+from spark_backfill.frames import Columns, Reader, read_records
 from spark_backfill.topics import behind_ends, named_bounds
-from spark_backfill.translation import read_records
 
 _REACHED = "place string, offset bigint"
 

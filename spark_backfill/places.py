@@ -45,12 +45,12 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
     for key in ("checkpoint", "output"):
         if strange := _PATTERN.search(getattr(backfill, key)):
             message = f"holds {strange[0]}, which stands for other names in a path"
-            raise ConfigError(
-                [Problem(f"backfill.{key}", message, "name a folder without * ? [ ] { } and backslashes")]
-            )
+            hint = "name a folder without * ? [ ] { } and backslashes"
+            raise ConfigError([Problem(f"backfill.{key}", message, hint)])
     checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
     if checkpoint and output and _overlap(checkpoint, output):
-        message = f"{backfill.checkpoint} and the output ({backfill.output}) are one folder, or one lies in the other"
+        folders = f"{backfill.checkpoint} and the output ({backfill.output})"
+        message = f"{folders} are one folder, or one lies in the other"
         raise ConfigError([Problem("backfill.checkpoint", message, "name a folder of its own for each")])
 
 
@@ -60,9 +60,8 @@ def _found(spark: SparkSession, key: str, path: str) -> str:
         return f"{qualified(*hadoop_path(spark, path)).rstrip('/')}/" if path else ""
     except Py4JJavaError as error:
         if unknown := NO_FILE_SYSTEM.search(str(error)):
-            raise ConfigError(
-                [Problem(f"backfill.{key}", f"{path} cannot be reached: {unknown[0]}", PACKAGE_HINT)]
-            ) from None
+            message = f"{path} cannot be reached: {unknown[0]}"
+            raise ConfigError([Problem(f"backfill.{key}", message, PACKAGE_HINT)]) from None
         raise
 
 
@@ -76,10 +75,10 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
             named, system = hadoop_path(spark, pattern)
             for path in (named, *(status.getPath() for status in system.globStatus(named) or ())):
                 if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
-                    message = f"{backfill.output} and {key} ({qualified(path, system)}) are one folder, or one lies in the other"
-                    raise ConfigError(
-                        [Problem("backfill.output", message, "it would be deleted: name a folder of its own")]
-                    )
+                    folders = f"{backfill.output} and {key} ({qualified(path, system)})"
+                    message = f"{folders} are one folder, or one lies in the other"
+                    hint = "it would be deleted: name a folder of its own"
+                    raise ConfigError([Problem("backfill.output", message, hint)])
 
 
 def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool | None = None) -> None:
@@ -94,33 +93,17 @@ def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
     if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
-        message = (
-            f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
-        )
-        raise ConfigError(
-            [
-                Problem(
-                    "backfill.output",
-                    message,
-                    "name an empty folder, or the checkpoint that it was written with",
-                )
-            ]
-        )
+        why = "the checkpoint is a new one: rows would be there twice"
+        hint = "name an empty folder, or the checkpoint that it was written with"
+        raise ConfigError([Problem("backfill.output", f"{path} holds {found[0]} already, and {why}", hint)])
     first, *others = (f"{re.escape(name)}=[^/]+" for name in FOLDERS[layout])
     below = "".join(f"/{each}" for each in others)
     records = first if is_new is not None else rf"{first}{below}(/step=\d+)?/{_RECORDS}"
     own = re.compile(f"{_LEFT}|{records}", re.DOTALL)
     for name in names if is_new is not None else _files_below(folder, system):
         if not own.fullmatch(name):
-            raise ConfigError(
-                [
-                    Problem(
-                        "backfill.output",
-                        f"{path} holds other things than records: {name}",
-                        "name an empty folder",
-                    )
-                ]
-            )
+            message = f"{path} holds other things than records: {name}"
+            raise ConfigError([Problem("backfill.output", message, "name an empty folder")])
 
 
 def _files_below(folder: Any, system: Any) -> Iterator[str]:

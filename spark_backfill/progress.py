@@ -44,6 +44,7 @@ def _tell(tracker: StatusTracker, say: Callable[[str], None], ended: threading.E
 def _state(tracker: StatusTracker) -> str:
     stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
     return "; ".join(
-        f"{each.numCompletedTasks} of {each.numTasks} tasks done (stage {each.stageId}), {each.numActiveTasks} at work"
+        f"{each.numCompletedTasks} of {each.numTasks} tasks done (stage {each.stageId}), "
+        f"{each.numActiveTasks} at work"
         for each in stages
     )

@@ -1,140 +1,169 @@
-"""The schema pass: the DDL of a source is found in parallel, and the driver learns it into the catalogue that
-all tasks share.
+"""The schema pass: find the DDL of a source in parallel, and learn it into the catalogue of all tasks.
+
+A DDL record is decoded three times:
+
+1. by the worker that finds it (`FindDdl`), with an empty catalogue: does it hold DDL, and of which time?
+2. by the driver that learns it (`learn_ddl`): the order of times is known only when all have been found;
+3. by the task that translates it (`translation`), with the catalogue of all.
+
+A run that goes on decodes twice what its checkpoint has kept: for the times, and to learn it. With
+`schema.wait` the DDL of partitions 0 is found and learnt ahead, and again when its own step comes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from relay.catalog import Catalog
 from relay.codecs.codec import RowSignature
 from relay.config import Config
-from relay.errors import ConfigError, Problem
+from relay.errors import DecodeError
+from relay.model import Event, SchemaChange
+from relay.needs import Need
 from relay.records import ConsumerRecord
-from spark_backfill.files import Captured, hadoop_path
-from spark_backfill.frames import RECORDS, Columns, Lines, record_batch
-from spark_backfill.translation import OnlyDdl
+from relay.translator import Translator
+from spark_backfill.files import Captured
+from spark_backfill.frames import RECORDS, Columns, Lines, Reader, read_records, record_batch
 
-_WRITTEN = "place string, records bigint"
+#: `DdlRecord` in columns. The time is text: it may not fit in 64 bits.
+FOUND: Final = f"{RECORDS}, tso string"
 #: How a record file's line names a value that is text.
 _VALUE: Final = '"value":"'
-#: The number of what stands before the first step.
-BEFORE: Final = -1
 
 
-def ddl_of(captured: Captured, config: Config, name: str = "input") -> list[ConsumerRecord]:
-    """The source records with DDL, and no others: the only records that ever come to the driver. `name`: of
-    what, for errors.
+class DdlRecord(NamedTuple):
+    """A record with DDL, and when its statement happened, in units of a commit ts."""
+
+    record: ConsumerRecord
+    tso: int
+
+    @property
+    def position(self) -> tuple[str, int, int]:
+        """Topic, partition and offset."""
+        return self.record.topic, self.record.partition, self.record.offset
+
+
+class FindDdl:
+    """Finds the records that teach a catalogue: those with DDL. What cannot be read teaches nothing.
+
+    `name`: of what is read, for errors.
+    """
+
+    def __init__(self, config: Config, reader: Reader, name: str = "input") -> None:
+        self.config, self.reader, self.name = config, reader, name
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records with DDL, as `FOUND`."""
+        translator = self.config.translator()
+        signature = translator.route.source.row_signature
+        for batch in batches:
+            found = []
+            for record in read_records(self.reader, batch, self.name):
+                if signature is not None and signature.matches(record.key, record.value):
+                    continue
+                events = _events(translator, record)
+                if any(isinstance(event, SchemaChange) for event in events):
+                    found.append(DdlRecord(record, _tso(events)))
+            if found:
+                yield _batch(found)
+
+
+def _events(translator: Translator, record: ConsumerRecord) -> list[Event]:
+    """The events of a record, whatever the records before it were; none if it cannot be read."""
+    translator.catalog = Catalog()
+    try:
+        return translator.inspect(record)
+    except (DecodeError, Need):
+        return []
+
+
+def _tso(events: Iterable[Event]) -> int:
+    return max([event.source.tso for event in events], default=0)
+
+
+def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
+    rows = record_batch([each.record for each in found])
+    times = pa.array([str(each.tso) for each in found], pa.string())
+    return pa.RecordBatch.from_arrays([*rows.columns, times], names=[*rows.schema.names, "tso"])
+
+
+def with_times(config: Config, records: Iterable[ConsumerRecord]) -> list[DdlRecord]:
+    """Date records that are known to hold DDL."""
+    translator = config.translator()
+    return [DdlRecord(record, _tso(_events(translator, record))) for record in records]
+
+
+def find_ddl(captured: Captured, config: Config, name: str = "input") -> list[DdlRecord]:
+    """Bring the records with DDL to the driver, the only ones that ever come there.
+
+    `name`: of what is read, for errors.
     """
     frame, reader = captured.frame, captured.reader
-    marks = config.translator().route.source.row_signature
+    signature = config.translator().route.source.row_signature
     # Most rows are known by their bytes, inside the JVM.
-    if marks is not None and isinstance(reader, Columns):
-        frame = frame.where(~_shows(marks))
-    elif marks is not None and isinstance(reader, Lines) and marks.part == "value":
-        frame = frame.where(~_shows_in_line(marks))
-    found = frame.mapInArrow(OnlyDdl(config, reader, name), RECORDS)
-    return _records(found)
+    if signature is not None and isinstance(reader, Columns):
+        frame = frame.where(~_matches(signature))
+    elif signature is not None and isinstance(reader, Lines) and signature.part == "value":
+        frame = frame.where(~_matches_in_line(signature))
+    return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name), FOUND))
 
 
-def _shows(marks: RowSignature) -> Column:
-    """`RowSignature.matches` in Spark's words."""
-    return _marked(F.coalesce(F.col(marks.part), F.lit(b"")), marks, lambda mark: F.lit(bytearray(mark)))
+def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
+    """Bring the rows of `FOUND` to the driver."""
+    found: list[DdlRecord] = []
+    for batch in frame.toArrow().to_batches():
+        times = map(int, batch.column("tso").to_pylist())
+        found += map(DdlRecord, Columns().read(batch), times)
+    return found
 
 
-def _shows_in_line(marks: RowSignature) -> Column:
-    """The same of a record file's line that is spelt as relay does, the value last; others are looked into.
+def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Catalog:
+    """Return the catalogue after this DDL, learnt by time, and by offset inside a partition."""
+    ordered = []
+    newest: Counter[tuple[str, int]] = Counter()
+    for each in sorted(ddl, key=lambda each: each.position):
+        topic, partition, _ = each.position
+        # The order of a partition holds even where its times go back.
+        newest[topic, partition] = max(newest[topic, partition], each.tso)
+        ordered.append((newest[topic, partition], each.position, each.record))
+    translator = config.translator()
+    translator.catalog = catalog
+    for _, _, record in sorted(ordered, key=lambda found: found[:2]):
+        translator.learn(record)
+    return translator.catalog
+
+
+def _matches(signature: RowSignature) -> Column:
+    """`RowSignature.matches` as an expression of Spark."""
+    part = F.coalesce(F.col(signature.part), F.lit(b""))
+    return _has_marks(part, signature, lambda mark: F.lit(bytearray(mark)))
+
+
+def _matches_in_line(signature: RowSignature) -> Column:
+    """The same of a record file's line that is spelt as relay does, the value last; other lines do not match.
 
     Inside the value's text every quote is escaped, so that plain ones around a comma begin another member.
     """
     line, begin = F.col("value").cast("string"), F.lit(_VALUE)
     value = F.substring_index(line, _VALUE, -1)
     is_last = F.contains(line, begin) & ~F.contains(value, F.lit('","')) & ~F.contains(value, F.lit('", "'))
-    return is_last & _marked(value, marks, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
+    return is_last & _has_marks(value, signature, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
 
 
-def _marked(text: Column, marks: RowSignature, literal: Callable[[bytes], Column]) -> Column:
+def _has_marks(text: Column, signature: RowSignature, literal: Callable[[bytes], Column]) -> Column:
     every = F.lit(True)
-    for group in marks.groups:
+    for group in signature.groups:
         one = F.lit(False)
         for mark in group:
             one = one | F.contains(text, literal(mark))
         every = every & one
-    for mark in marks.never:
+    for mark in signature.never:
         every = every & ~F.contains(text, literal(mark))
     return every
-
-
-def _records(frame: DataFrame) -> list[ConsumerRecord]:
-    return [record for batch in frame.toArrow().to_batches() for record in Columns().read(batch)]
-
-
-class Kept:
-    """What a run of several steps remembers beside Spark's checkpoint: the DDL of every step, and what was
-    written so far.
-
-    A step that is done again writes its own part anew.
-    """
-
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self._spark, self._folder = spark, f"{checkpoint.rstrip('/')}/relay"
-        self._written: tuple[int, dict[str, int]] | None = None
-
-    def keep_ddl(self, step: int, records: list[ConsumerRecord]) -> None:
-        """Keep the DDL of a step, or what stands before the first one (`BEFORE`)."""
-        if records:
-            frame = self._spark.createDataFrame(pa.Table.from_batches([record_batch(records)]), RECORDS)
-            frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
-
-    def ddl_before(self, step: int) -> list[ConsumerRecord]:
-        """The DDL of all steps before this one."""
-        frame = self._read("ddl", f"{RECORDS}, step string")
-        return [] if frame is None else _records(frame.where(F.col("step").cast("bigint") < step))
-
-    def keep_written(self, step: int, written: Mapping[str, int]) -> None:
-        """Keep how many records were written to each `topic/partition` up to the end of a step.
-
-        A step that is done again needs what was before it, and nobody needs what is older.
-        """
-        self._written = step, dict(written)
-        frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)
-        frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
-        older, system = hadoop_path(self._spark, f"{self._folder}/written/step={step - 2}")
-        system.delete(older, True)
-
-    def written_before(self, step: int) -> dict[str, int]:
-        """How many records the steps before this one have written to each `topic/partition`. Raises
-        ConfigError.
-        """
-        if step == 0:
-            return {}
-        if self._written is None or self._written[0] != step - 1:
-            frame = self._read(f"written/step={step - 1}", _WRITTEN)
-            if frame is None:
-                message = (
-                    f"{self._folder} lacks what was written before step {step}: offsets would begin anew"
-                )
-                raise ConfigError(
-                    [
-                        Problem(
-                            "backfill.checkpoint",
-                            message,
-                            "a new run needs a new checkpoint and a new target",
-                        )
-                    ]
-                )
-            self._written = step - 1, {row.place: row.records for row in frame.collect()}
-        return self._written[1]
-
-    def _read(self, what: str, columns: str) -> DataFrame | None:
-        folder, system = hadoop_path(self._spark, f"{self._folder}/{what}")
-        if not system.exists(folder):
-            return None
-        # The schema is said: a first step that was killed while it wrote has left a folder from which none
-        # can be told.
-        return self._spark.read.schema(columns).parquet(folder.toString())

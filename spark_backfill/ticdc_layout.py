@@ -23,10 +23,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.wire.ticdc import quoted
 from relay.errors import ConfigError, Malformed, Problem, RecordsGone
 from relay.model import SchemaChange, TableId
-from relay.mysql.types import DISPLAY_WIDTHS, quoted_name
+from relay.mysql.types import DISPLAY_WIDTHS, quoted_name, quoted_table
 
 NAME: Final = "ticdc-storage"
 _DATE: Final = r"\d{4}(?:-\d{2}){0,2}"
@@ -55,6 +54,11 @@ class Place(NamedTuple):
     date: str
     dispatcher: str
     number: int
+
+    @property
+    def table_id(self) -> TableId:
+        """The table, or the database where `table` is ""."""
+        return TableId(self.schema, self.table)
 
 
 def place_of(path: str) -> Place | None:
@@ -200,15 +204,14 @@ def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
         if not type_text:
             return ""
         name = quoted_name(column["ColumnName"])
-        parts.append(
-            f"{name} {type_text}{' NOT NULL' if column.get('ColumnNullable') == 'false' else ''}{_default(column)}"
-        )
+        null = " NOT NULL" if column.get("ColumnNullable") == "false" else ""
+        parts.append(f"{name} {type_text}{null}{_default(column)}")
         if column.get("ColumnIsPk") == "true":
             key.append(name)
     if not parts:
         return ""
     parts += [f"PRIMARY KEY ({','.join(key)})"] if key else []
-    return f"CREATE TABLE IF NOT EXISTS {quoted(TableId(place.schema, place.table))} ({','.join(parts)})"
+    return f"CREATE TABLE IF NOT EXISTS {quoted_table(place.table_id)} ({','.join(parts)})"
 
 
 def _type_text(column: Mapping[str, Any]) -> str:

@@ -21,15 +21,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.codecs.canal import ticdc_canal_json
-from relay.codecs.canal.ticdc_canal_json import ControlMessage, TidbMembers, ticdc_ddl_word
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import parse_options
 from relay.config import Config
 from relay.errors import ConfigError, Problem
-from relay.model import TSO_LOGICAL_BITS, SchemaChange
+from relay.model import TSO_LOGICAL_BITS, SchemaChange, Source
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
+from spark_backfill.schema_pass import DdlRecord
 from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of
 
+_PROTOCOL: Final = "ticdc-canal-json"
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
 #: Of how many splits at least Spark cuts what it reads.
 _LEAST_SPLITS: Final = "spark.sql.files.minPartitionNum"
@@ -39,23 +42,19 @@ _ROWS: Final = "value binary, path string, block bigint"
 def storage_problems(config: Config) -> list[Problem]:
     """What must hold of a configuration that reads a storage sink."""
     problems = []
-    if config.route.from_ != ticdc_canal_json.NAME:
-        problems.append(
-            Problem(
-                "route.from",
-                "of TiCDC's storage sink only Canal-JSON is read",
-                f'set from = "{ticdc_canal_json.NAME}"',
-            )
-        )
+    if config.route.from_ != _PROTOCOL:
+        message = "of TiCDC's storage sink only Canal-JSON is read"
+        problems.append(Problem("route.from", message, f'set from = "{_PROTOCOL}"'))
     if len(config.source.topics) != 1:
         message = "must be one: the records of a storage sink have no topic, and get its name"
         problems.append(Problem("source.topics", message))
     return problems
 
 
-def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[ConsumerRecord]]:
-    """The records below `input`, and the statements that make the tables. Raises ConfigError, RecordsGone,
-    Malformed.
+def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[DdlRecord]]:
+    """Return the records below `input`, and the statements that make the tables.
+
+    Raises ConfigError, RecordsGone, Malformed.
     """
     root, paths = _listed(spark, config.backfill.input)
     files = in_order(paths)
@@ -71,17 +70,14 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
     }
     _pin_blocks(spark)
     lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
-    starts, offsets = _numbered(
-        renames_in_order(files, {path: each.change for path, each in statements.items() if each}),
-        root,
-        _counted(lines),
-    )
+    changes = {path: each.change for path, each in statements.items() if each}
+    starts, offsets = _numbered(renames_in_order(files, changes), root, _counted(lines))
     ddl = [(each.is_known, each.at(offsets[path])) for path, each in statements.items() if each]
-    known = [(bytearray(record.value or b""), "", record.offset) for is_known, record in ddl if is_known]
+    known = [(bytearray(record.value or b""), "", record.offset) for is_known, (record, _) in ddl if is_known]
     control = spark.createDataFrame(known, _ROWS)
     reader = StorageReader(config.source.topics[0], starts)
     frame = control if lines is None else control.unionAll(lines)
-    return Captured(frame, reader, newest(files)), [record for _, record in ddl]
+    return Captured(frame, reader, newest(files)), [each for _, each in ddl]
 
 
 def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
@@ -167,24 +163,32 @@ class _Statement(NamedTuple):
     change: SchemaChange
     is_known: bool
 
-    def at(self, offset: int) -> ConsumerRecord:
+    def at(self, offset: int) -> DdlRecord:
         """The record at its place."""
-        return msgspec.structs.replace(self.record, offset=offset)
+        return DdlRecord(msgspec.structs.replace(self.record, offset=offset), self.change.source.tso)
 
 
 def _statement(config: Config, path: str, place: Place, text: bytes) -> _Statement | None:
     found = statement_of(path, place, text)
     if found is None:
         return None
-    time_ms, tidb = place.version >> TSO_LOGICAL_BITS, TidbMembers(place.version)
-    nothing = (None, None, None, None)
-    message = ControlMessage(
-        0, place.schema, place.table, None, True, "QUERY", time_ms, time_ms, found.sql, *nothing, tidb
-    )
-    record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, msgspec.json.encode(message))
-    (change,) = (event for event in config.translator().inspect(record) if isinstance(event, SchemaChange))
-    value = msgspec.json.encode(msgspec.structs.replace(message, type=ticdc_ddl_word(change)))
-    return _Statement(msgspec.structs.replace(record, value=value), change, found.is_known)
+    time_ms = place.version >> TSO_LOGICAL_BITS
+    source = Source("ticdc", time_ms * 1_000_000, place.version)
+    sent = SchemaChange(found.sql, place.table_id, (), "QUERY", source, source.event_time_ns)
+    record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, None)
+    events = config.translator().inspect(_with_message(record, sent))
+    (change,) = (event for event in events if isinstance(event, SchemaChange))
+    # Only now is it known what the statement does, for which the message has a word.
+    record = _with_message(record, msgspec.structs.replace(sent, kinds=change.kinds))
+    return _Statement(record, change, found.is_known)
+
+
+def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecord:
+    """The record with the statement as TiCDC writes it."""
+    codec = PROTOCOLS[_PROTOCOL]
+    options = parse_options(codec, {"enable-tidb-extension": "true"}, "backfill.input_format")
+    (payload,) = codec.encoder(options, Answers()).encode([change], record, [])
+    return msgspec.structs.replace(record, value=payload.value)
 
 
 class StorageReader:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,24 +21,8 @@ from spark_backfill.brokers import JavaAdmin, client_options, for_spark
 from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
-from spark_backfill.translation import LATEST_MS, OWN_PARTITION, Bounds, Terms
-
-#: What Java says of a time that Spark cannot hold.
-OVERFLOW: Final = "ArithmeticException: long overflow"
-
-
-def too_late(records: str) -> ConfigError:
-    """What to say of records whose timestamps Spark cannot hold."""
-    hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
-    return ConfigError(
-        [
-            Problem(
-                "source",
-                f"the timestamp of {records} is behind the year 294246, where Spark's times end",
-                hint,
-            )
-        ]
-    )
+from spark_backfill.spark_errors import too_late
+from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
 
 
 class Source(NamedTuple):
@@ -83,7 +67,7 @@ class Source(NamedTuple):
         return len(self.partitions) * spread if spread else sum(self.partitions.values())
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """All records from `first` on, as a stream; a checkpoint, where there is one, says where it goes on."""
+        """Return all records from `first` on, as a stream; a checkpoint says where it goes on."""
         reader = spark.readStream.format("kafka").options(**self._read_options())
         if most := self.config.backfill.batch_records:
             reader = reader.option("maxOffsetsPerTrigger", most)
@@ -283,10 +267,10 @@ class TargetTopics(NamedTuple):
 
     @property
     def terms(self) -> Terms:
-        """What they say to those who translate."""
-        letters = self.partitions.get(self.config.errors.dead_letter_topic, OWN_PARTITION)
-        # Topics were compared with topics; files tell it by their records alone.
-        return Terms(letters, self.limits, self.partitions if self.config.backfill.input else None)
+        """What a translating task has to know of them."""
+        dead_letters = self.partitions.get(self.config.errors.dead_letter_topic, KEEP_PARTITION)
+        # Source topics were compared with target topics; of files only the records tell where they belong.
+        return Terms(dead_letters, self.limits, self.partitions if self.config.backfill.input else None)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""

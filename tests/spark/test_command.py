@@ -20,9 +20,10 @@ from spark.test_files import relayed
 from support import DATA, captured
 
 from relay.errors import Malformed, RelayError, ServiceError
-from spark_backfill.command import RecordStopped, main, told
+from spark_backfill.command import main
 from spark_backfill.counts import Counts
-from spark_backfill.translation import STOP_MARK, Stopped
+from spark_backfill.spark_errors import explained
+from spark_backfill.task_errors import STOP_MARK, RecordStopped, Stopped
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
@@ -281,7 +282,7 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
     ],
 )
 def test_what_spark_says_is_told_without_values(text: str, said: str) -> None:
-    error = told(RuntimeError(text))
+    error = explained(RuntimeError(text))
     assert isinstance(error, RelayError)
     assert str(error).startswith(said)
 
@@ -310,7 +311,7 @@ def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
 
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
         spark.range(1).mapInArrow(killed, "id bigint").collect()
-    error = told(raised.value)
+    error = explained(raised.value)
     assert str(error).startswith("a Python worker of Spark has ended unexpectedly")
     assert isinstance(error, ServiceError)
 
@@ -358,7 +359,7 @@ def test_workers_with_another_python_are_the_surroundings(raised: str, said: str
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whose text is looked at
         spark.range(1).mapInArrow(failing, "id bigint").collect()
-    error = told(caught.value)
+    error = explained(caught.value)
     assert str(error).startswith(said)
     assert isinstance(error, ServiceError)
 
@@ -366,7 +367,7 @@ def test_workers_with_another_python_are_the_surroundings(raised: str, said: str
 @pytest.mark.parametrize("left", [None, -3, -12, 60, 15, 0])
 def test_a_records_error_is_told_however_much_of_it_spark_leaves(left: int | None) -> None:
     said = str(Stopped(Malformed("p", "a\u2028", 'no "value" \\ here'), "t/0/1"))
-    error = told(
+    error = explained(
         RuntimeError(f"Job aborted: {said[: left if left is None or left < 0 else len(STOP_MARK) + left]}")
     )
     assert isinstance(error, RelayError)
