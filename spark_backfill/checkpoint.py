@@ -52,9 +52,7 @@ _KEYS: Final = {
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
-    """What decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" where there is
-    none.
-    """
+    """Return what decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" for none."""
     tables = config.model_dump(mode="json", by_alias=True)
     found = {"source.cluster": source_cluster, "target.cluster": target_cluster}
     found |= {f"route.{side}": tables["route"][side] for side in ("from", "to")}
@@ -70,12 +68,12 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
 
 
 def _shown(name: str, text: str) -> str:
-    """An option without the secrets that a URI may hold."""
+    """Return an option without the secrets that a URI may hold."""
     return shown_uri(text) if name.endswith("-uri") else text
 
 
 def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The keys with another value, but for policies of which nothing has depended yet."""
+    """Return the keys whose values differ, except policies on which nothing has depended yet."""
     keys = sorted(key for key in kept.keys() | now.keys() if kept.get(key) != now.get(key))
     free = {f"errors.{name}" for name in _POLICIES if kept.get(f"errors.{name}") == Policy.STOP}
     if not kept.get("errors.dead_letter_topic"):
@@ -84,10 +82,10 @@ def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 class Checkpoint:
-    """What the runs before this one have left. `first`: where the first of them began, by `topic/partition`;
-    None without any.
+    """The configuration that earlier runs have left. `first`: where the first of them began, by
+    `topic/partition`; None without one.
 
-    Raises ConfigError if Spark's own progress is there and nobody can tell any more what it was made with.
+    Raises ConfigError if there is progress of Spark, and nothing that tells what it was made with.
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
@@ -102,11 +100,11 @@ class Checkpoint:
 
     @property
     def first(self) -> Mapping[str, int] | None:
-        """Where the first run began."""
+        """Return where the first run began."""
         return None if self._kept is None else self._kept["first"]
 
     def check(self, now: Mapping[str, Any]) -> None:
-        """Raises ConfigError, with the keys that differ, if the runs before were of another configuration."""
+        """Raise ConfigError, with the keys that differ, if earlier runs had another configuration."""
         if self._kept is not None and (keys := differing(self._kept["keys"], now)):
             raise ConfigError([_problem(key, self._path.toString()) for key in keys])
 
@@ -115,7 +113,7 @@ class Checkpoint:
         document = {"version": _VERSION, "keys": dict(now), "first": dict(sorted(first.items()))}
         if document == self._kept:
             return
-        # Under another name first: one of the two is always there, and whole.
+        # Written under another name first: one of the two files is always whole.
         stream = self._system.create(self._draft, True)
         stream.write(bytearray(json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"))
         stream.close()
@@ -133,8 +131,7 @@ class Checkpoint:
                 return known
             message = f"{self._path} was not written by this version of relay"
             raise ConfigError([Problem("backfill.checkpoint", message, "name another folder")])
-        # A run was killed behind `delete`; or while it wrote its first draft, and then nothing has happened
-        # yet.
+        # A run was killed behind `delete`; or while it wrote its first draft, when nothing had happened yet.
         known = None
         with contextlib.suppress(PySparkException):
             known = self._read(self._draft) if self._system.exists(self._draft) else None
@@ -175,7 +172,7 @@ class StepStore:
             frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
 
     def ddl_before(self, step: int) -> list[ConsumerRecord]:
-        """The DDL of all steps before this one."""
+        """Return the DDL of all steps before this one."""
         frame = self._read("ddl", f"{RECORDS}, step string")
         if frame is None:
             return []
@@ -194,8 +191,9 @@ class StepStore:
         system.delete(older, True)
 
     def written_before(self, step: int) -> dict[str, int]:
-        """How many records the steps before this one have written to each `topic/partition`. Raises
-        ConfigError.
+        """Return how many records the steps before this one have written to each `topic/partition`.
+
+        Raises ConfigError.
         """
         if step == 0:
             return {}
@@ -212,6 +210,5 @@ class StepStore:
         folder, system = hadoop_path(self._spark, f"{self._folder}/{what}")
         if not system.exists(folder):
             return None
-        # The schema is said: a first step that was killed while it wrote has left a folder from which none
-        # can be told.
+        # With the schema: a first step that was killed while it wrote has left a folder without one.
         return self._spark.read.schema(columns).parquet(folder.toString())

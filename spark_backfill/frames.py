@@ -66,10 +66,10 @@ _FLUSH_RECORDS: Final = 10_000
 
 
 class Reader(Protocol):
-    """How the rows of a frame become records; a value that Spark sends to its workers."""
+    """Reads the rows of a frame as records; a value that Spark sends to its workers."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch, in its order. Raises Malformed for a line that is no record."""
+        """Yield the records of a batch, in its order. Raises Malformed for a row that is no record."""
         ...
 
 
@@ -77,15 +77,12 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Raises Malformed where a row has no place or a negative one, or a header no
-        name.
+        """Read the records of a batch. Raises Malformed for a position that is NULL or negative, and for a
+        header without a name.
         """
-        for name, words in (
-            ("topic", ""),
-            ("partition", ", or no whole number"),
-            ("offset", ", or no whole number"),
-        ):
+        for name in ("topic", "partition", "offset"):
             if batch.column(name).null_count:
+                words = "" if name == "topic" else ", or no whole number"
                 raise Malformed("record", name, f"the column is NULL{words}")
         for name in ("partition", "offset"):
             if (pc.min(batch.column(name)).as_py() or 0) < 0:
@@ -106,10 +103,10 @@ def _check_names(columns: Sequence[Sequence[object]], found: Iterable[tuple[Head
 
 
 class Lines(NamedTuple):
-    """Rows with the bytes of a line of a record file, its file, and where the block of the file begins."""
+    """Rows with a line of a record file as bytes, its file, and where its block of the file begins."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Blank lines are passed over."""
+        """Yield the records of a batch, without blank lines."""
         for at, line in enumerate(batch.column("value").to_pylist()):
             text = line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
             if text and not text.isspace():
@@ -117,13 +114,12 @@ class Lines(NamedTuple):
                     yield parse_record(text)
                 except ValueError as error:
                     path, block = (batch.column(name)[at].as_py() for name in ("path", "block"))
-                    raise Malformed(
-                        "record file", f"{path}, a line behind byte {block}", str(error)
-                    ) from error
+                    place = f"{path}, a line behind byte {block}"
+                    raise Malformed("record file", place, str(error)) from error
 
 
 def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
-    """The records of a batch. Raises Stopped for what is no record. `name`: of what is read, for errors."""
+    """Yield the records of a batch. Raises Stopped for what is no record. `name`: its input, for errors."""
     try:
         yield from reader.read(batch)
     except RelayError as error:
@@ -131,7 +127,7 @@ def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> 
 
 
 def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
-    """Records as a batch of `RECORDS`."""
+    """Return records as a batch of `RECORDS`."""
     names = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
     columns = [[getattr(record, name) for record in records] for name in names]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW_RECORDS, strict=False)]
@@ -156,7 +152,7 @@ class Produced:
         self._size = 0
 
     def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord) -> None:
-        """Take what a source record became."""
+        """Add what a source record became."""
         for number, record in enumerate(produced):
             self._records.append(record)
             self._sources.append(source)
@@ -173,7 +169,7 @@ class Produced:
         return self._size >= _FLUSH_BYTES or len(self._records) >= _FLUSH_RECORDS
 
     def take(self) -> tuple[pa.RecordBatch | None, Sequence[ProducerRecord]]:
-        """What was gathered, as a batch (None if it is nothing) and as records; then it begins anew."""
+        """Return what was gathered, as a batch (None if it is nothing) and as records, and begin anew."""
         records, sources = self._records, self._sources
         if not records:
             return None, records
@@ -199,7 +195,7 @@ class Produced:
 
 
 def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
-    """The rows of `PRODUCED` as records."""
+    """Read the rows of `PRODUCED` as records."""
     columns = [
         batch.column(name).to_pylist() for name in ("topic", "partition", "timestamp_ms", "key", "value")
     ]
@@ -207,8 +203,8 @@ def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
 
 
 def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
-    """The headers of every row, from the arrays beneath the rows: a row of its own would be a dictionary for
-    each header.
+    """Return the headers of every row. They are read from the arrays beneath the rows: as a row, each header
+    would be a dictionary.
     """
     if column.null_count == len(column):
         return repeat((), len(column))
@@ -220,7 +216,7 @@ def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
 
 
 def _tables(given: Sequence[TableId | None]) -> list[pa.Array]:
-    """Database and table; NULL where there is none."""
+    """Return the columns of database and table, NULL where there is none."""
     if not given:
         return []
     names = ("database", "table")

@@ -1,6 +1,4 @@
-"""A backfill from its beginning to its end: read, learn the DDL, translate, write. Nothing here starts a
-session.
-"""
+"""A backfill from its beginning to its end: read, learn the DDL, translate, write."""
 
 from __future__ import annotations
 
@@ -33,14 +31,12 @@ _FILES = Terms()
 
 
 def empty_catalog() -> Catalog:
-    """A catalogue that keeps every version: all DDL is known before the first row, and old rows need old
-    definitions.
-    """
+    """Return a catalogue that keeps every version: all DDL is learnt before the first row."""
     return Catalog(limit=sys.maxsize)
 
 
 def known_before(spark: SparkSession, config: Config) -> Catalog:
-    """What the record files of `schema_input` teach."""
+    """Return the catalogue after the record files of `schema_input`."""
     if not config.backfill.schema_input:
         return empty_catalog()
     files = _read_files(spark, "schema_input", config.backfill.schema_input, InputFormat.JSON_LINES)
@@ -64,15 +60,15 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     bounds: Bounds,
     terms: Terms = _FILES,
 ) -> Counts:
-    """Translate these records and write what they become; gives what was counted."""
+    """Translate records and write what they become; return what was counted."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     try:
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
         write(records.frame.mapInArrow(translate, translate.schema))
     finally:
-        # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as
-        # long as the run lasts.
+        # Otherwise the catalogue's file stays on the driver's disk, and the counters in PySpark's list, while
+        # the run lasts.
         shared.destroy()
         _accumulatorRegistry.pop(counters.aid, None)
     counts = total(counters.value.values())
@@ -81,7 +77,7 @@ def run_step(  # noqa: PLR0913 - what a step has to know
 
 
 def from_files(spark: SparkSession, config: Config) -> Counts:
-    """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
+    """Translate files: into the folder `output`, which is overwritten, or into the target topics."""
     backfill = config.backfill
     check_places(spark, backfill)
     if backfill.output:
@@ -106,8 +102,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
 
 
 class TopicsRun:
-    """A run over topics, in steps that Spark's checkpoint counts: one for `availableNow`, or more; endless if
-    `continuous`.
+    """A run over topics, in steps that Spark's checkpoint counts; endless if `continuous`.
 
     A step that was cut off is done again, with the same records. `tell` gets what each step has done.
     """
@@ -123,7 +118,7 @@ class TopicsRun:
         checkpoint.check(now)
         if output:
             check_folder(spark, output, config.backfill.output_layout, is_new=checkpoint.first is None)
-        # Topics are created when nothing can be refused any more.
+        # Last: topics are created only when nothing is refused.
         self._topics = None if output else TargetTopics.of(config)
         checkpoint.keep(now, self._source.first)
         self._store = StepStore(spark, config.backfill.checkpoint)
@@ -155,7 +150,7 @@ class TopicsRun:
     def _on_batch(self, frame: DataFrame, step: int) -> None:
         try:
             self._translate(frame, step)
-        except BaseException as error:  # Spark would keep no more of it than its text
+        except BaseException as error:  # Spark keeps no more of it than its text
             self._failure = error
             raise
 
@@ -185,9 +180,7 @@ class TopicsRun:
         self._tell(step, counts)
 
     def _learnt_before(self, step: int) -> Catalog:
-        """What was known before this step: `schema_input`, the records before the first one, and the steps
-        before.
-        """
+        """Return the catalogue of `schema_input`, of the records before the first step, and of earlier steps."""
         ddl = with_times(self._config, self._store.ddl_before(step))
         if step == 0 and (older := self._source.before(self._spark)) is not None:
             # Retention may delete it before a step is done again, or another run begins.
@@ -197,7 +190,7 @@ class TopicsRun:
         return learn_ddl(self._config, ddl, known_before(self._spark, self._config))
 
     def _read_ahead(self) -> list[DdlRecord]:
-        """With `wait`: the DDL of partitions 0 that no step has come to yet. All rows of this step were sent
+        """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were sent
         before now.
         """
         if not self._config.schema.wait:

@@ -1,4 +1,4 @@
-"""The folders and files that a configuration names, looked at before anything is read or written."""
+"""Checks of the folders and files that a configuration names, before anything is read or written."""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ from relay.errors import ConfigError, Problem
 from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 
-#: What Hadoop says about a file system that it does not know, or whose jar is not there.
+#: What Hadoop says about a file system that it does not know, or whose jar is missing.
 NO_FILE_SYSTEM: Final = re.compile(
     r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found'
 )
 #: What makes a path a pattern to Hadoop and Spark.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-#: What Spark leaves in an output beside the folders with records; the folders are those of a writing that was
+#: What Spark leaves in an output beside folders with records; folders of its own are left by a write that was
 #: cut off.
 _LEFT: Final = r"_SUCCESS|\._SUCCESS\.crc|(_temporary|\.spark-staging-[^/]+|__magic[^/]*)(/.*)?"
-#: Its files with records.
+#: Spark's files with records.
 _RECORDS: Final = r"(part-[^/]+|\.part-[^/]+\.crc)"
 _LISTS: Final = ("input", "schema_input")
-#: What helps.
 PACKAGE_HINT: Final = (
     "add the package of this file system to spark.jars.packages, such as org.apache.hadoop:hadoop-aws for s3a"
 )
 
 
 def check_places(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse places on file systems that Spark does not know, and a checkpoint and an output of which one
-    lies in the other.
+    """Refuse file systems that Spark does not know, and a checkpoint and an output that overlap.
 
     Raises ConfigError.
     """
@@ -55,7 +53,7 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
 
 
 def _found(spark: SparkSession, key: str, path: str) -> str:
-    """The whole path, with a slash at its end; "" for none."""
+    """Return the whole path, with a slash at its end; "" for none."""
     try:
         return f"{qualified(*hadoop_path(spark, path)).rstrip('/')}/" if path else ""
     except Py4JJavaError as error:
@@ -66,9 +64,7 @@ def _found(spark: SparkSession, key: str, path: str) -> str:
 
 
 def check_apart(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises
-    ConfigError.
-    """
+    """Refuse an output that overlaps with an input: an output is deleted first. Raises ConfigError."""
     output = _found(spark, "output", backfill.output)
     for key in _LISTS:
         for pattern in paths_of(getattr(backfill, key)):
@@ -84,9 +80,9 @@ def check_apart(spark: SparkSession, backfill: Backfill) -> None:
 def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool | None = None) -> None:
     """Refuse a folder that holds anything but what runs of this layout leave. Raises ConfigError.
 
-    `is_new`: whether a run in steps begins, to whose folder nobody must have written, or goes on. Such a run
-    deletes nothing of others, and has many files: it is enough to look at the folder itself. None: what lies
-    there, however deep, is to be deleted.
+    `is_new`: whether a run in steps begins, whose folder must be empty, or goes on. Such a run deletes
+    nothing of others and has many files, so only the folder itself is looked at. None: all that lies there,
+    however deep, will be deleted.
     """
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
@@ -107,7 +103,7 @@ def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool
 
 
 def _files_below(folder: Any, system: Any) -> Iterator[str]:
-    """The paths of all files in the folder, as seen from there."""
+    """Yield the paths of all files below the folder, relative to it."""
     root, files = qualified(folder, system).rstrip("/"), system.listFiles(folder, True)
     while files.hasNext():
         yield files.next().getPath().toString()[len(root) + 1 :]
