@@ -34,7 +34,7 @@ from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
 
-#: The order of records in a target partition: that of their sources, and the number among those of one source.
+#: The order of records in a target partition: that of their sources, then their number behind one source.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
 #: The columns that name a target partition.
 PLACE: Final = ("topic", "partition")
@@ -60,8 +60,8 @@ def qualified(path: Any, system: Any) -> str:
 
 
 class Captured(NamedTuple):
-    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a growing folder was
-    read.
+    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a growing folder
+    was read.
     """
 
     frame: DataFrame
@@ -72,8 +72,8 @@ class Captured(NamedTuple):
 def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: str = "input") -> Captured:
     """Return the records of files (separated by commas), which `key` of `[backfill]` names.
 
-    Raises ConfigError where there is no file, for files that Spark would skip, and for columns that are missing
-    or of another type.
+    Raises ConfigError where there is no file, for files that Spark would skip, and for columns that are
+    missing or of another type.
     """
     paths = paths_of(path)
     if not paths:
@@ -98,7 +98,7 @@ def paths_of(text: str) -> list[str]:
 
 
 def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str], key: str) -> None:
-    """Refuse paths with nothing to read, and files that Spark skips in silence, because of their own name or of
+    """Refuse paths with nothing to read, and files that Spark skips in silence: hidden by their name, or in
     folders without `name=value`. Raises ConfigError.
     """
     read = {plain_path(unquote(path)) for path in frame.inputFiles()}
@@ -230,7 +230,7 @@ def _milliseconds(frame: DataFrame) -> Column:
 
 
 class Target(NamedTuple):
-    """A folder to write to. `step`: the number of the step in a run of several, whose folders are overwritten.
+    """A folder to write to. `step`: its number in a run of several, of which each overwrites its own folders.
 
     `tasks`: how many tasks sort and write the records; None leaves it to Spark, which takes 200 in streams.
     """
@@ -248,8 +248,8 @@ class Target(NamedTuple):
         return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks)
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
-        """Write records in order, with offsets from 0. `before`: how many records earlier steps have written, by
-        `topic/partition`.
+        """Write records in order, with offsets from 0. `before`: how many records earlier steps have written,
+        by `topic/partition`.
         """
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *PLACE)

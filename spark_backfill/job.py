@@ -97,7 +97,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         check_folder(spark, backfill.output, backfill.output_layout)
         target = Target.from_config(config)
         return run_step(spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds)
-    topics = TargetTopics.of(config)
+    topics = TargetTopics.from_config(config)
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
 
 
@@ -113,13 +113,13 @@ class TopicsRun:
         self._spark, self._config, self._tell = spark, config, tell
         check_places(spark, config.backfill)
         checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
-        self._source = Source.of(spark, config, checkpoint.first)
+        self._source = Source.from_config(spark, config, checkpoint.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
         checkpoint.check(now)
         if output:
             check_folder(spark, output, config.backfill.output_layout, is_new=checkpoint.first is None)
         # Last: topics are created only when nothing is refused.
-        self._topics = None if output else TargetTopics.of(config)
+        self._topics = None if output else TargetTopics.from_config(config)
         checkpoint.keep(now, self._source.first)
         self._store = StepStore(spark, config.backfill.checkpoint)
         self._ahead: dict[str, int] = {}
@@ -180,7 +180,7 @@ class TopicsRun:
         self._tell(step, counts)
 
     def _learnt_before(self, step: int) -> Catalog:
-        """Return the catalogue of `schema_input`, of the records before the first step, and of earlier steps."""
+        """Return the catalogue of `schema_input`, the records before the first step, and earlier steps."""
         ddl = with_times(self._config, self._store.ddl_before(step))
         if step == 0 and (older := self._source.before(self._spark)) is not None:
             # Retention may delete it before a step is done again, or another run begins.
@@ -190,8 +190,8 @@ class TopicsRun:
         return learn_ddl(self._config, ddl, known_before(self._spark, self._config))
 
     def _read_ahead(self) -> list[DdlRecord]:
-        """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were sent
-        before now.
+        """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were
+        sent before now.
         """
         if not self._config.schema.wait:
             return []

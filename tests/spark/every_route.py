@@ -4,7 +4,7 @@ backfill put together.
 Every route has its own configuration, catalogue and source topics (a number before each topic's name). Rows
 are dealt out to tasks one by one, so that every source partition is spread over all of them. What they became
 is written to files as a backfill writes it, and compared with what one translator gives that reads the whole
-set in its order, with letters in place of records that cannot be translated. Beside the captured sets there
+set in its order, with dead letters for records that cannot be translated. Beside the captured sets there
 are made ones (`made`).
 """
 
@@ -77,7 +77,7 @@ def variants(root: Path) -> dict[str, str]:
 
 
 def made() -> dict[str, list[ConsumerRecord]]:
-    """Sets of TiCDC's Canal-JSON that no capture has: statements of one commit ts, and captures that overlap."""
+    """Sets of TiCDC's Canal-JSON without a capture: statements of one commit ts, and captures that overlap."""
     sql = [
         f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT, PRIMARY KEY (`id`))" for name in "ab"
     ]
@@ -195,8 +195,8 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
 
 
 def relayed(route: Route) -> Outputs:
-    """What one translator makes of the whole set: of a record that comes again, and of letters, at the place
-    of its offset.
+    """What one translator makes of the whole set. A record that comes again, and a dead letter, stand at the
+    place of their offset.
     """
     found: dict[str, list[tuple[tuple[object, ...], ProducerRecord]]] = {}
     for record, number, out in _relayed(route):

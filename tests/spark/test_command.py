@@ -272,7 +272,10 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
             "Spark has ended under the job",
         ),
         (
-            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\njava.io.IOException: no",
+            (
+                "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\n"
+                "java.io.IOException: no"
+            ),
             "s3a://b/x.jsonl: java.io.IOException: no",
         ),
         (
@@ -295,7 +298,7 @@ def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, caps
     assert (tmp_path / "out" / "mine.txt").exists()
 
 
-def test_a_broker_that_is_away_is_the_surroundings(
+def test_a_broker_that_is_away_is_the_environment(
     run: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_backfill.brokers._ANSWER_MS", 2000)
@@ -304,7 +307,7 @@ def test_a_broker_that_is_away_is_the_surroundings(
     assert "error: 127.0.0.1:1: TimeoutException" in capsys.readouterr().err
 
 
-def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
+def test_a_worker_that_was_killed_is_the_environment(spark: Any) -> None:
     def killed(batches: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
         yield from batches
@@ -326,7 +329,7 @@ def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
         ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
     ],
 )
-def test_a_spark_that_does_not_start_is_the_surroundings(
+def test_a_spark_that_does_not_start_is_the_environment(
     changed: dict[str, str], said: str, spark_settings: dict[str, str], tmp_path: Path
 ) -> None:
     config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
@@ -352,7 +355,7 @@ def test_a_spark_that_does_not_start_is_the_surroundings(
         (OTHER_VERSION, "the workers' Python is 3."),
     ],
 )
-def test_workers_with_another_python_are_the_surroundings(raised: str, said: str, spark: Any) -> None:
+def test_workers_with_another_python_are_the_environment(raised: str, said: str, spark: Any) -> None:
     def failing(batches: Any) -> Any:
         exec(raised)  # noqa: S102 - what a worker raises at its start
         yield from batches

@@ -291,12 +291,12 @@ def test_files_have_no_latest() -> None:
     assert not input_problems(config_for("in", "out"))
 
 
-def run(config: Any, records: list[ConsumerRecord], bounds: Bounds = Bounds()) -> tuple[list[Any], Counts]:  # noqa: B008
+def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:
     """One task, without Spark."""
     counted: list[Parts] = []
     catalog: Any = SimpleNamespace(value=empty_catalog())
     adds: Any = SimpleNamespace(add=counted.append)
-    translate = Translate(config, Columns(), catalog, adds, bounds, Terms())
+    translate = Translate(config, Columns(), catalog, adds, bounds or Bounds(), Terms())
     rows = [row for batch in translate([record_batch(records)]) for row in batch.to_pylist()]
     (found,) = counted
     return rows, next(iter(found.values()))

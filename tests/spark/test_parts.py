@@ -134,7 +134,10 @@ def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": "CA",
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="a\\"b\\\\";',
+        "sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="me" password="a\\"b\\\\";'
+        ),
     }
     ca.unlink()
     with pytest.raises(ConfigError, match=r"source\.security\.ca_file"):

@@ -242,7 +242,7 @@ async def test_ctrl_c_ends_a_continuous_run(
         "68 records read, 60 written in",
     ):
         assert words in said
-    for noise in ("Traceback", "defect of relay", "Exception", "FileStreamSink"):
+    for noise in ("Traceback", "bug in relay", "Exception", "FileStreamSink"):
         assert noise not in said, said
 
 

@@ -175,8 +175,9 @@ COLUMNS = [
 def row(version: int, number: int) -> bytes:
     types = {"Id": "int unsigned", "price": "decimal", "it's": "varchar", "at": "datetime"}
     message = {
-        "id": 0, "database": "a b%41", "table": "_t[1],{x}", "pkNames": ["Id"], "isDdl": False, "type": "INSERT",
-        "es": 1700000000123 + number, "ts": 1, "sql": "", "sqlType": dict.fromkeys(types, 12), "mysqlType": types, "old": None,
+        "id": 0, "database": "a b%41", "table": "_t[1],{x}", "pkNames": ["Id"], "isDdl": False,
+        "type": "INSERT", "es": 1700000000123 + number, "ts": 1, "sql": "",
+        "sqlType": dict.fromkeys(types, 12), "mysqlType": types, "old": None,
         "data": [{"Id": str(number), "price": "1.500", "it's": "x", "at": "2026-01-01 00:00:00.000001"}],
         "_tidb": {"commitTs": version + 1 + number},
     }  # fmt: skip

@@ -281,7 +281,7 @@ async def test_records_of_an_open_transaction_come_behind_the_start(
         consumer.assign([partition])
         expected = await start_offsets(consumer, start_settings(config.source), [partition])
         assert expected[partition] == 3
-        assert (await asyncio.to_thread(Source.of, spark, config)).first == {f"{source}/0": 3}
+        assert (await asyncio.to_thread(Source.from_config, spark, config)).first == {f"{source}/0": 3}
 
 
 async def test_records_behind_the_end_that_come_later_are_left_out(
@@ -496,7 +496,7 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
         )
 
 
-async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(
+async def test_a_target_that_refuses_ends_the_run_as_the_environment(
     spark: Any, kafka: Any, tmp_path: Path
 ) -> None:
     """The captured records are older than this topic lets them be."""
