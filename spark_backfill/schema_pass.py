@@ -25,7 +25,7 @@ from relay.catalog import Catalog
 from relay.codecs.codec import RowSignature
 from relay.config import Config
 from relay.errors import DecodeError
-from relay.model import Event, SchemaChange
+from relay.model import Bootstrap, Event, SchemaChange
 from relay.needs import Need
 from relay.records import ConsumerRecord
 from relay.translator import Translator
@@ -51,7 +51,8 @@ class DdlRecord(NamedTuple):
 
 
 class FindDdl:
-    """Finds the records that teach a catalogue: those with DDL. What cannot be read teaches nothing.
+    """Finds the records that teach a catalogue: those with DDL, or a definition alone. What cannot be read
+    teaches nothing.
 
     `name`: of what is read, for errors.
     """
@@ -69,14 +70,14 @@ class FindDdl:
                 if signature is not None and signature.matches(record.key, record.value):
                     continue
                 events = _events(translator, record)
-                if any(isinstance(event, SchemaChange) for event in events):
+                if any(isinstance(event, SchemaChange | Bootstrap) for event in events):
                     found.append(DdlRecord(record, _tso(events)))
             if found:
                 yield _batch(found)
 
 
 def _events(translator: Translator, record: ConsumerRecord) -> list[Event]:
-    """The events of a record, whatever the records before it were; none if it cannot be read."""
+    """Return the events of a record, whatever was before it; none if it cannot be read."""
     translator.catalog = Catalog()
     try:
         return translator.inspect(record)
@@ -85,6 +86,7 @@ def _events(translator: Translator, record: ConsumerRecord) -> list[Event]:
 
 
 def _tso(events: Iterable[Event]) -> int:
+    """Return the time of the latest event."""
     return max([event.source.tso for event in events], default=0)
 
 
@@ -141,15 +143,15 @@ def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Cat
 
 
 def _matches(signature: RowSignature) -> Column:
-    """`RowSignature.matches` as an expression of Spark."""
+    """Return `RowSignature.matches` as an expression of Spark."""
     part = F.coalesce(F.col(signature.part), F.lit(b""))
     return _has_marks(part, signature, lambda mark: F.lit(bytearray(mark)))
 
 
 def _matches_in_line(signature: RowSignature) -> Column:
-    """The same of a record file's line that is spelt as relay does, the value last; other lines do not match.
+    """Return the same for a line of a record file as relay writes it, the value last; no other line matches.
 
-    Inside the value's text every quote is escaped, so that plain ones around a comma begin another member.
+    Inside the value's text every quote is escaped, so plain quotes around a comma begin another member.
     """
     line, begin = F.col("value").cast("string"), F.lit(_VALUE)
     value = F.substring_index(line, _VALUE, -1)

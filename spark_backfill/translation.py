@@ -140,7 +140,7 @@ class _Task:
         latest_ms = self._job.latest_ms
         late = next((record for record in records if record.timestamp_ms > latest_ms), None)
         if late is not None:
-            message = "its timestamp is not in milliseconds, or later than a time of Spark can be"
+            message = "its timestamp is not in milliseconds, or later than Spark can hold"
             raise Stopped(Malformed("record", "timestamp", message), _place(late))
         return records
 
@@ -209,6 +209,3 @@ class _Task:
 
 def _place(record: ConsumerRecord) -> str:
     return f"{record.topic}/{record.partition}/{record.offset}"
-
-
-__all__ = ["Translate"]
