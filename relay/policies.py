@@ -49,10 +49,13 @@ class Learns(Protocol):
 
 
 class Refused(NamedTuple):
-    """What becomes of a record that was refused: the policy, and the dead letter to write if there is one."""
+    """What becomes of a record that was refused: the policy, the dead letter to write if there is one, and the
+    tables that the record is about, as far as it can be read.
+    """
 
     policy: Policy
     dead_letters: list[ProducerRecord]
+    tables: tuple[TableId, ...] = ()
 
 
 class ErrorPolicy(NamedTuple):
@@ -85,8 +88,9 @@ class ErrorPolicy(NamedTuple):
             return Refused(Policy.STOP, [])
         tables = tables_learnt(record, translator)
         if policy is Policy.SKIP:
-            return Refused(policy, [])
-        return Refused(policy, [dead_letter(record, error, self.topic, tables, self.partitions, self.route)])
+            return Refused(policy, [], tables)
+        letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
+        return Refused(policy, [letter], tables)
 
 
 def tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:

@@ -1,3 +1,1 @@
-"""The Spark job: the relay's translation, of history of any size. It drives the core, and writes with the
-service's sink.
-"""
+"""The Spark job: it translates history of any size with relay's core, and writes it with relay's sink."""

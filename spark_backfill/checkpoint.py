@@ -1,12 +1,13 @@
-"""What a checkpoint was made with: kept beside Spark's own, and compared at the start of every run.
+"""What relay keeps in a checkpoint beside Spark's own files: what the run was made with, and what its steps
+have found and written.
 
 A run goes on behind the last step of the one before it, and takes for granted that the steps before were made
-with the same configuration. Kept is what decides about the target's bytes, readable, by key; no secrets, no
-addresses of brokers (they change; the cluster's own id is kept instead), and nothing that a user may turn
-while a backfill is under way (`batch_records`, `spark` …).
+with the same configuration, so every start compares it. Kept is what decides about the target's bytes,
+readable, by key; no secrets, no addresses of brokers (they change; the cluster's own id is kept instead), and
+nothing that a user may change while a backfill is under way (`batch_records`, `spark` …).
 
-An error policy that was `stop` may change: a step that is done has met no such error, so any other policy had
-done the same.
+An error policy that was `stop` may change: a step that is done has met no such error, so any other policy
+would have done the same.
 """
 
 from __future__ import annotations
@@ -17,16 +18,24 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from relay.codecs import shown_uri
 from relay.config import Config
 from relay.errors import ConfigError, Problem, ServiceError
 from relay.policies import Policy
+from relay.records import ConsumerRecord
 from spark_backfill.files import hadoop_path
+from spark_backfill.frames import RECORDS, Columns, record_batch
 
 _VERSION: Final = 1
+_NEW_RUN: Final = "a new run needs a new checkpoint and a new target"
+_WRITTEN: Final = "place string, records bigint"
+#: The number of what stands before the first step.
+BEFORE: Final = -1
 #: A name and a password in a path. Hadoop's paths have no parameters: what is behind a `?` names files.
 _USER: Final = re.compile(r"://[^/,]*:[^/,]*@")
 _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
@@ -43,9 +52,7 @@ _KEYS: Final = {
 
 
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
-    """What decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" where there is
-    none.
-    """
+    """Return what decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" for none."""
     tables = config.model_dump(mode="json", by_alias=True)
     found = {"source.cluster": source_cluster, "target.cluster": target_cluster}
     found |= {f"route.{side}": tables["route"][side] for side in ("from", "to")}
@@ -61,12 +68,12 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
 
 
 def _shown(name: str, text: str) -> str:
-    """An option without the secrets that a URI may hold."""
+    """Return an option without the secrets that a URI may hold."""
     return shown_uri(text) if name.endswith("-uri") else text
 
 
 def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The keys with another value, but for policies of which nothing has depended yet."""
+    """Return the keys whose values differ, except policies on which nothing has depended yet."""
     keys = sorted(key for key in kept.keys() | now.keys() if kept.get(key) != now.get(key))
     free = {f"errors.{name}" for name in _POLICIES if kept.get(f"errors.{name}") == Policy.STOP}
     if not kept.get("errors.dead_letter_topic"):
@@ -75,10 +82,10 @@ def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 class Checkpoint:
-    """What the runs before this one have left. `first`: where the first of them began, by `topic/partition`;
-    None without any.
+    """The configuration that earlier runs have left. `first`: where the first of them began, by
+    `topic/partition`; None without one.
 
-    Raises ConfigError if Spark's own progress is there and nobody can tell any more what it was made with.
+    Raises ConfigError if there is progress of Spark, and nothing that tells what it was made with.
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
@@ -89,17 +96,15 @@ class Checkpoint:
         progress, _ = hadoop_path(spark, f"{folder.rstrip('/')}/spark")
         if self._kept is None and self._system.exists(progress):
             message = f"{self._path} is missing, which says what the progress in {progress} was made with"
-            raise ConfigError(
-                [Problem("backfill.checkpoint", message, "a new run needs a new checkpoint and a new target")]
-            )
+            raise ConfigError([Problem("backfill.checkpoint", message, _NEW_RUN)])
 
     @property
     def first(self) -> Mapping[str, int] | None:
-        """Where the first run began."""
+        """Return where the first run began."""
         return None if self._kept is None else self._kept["first"]
 
     def check(self, now: Mapping[str, Any]) -> None:
-        """Raises ConfigError, with the keys that differ, if the runs before were of another configuration."""
+        """Raise ConfigError, with the keys that differ, if earlier runs had another configuration."""
         if self._kept is not None and (keys := differing(self._kept["keys"], now)):
             raise ConfigError([_problem(key, self._path.toString()) for key in keys])
 
@@ -108,7 +113,7 @@ class Checkpoint:
         document = {"version": _VERSION, "keys": dict(now), "first": dict(sorted(first.items()))}
         if document == self._kept:
             return
-        # Under another name first: one of the two is always there, and whole.
+        # Written under another name first: one of the two files is always whole.
         stream = self._system.create(self._draft, True)
         stream.write(bytearray(json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"))
         stream.close()
@@ -126,8 +131,7 @@ class Checkpoint:
                 return known
             message = f"{self._path} was not written by this version of relay"
             raise ConfigError([Problem("backfill.checkpoint", message, "name another folder")])
-        # A run was killed behind `delete`; or while it wrote its first draft, and then nothing has happened
-        # yet.
+        # A run was killed behind `delete`; or while it wrote its first draft, when nothing had happened yet.
         known = None
         with contextlib.suppress(PySparkException):
             known = self._read(self._draft) if self._system.exists(self._draft) else None
@@ -148,3 +152,63 @@ class Checkpoint:
 def _problem(key: str, path: str) -> Problem:
     hint = f"{path} has the old value; a new value needs a new checkpoint and a new target"
     return Problem(key, "is not what the checkpoint was made with", hint)
+
+
+class StepStore:
+    """What a run of several steps keeps beside Spark's checkpoint: the DDL of every step, and how much was
+    written.
+
+    A step that is done again writes its own part anew.
+    """
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self._spark, self._folder = spark, f"{checkpoint.rstrip('/')}/relay"
+        self._written: tuple[int, dict[str, int]] | None = None
+
+    def keep_ddl(self, step: int, records: list[ConsumerRecord]) -> None:
+        """Keep the DDL of a step, or what stands before the first one (`BEFORE`)."""
+        if records:
+            frame = self._spark.createDataFrame(pa.Table.from_batches([record_batch(records)]), RECORDS)
+            frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/ddl/step={step}")
+
+    def ddl_before(self, step: int) -> list[ConsumerRecord]:
+        """Return the DDL of all steps before this one."""
+        frame = self._read("ddl", f"{RECORDS}, step string")
+        if frame is None:
+            return []
+        batches = frame.where(F.col("step").cast("bigint") < step).toArrow().to_batches()
+        return [record for batch in batches for record in Columns().read(batch)]
+
+    def keep_written(self, step: int, written: Mapping[str, int]) -> None:
+        """Keep how many records were written to each `topic/partition` up to the end of a step.
+
+        A step that is done again needs what was before it, and nobody needs what is older.
+        """
+        self._written = step, dict(written)
+        frame = self._spark.createDataFrame(list(written.items()), _WRITTEN)
+        frame.coalesce(1).write.mode("overwrite").parquet(f"{self._folder}/written/step={step}")
+        older, system = hadoop_path(self._spark, f"{self._folder}/written/step={step - 2}")
+        system.delete(older, True)
+
+    def written_before(self, step: int) -> dict[str, int]:
+        """Return how many records the steps before this one have written to each `topic/partition`.
+
+        Raises ConfigError.
+        """
+        if step == 0:
+            return {}
+        if self._written is None or self._written[0] != step - 1:
+            frame = self._read(f"written/step={step - 1}", _WRITTEN)
+            if frame is None:
+                what = f"what was written before step {step}: offsets would begin anew"
+                message = f"{self._folder} lacks {what}"
+                raise ConfigError([Problem("backfill.checkpoint", message, _NEW_RUN)])
+            self._written = step - 1, {row.place: row.records for row in frame.collect()}
+        return self._written[1]
+
+    def _read(self, what: str, columns: str) -> DataFrame | None:
+        folder, system = hadoop_path(self._spark, f"{self._folder}/{what}")
+        if not system.exists(folder):
+            return None
+        # With the schema: a first step that was killed while it wrote has left a folder without one.
+        return self._spark.read.schema(columns).parquet(folder.toString())

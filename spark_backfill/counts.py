@@ -19,11 +19,11 @@ from relay.records import ConsumerRecord, ProducerRecord, size_of
 class Counts(msgspec.Struct):
     """Counters of a task, a step or a run.
 
-    `left_out`: records outside of the bounds, which are not among those `read`. `written`: by
-    `topic/partition`. `tables`: rows and DDL by `database.table` and kind. `ranges`: by `topic/partition` the
-    first and the last offset, and how many records there were. `failed`: records of which nothing was
-    relayed, by what happened to them and error code. `last_files`: of a storage sink, the newest data file of
-    each table.
+    `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
+    `tables`: rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of
+    records by `topic/partition`. `failed`: records that could not be translated, by what happened to them
+    (`skipped`, `dead letters`) and error code. `last_files`: the newest data file of each table of a storage
+    sink.
     """
 
     read: int = 0
@@ -38,7 +38,7 @@ class Counts(msgspec.Struct):
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     last_files: Sequence[str] = ()
 
-    def took(self, records: Sequence[ConsumerRecord]) -> None:
+    def count_read(self, records: Sequence[ConsumerRecord]) -> None:
         """Count source records."""
         self.read += len(records)
         self.read_bytes += size_of(records)
@@ -48,30 +48,26 @@ class Counts(msgspec.Struct):
         for (topic, partition), found in offsets.items():
             self._reach(f"{topic}/{partition}", (min(found), max(found), len(found)))
 
-    def made(self, records: Sequence[ProducerRecord]) -> None:
+    def count_written(self, records: Sequence[ProducerRecord]) -> None:
         """Count records to write."""
-        for (topic, partition), count in Counter(
-            [(record.topic, record.partition) for record in records]
-        ).items():
+        places = Counter([(record.topic, record.partition) for record in records])
+        for (topic, partition), count in places.items():
             self.written[f"{topic}/{partition}"] += count
         self.written_bytes += size_of(records)
 
-    def refused(self, what: str, code: str) -> None:
+    def count_failed(self, what: str, code: str) -> None:
         """Count a record that was skipped or became a dead letter."""
         self.failed.setdefault(what, Counter())[code] += 1
 
     def add(self, other: Counts) -> None:
-        """Take the counters of another part."""
+        """Add the counters of another part."""
         self.read += other.read
         self.read_bytes += other.read_bytes
         self.left_out += other.left_out
         self.written_bytes += other.written_bytes
-        for own, more in (
-            (self.written, other.written),
-            (self.events, other.events),
-            (self.lost, other.lost),
-        ):
-            own.update(more)
+        self.written.update(other.written)
+        self.events.update(other.events)
+        self.lost.update(other.lost)
         for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
             for name, counter in given.items():
                 owned.setdefault(name, Counter()).update(counter)
@@ -88,20 +84,20 @@ Parts = dict[int, Counts]
 
 
 class CountsParam(AccumulatorParam[Parts]):
-    """How Spark puts the counters of its tasks together."""
+    """How Spark's accumulator adds the counters of tasks."""
 
     def zero(self, value: Parts) -> Parts:  # noqa: ARG002 - Spark's signature
-        """Nothing counted."""
+        """Return nothing counted."""
         return {}
 
     def addInPlace(self, value1: Parts, value2: Parts) -> Parts:  # noqa: N802 - Spark's name
-        """Counters of both; of a task that ran twice those of its last run."""
+        """Return the counters of both; of a task that ran twice those of its last run."""
         value1.update(value2)
         return value1
 
 
 def total(parts: Iterable[Counts]) -> Counts:
-    """The counters of several parts as one."""
+    """Return the sum of several parts."""
     found = Counts()
     for part in parts:
         found.add(part)
@@ -109,7 +105,7 @@ def total(parts: Iterable[Counts]) -> Counts:
 
 
 def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
-    """The summary as JSON: the same facts as `as_text`, whole."""
+    """Return the summary as JSON, with all the facts of `as_text`, unabridged."""
     return {
         "records_read": counts.read,
         "bytes_read": counts.read_bytes,
@@ -131,7 +127,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
 
 
 def as_text(counts: Counts, seconds: float) -> str:
-    """The summary in a few lines, as `relay translate` words it."""
+    """Return the summary in a few lines, in the words of `relay translate`."""
     lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
     if counts.left_out:
         lines.append(f"  left out by start and end  {counts.left_out}")
@@ -152,9 +148,8 @@ _MOST_TABLES = 20
 
 
 def _listed(counter: Counter[str]) -> str:
-    return ", ".join(
-        f"{name} {count}" for name, count in sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-    )
+    most_first = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {count}" for name, count in most_first)
 
 
 def _sorted(counter: Counter[str]) -> dict[str, int]:

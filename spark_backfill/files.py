@@ -34,35 +34,34 @@ from spark_backfill.footers import check_alike
 from spark_backfill.frames import HEADERS, Columns, Lines, Reader, records_to_write
 from spark_backfill.layouts import FOLDERS, day
 
-#: What puts the records of a target partition in order: the order of their sources, and of what became of
-#: each.
+#: The order of records in a target partition: that of their sources, then their number behind one source.
 SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "number")
-#: What names a target partition.
+#: The columns that name a target partition.
 PLACE: Final = ("topic", "partition")
 #: How the names of files and folders begin that Hadoop and Spark pass over.
 HIDDEN: Final = ("_", ".")
 _NEVER_READ: Final = "what begins with _ or . is never read"
-#: What Spark takes for a pattern in a path.
+#: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
 _MOST_OPEN_FILES: Final = "10000"
 
 
 def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """A path as Hadoop's object, and the file system that it lies in."""
+    """Return a path as Hadoop's object, and its file system."""
     jvm: Any = spark._jvm
     named = jvm.org.apache.hadoop.fs.Path(path)
     return named, named.getFileSystem(spark._jsc.hadoopConfiguration())
 
 
 def qualified(path: Any, system: Any) -> str:
-    """The path with its file system's name."""
+    """Return the path with the name of its file system."""
     return str(system.makeQualified(path).toString())
 
 
 class Captured(NamedTuple):
-    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a folder that may
-    still grow was read.
+    """Records to translate: a frame, and how workers read its rows. `last_files`: how far a growing folder
+    was read.
     """
 
     frame: DataFrame
@@ -71,16 +70,15 @@ class Captured(NamedTuple):
 
 
 def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: str = "input") -> Captured:
-    """The records of these files (separated by commas), which `key` of `[backfill]` names.
+    """Return the records of files (separated by commas), which `key` of `[backfill]` names.
 
-    Raises ConfigError where there is no file, for files that would be passed over, and for columns that are
+    Raises ConfigError where there is no file, for files that Spark would skip, and for columns that are
     missing or of another type.
     """
     paths = paths_of(path)
     if not paths:
-        raise ConfigError(
-            [Problem(f"backfill.{key}", "names no path", "name files or folders, separated by commas")]
-        )
+        hint = "name files or folders, separated by commas"
+        raise ConfigError([Problem(f"backfill.{key}", "names no path", hint)])
     if file_format is InputFormat.JSON_LINES:
         lines = spark.read.option("lineSep", "\n").text(paths)
         _check_all_read(spark, lines, paths, key)
@@ -95,13 +93,13 @@ def read_files(spark: SparkSession, path: str, file_format: InputFormat, key: st
 
 
 def paths_of(text: str) -> list[str]:
-    """The paths of a key that names several, separated by commas."""
+    """Split the paths of a key that names several, separated by commas."""
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str], key: str) -> None:
-    """Refuse paths with nothing to read, and files that Spark passes over without a word: in folders without
-    `name=value`, or hidden by their own name. Raises ConfigError.
+    """Refuse paths with nothing to read, and files that Spark skips in silence: hidden by their name, or in
+    folders without `name=value`. Raises ConfigError.
     """
     read = {plain_path(unquote(path)) for path in frame.inputFiles()}
     for pattern in paths:
@@ -122,13 +120,12 @@ def _check_all_read(spark: SparkSession, frame: DataFrame, paths: Iterable[str],
 
 
 def _nothing_in(paths: Iterable[str], key: str) -> ConfigError:
-    return ConfigError(
-        [Problem(f"backfill.{key}", f"there is no file to read in {', '.join(paths)}", _NEVER_READ)]
-    )
+    message = f"there is no file to read in {', '.join(paths)}"
+    return ConfigError([Problem(f"backfill.{key}", message, _NEVER_READ)])
 
 
 def plain_path(path: str) -> str:
-    """A path without its scheme, of which Hadoop has two spellings (`file:/x`, `file:///x`)."""
+    """Return a path without its scheme, which Hadoop spells in two ways (`file:/x`, `file:///x`)."""
     return re.sub(r"^[\w.+-]+:/*", "/", path)
 
 
@@ -141,14 +138,12 @@ def _parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
             raise _nothing_in(paths, "input") from None
         message = f"is no Parquet that Spark reads: {str(error).partition(chr(10))[0]}"
-        raise ConfigError(
-            [Problem("backfill.input", message, "times are in milliseconds or microseconds")]
-        ) from error
+        hint = "times are in milliseconds or microseconds"
+        raise ConfigError([Problem("backfill.input", message, hint)]) from error
 
 
 def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
-    """The frame with the headers of all files, if one has any: the file whose schema Spark has taken may have
-    none.
+    """Return the frame with the headers of all files: the file whose schema Spark took may have none.
 
     Raises ConfigError for files that differ in other columns.
     """
@@ -160,9 +155,10 @@ def _with_headers(spark: SparkSession, frame: DataFrame, paths: Sequence[str]) -
 
 
 def as_records(frame: DataFrame) -> DataFrame:
-    """Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC if it
-    has no zone), a number in milliseconds, or NULL for none. A number that is none, or does not fit, becomes
-    NULL. Raises ConfigError.
+    """Return Kafka's columns as those of `RECORDS`. Headers may be missing. A timestamp may be a time (in UTC
+    if it has no zone), a number of milliseconds, or NULL. What is no number, or does not fit, becomes NULL.
+
+    Raises ConfigError.
     """
     _check_columns(frame)
     headers = F.col("headers") if "headers" in frame.columns else F.lit(None)
@@ -183,15 +179,13 @@ def _check_columns(frame: DataFrame) -> None:
     if missing := _COLUMNS.keys() - columns.keys() - {"headers"}:
         message = f"has no column {', '.join(sorted(missing))}"
         raise ConfigError([Problem("backfill.input", message, "columns are named as Kafka's fields")])
-    wrong = [
-        Problem(
-            "backfill.input", f"the column {name} is {columns[name].simpleString()}", f"it must be {wanted}"
-        )
-        for name, (is_right, wanted) in _COLUMNS.items()
-        if name in columns and not is_right(columns[name])
-    ]
-    if wrong:
-        raise ConfigError(wrong)
+    problems = []
+    for name, (is_right, wanted) in _COLUMNS.items():
+        if name in columns and not is_right(columns[name]):
+            message = f"the column {name} is {columns[name].simpleString()}"
+            problems.append(Problem("backfill.input", message, f"it must be {wanted}"))
+    if problems:
+        raise ConfigError(problems)
 
 
 def _is_bytes(kind: DataType) -> bool:
@@ -203,7 +197,7 @@ def _is_whole(kind: DataType) -> bool:
 
 
 def _are_headers(kind: DataType) -> bool:
-    """Whether a cast to `HEADERS`, which goes by the order of the fields, takes each for what its name says."""
+    """Whether a cast to `HEADERS`, which goes by the order of the fields, is right by their names as well."""
     pair = kind.elementType if isinstance(kind, ArrayType) else None
     return isinstance(kind, NullType) or (
         isinstance(pair, StructType)
@@ -212,8 +206,8 @@ def _are_headers(kind: DataType) -> bool:
     )
 
 
-#: Of each column which types are taken, and how to say it. Numbers without a sign come as decimals, names of
-#: folders as text.
+#: The types of each column, and their name in errors. Unsigned numbers come as decimals, names of folders as
+#: text.
 _COLUMNS: Final[Mapping[str, tuple[Callable[[DataType], bool], str]]] = {
     "topic": (_is_bytes, "text"),
     "partition": (lambda kind: _is_whole(kind) or isinstance(kind, StringType), "a whole number"),
@@ -236,10 +230,9 @@ def _milliseconds(frame: DataFrame) -> Column:
 
 
 class Target(NamedTuple):
-    """A folder to write to. `step`: the number of the step in a run of several, whose folders it writes anew.
+    """A folder to write to. `step`: its number in a run of several, of which each overwrites its own folders.
 
-    `tasks`: how many tasks put the records in order and write them; None leaves it to Spark, whose streams
-    take 200 for any size.
+    `tasks`: how many tasks sort and write the records; None leaves it to Spark, which takes 200 in streams.
     """
 
     path: str
@@ -248,9 +241,15 @@ class Target(NamedTuple):
     step: int | None = None
     tasks: int | None = None
 
+    @classmethod
+    def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> Target:
+        """Make the target that `output` names."""
+        backfill = config.backfill
+        return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks)
+
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
-        """Write records in order, offsets counted from 0. `before`: how many a `topic/partition` had before
-        this step.
+        """Write records in order, with offsets from 0. `before`: how many records earlier steps have written,
+        by `topic/partition`.
         """
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *PLACE)
@@ -271,8 +270,7 @@ class Target(NamedTuple):
             rows = rows.withColumn("step", F.lit(self.step))
             folders.append("step")
         writer = rows.write.partitionBy(*folders).mode("overwrite")
-        # Said for both: a cluster may have another default than Spark, and records of an earlier run would
-        # stay.
+        # Always set: a cluster may have another default, and records of an earlier run would stay.
         writer = writer.option("partitionOverwriteMode", "static" if self.step is None else "dynamic")
         if self.file_format is FileFormat.PARQUET:
             writer.parquet(self.path)
@@ -280,22 +278,20 @@ class Target(NamedTuple):
             writer.text(self.path)
 
     def delete_step(self, spark: SparkSession) -> None:
-        """Delete what an earlier attempt has left of this step: it may have written to folders to which this
-        one does not.
+        """Delete what an earlier attempt has left of this step, perhaps in other folders than this one's.
 
         The path must hold nothing that Hadoop takes for a pattern (`check_places` sees to it).
         """
-        pattern = "/".join(
-            (self.path.rstrip("/"), *(f"{name}=*" for name in FOLDERS[self.layout]), f"step={self.step}")
-        )
-        folders, system = hadoop_path(spark, pattern)
-        for status in system.globStatus(folders) or ():
+        folders = [f"{name}=*" for name in FOLDERS[self.layout]]
+        pattern = "/".join((self.path.rstrip("/"), *folders, f"step={self.step}"))
+        named, system = hadoop_path(spark, pattern)
+        for status in system.globStatus(named) or ():
             system.delete(status.getPath(), True)
 
 
 def settings() -> dict[str, str]:
-    """Settings of a session without which the order in files would not be certain, or topics would be taken
-    for numbers.
+    """Return settings of a session that make the order in files certain, and keep topics from being read as
+    numbers.
     """
     return {
         "spark.sql.maxConcurrentOutputFileWriters": _MOST_OPEN_FILES,
@@ -304,7 +300,7 @@ def settings() -> dict[str, str]:
 
 
 def number_in_partition() -> Any:
-    """1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
+    """Count 1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
     order = Window.partitionBy(*PLACE).orderBy(*SOURCE_ORDER)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
@@ -318,13 +314,13 @@ def _already(before: Mapping[str, int]) -> Any:
 
 
 class _LinesOf:
-    """Makes rows to write into lines of a record file, beside the columns that are `folders`."""
+    """Turns rows into lines of a record file, beside the columns that are `folders`."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self.folders = folders
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The lines of a task."""
+        """Yield the lines of a task."""
         for batch in batches:
             numbered = zip(records_to_write(batch), batch.column("offset").to_pylist(), strict=True)
             lines = [format_record(record, offset)[:-1].decode() for record, offset in numbered]
@@ -335,7 +331,7 @@ class _LinesOf:
 
 
 def input_problems(config: Config) -> list[Problem]:
-    """What a configuration that reads files cannot say."""
+    """Find what a configuration that reads files cannot have."""
     if config.source.start is not Start.LATEST:
         return []
     message = "files are read from their beginning: there would be nothing to read"

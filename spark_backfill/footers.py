@@ -1,4 +1,4 @@
-"""The columns of Parquet files as their footers say them: Spark takes those of one file for those of all."""
+"""The columns of Parquet files by their footers: Spark takes the columns of one file for those of all."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from pyspark.sql import SparkSession
 
 from relay.errors import ConfigError, Problem
 
-#: How many files are asked at a time: an object store takes its time with each.
+#: How many footers are read at a time: an object store is slow to answer.
 _THREADS: Final = 8
 _NO_PARQUET: Final = re.compile("is not a Parquet file|corrupted file")
-#: What of a column's text makes no difference to what is read: whether it may be NULL, and numbers that
-#: tables give to columns.
+#: Parts of a column's text that change nothing of what is read: whether it may be NULL, and field ids.
 _NO_MATTER: Final = re.compile(r"\b(optional|required) | = \d+\b")
 
 
 def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str], optional: str) -> str | None:
-    """Refuse files that differ in one of these columns. Gives the first one that has the column `optional`,
-    which others may lack.
+    """Refuse files that differ in one of these columns; return the first with the column `optional`.
 
-    Raises ConfigError, also for a file that is no Parquet.
+    Other files may lack that column. Raises ConfigError, also for a file that is no Parquet.
     """
     names, firsts = list(names), dict[str, tuple[str, str]]()
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -37,9 +35,8 @@ def check_alike(spark: SparkSession, paths: Sequence[str], names: Iterable[str],
                 first, expected = firsts.setdefault(name, (path, kind))
                 if kind != expected:
                     message = f"the column {name} is {kind} in {path}, and {expected} in {first}"
-                    raise ConfigError(
-                        [Problem("backfill.input", message, "write all files with the same columns")]
-                    )
+                    hint = "write all files with the same columns"
+                    raise ConfigError([Problem("backfill.input", message, hint)])
     return firsts[optional][0] if optional in firsts else None
 
 
@@ -49,11 +46,11 @@ class _Footers:
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._settings = spark._jsc.hadoopConfiguration()
-        # Most files of a folder have the same schema, and every word with Java costs.
+        # Most files of a folder have the same schema, and every call into Java costs.
         self._known: dict[str, Mapping[str, str]] = {}
 
     def columns_of(self, path: str) -> Mapping[str, str]:
-        """The types of a file's columns. Raises ConfigError for a file that is no Parquet."""
+        """Return the types of a file's columns. Raises ConfigError for a file that is no Parquet."""
         parquet = self._jvm.org.apache.parquet.hadoop
         try:
             file = parquet.util.HadoopInputFile.fromPath(
@@ -76,6 +73,6 @@ class _Footers:
 
 
 def _kind(field: Any) -> str:
-    """The type of a column without its name, in one line."""
+    """Return the type of a column without its name, in one line."""
     text = _NO_MATTER.sub("", field.toString()).replace(f" {field.getName()}", "", 1)
     return " ".join(text.split())

@@ -1,11 +1,11 @@
 """Records as columns: what Spark holds, and how workers read and write it.
 
-    topic, partition, offset, timestamp_ms, key, value, headers   a record to translate (`RECORDS`)
-    topic, partition, timestamp_ms, key, value, headers           a record to write (`PRODUCED`), followed by
-    source_topic, source_partition, source_offset, number         where it came from: the target's order
-    database, table                                               its table, on request (`PRODUCED_WITH_TABLES`)
+    topic, partition, offset, timestamp_ms, key, value, headers   `RECORDS`: a record to translate
+    topic, partition, timestamp_ms, key, value, headers           `PRODUCED`: a record to write, and
+    source_topic, source_partition, source_offset, number         where it came from, the target's order
+    database, table                                               `PRODUCED_WITH_TABLES`: its table as well
 
-Record files come as their lines (`LINES`): workers parse them, exactly as the command line does.
+Record files come as their lines (`Lines`): workers parse them, exactly as the command line does.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relay.errors import Malformed
+from relay.errors import Malformed, RelayError
 from relay.model import TableId
 from relay.record_lines import parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
+from spark_backfill.task_errors import Stopped
 
 HEADERS: Final = "array<struct<key: string, value: binary>>"
-RECORDS: Final = f"topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, headers {HEADERS}"
+RECORDS: Final = (
+    "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, "
+    f"headers {HEADERS}"
+)
 PRODUCED: Final = (
     f"topic string, partition int, timestamp_ms bigint, key binary, value binary, headers {HEADERS}, "
     "source_topic string, source_partition int, source_offset bigint, number int"
@@ -62,10 +66,10 @@ _FLUSH_RECORDS: Final = 10_000
 
 
 class Reader(Protocol):
-    """How the rows of a frame become records; a value that Spark sends to its workers."""
+    """Reads the rows of a frame as records; a value that Spark sends to its workers."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch, in its order. Raises Malformed for a line that is no record."""
+        """Yield the records of a batch, in its order. Raises Malformed for a row that is no record."""
         ...
 
 
@@ -73,15 +77,12 @@ class Columns(NamedTuple):
     """Rows with the columns of `RECORDS`."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Raises Malformed where a row has no place or a negative one, or a header no
-        name.
+        """Read the records of a batch. Raises Malformed for a position that is NULL or negative, and for a
+        header without a name.
         """
-        for name, words in (
-            ("topic", ""),
-            ("partition", ", or no whole number"),
-            ("offset", ", or no whole number"),
-        ):
+        for name in ("topic", "partition", "offset"):
             if batch.column(name).null_count:
+                words = "" if name == "topic" else ", or no whole number"
                 raise Malformed("record", name, f"the column is NULL{words}")
         for name in ("partition", "offset"):
             if (pc.min(batch.column(name)).as_py() or 0) < 0:
@@ -102,10 +103,10 @@ def _check_names(columns: Sequence[Sequence[object]], found: Iterable[tuple[Head
 
 
 class Lines(NamedTuple):
-    """Rows with the bytes of a line of a record file, its file, and where the block of the file begins."""
+    """Rows with a line of a record file as bytes, its file, and where its block of the file begins."""
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Blank lines are passed over."""
+        """Yield the records of a batch, without blank lines."""
         for at, line in enumerate(batch.column("value").to_pylist()):
             text = line.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
             if text and not text.isspace():
@@ -113,13 +114,20 @@ class Lines(NamedTuple):
                     yield parse_record(text)
                 except ValueError as error:
                     path, block = (batch.column(name)[at].as_py() for name in ("path", "block"))
-                    raise Malformed(
-                        "record file", f"{path}, a line behind byte {block}", str(error)
-                    ) from error
+                    place = f"{path}, a line behind byte {block}"
+                    raise Malformed("record file", place, str(error)) from error
+
+
+def read_records(reader: Reader, batch: pa.RecordBatch, name: str = "input") -> Iterator[ConsumerRecord]:
+    """Yield the records of a batch. Raises Stopped for what is no record. `name`: its input, for errors."""
+    try:
+        yield from reader.read(batch)
+    except RelayError as error:
+        raise Stopped(error, name) from error
 
 
 def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
-    """Records as a batch of `RECORDS`."""
+    """Return records as a batch of `RECORDS`."""
     names = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
     columns = [[getattr(record, name) for record in records] for name in names]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW_RECORDS, strict=False)]
@@ -130,7 +138,7 @@ def record_batch(records: Sequence[ConsumerRecord]) -> pa.RecordBatch:
 
 class Produced:
     """Gathers records to write until they are worth a batch of `PRODUCED`; of `PRODUCED_WITH_TABLES` if
-    `belong` is called.
+    `assign_tables` is called.
     """
 
     def __init__(self) -> None:
@@ -144,15 +152,15 @@ class Produced:
         self._size = 0
 
     def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord) -> None:
-        """Take what a source record became."""
+        """Add what a source record became."""
         for number, record in enumerate(produced):
             self._records.append(record)
             self._sources.append(source)
             self._numbers.append(number)
             self._size += len(record.value or b"") + len(record.key or b"")
 
-    def belong(self, tables: Iterable[TableId | None]) -> None:
-        """Say what the records that were added since the last call are about."""
+    def assign_tables(self, tables: Iterable[TableId | None]) -> None:
+        """Say which tables the records are about that were added since the last call."""
         self._tables.extend(tables)
 
     @property
@@ -161,7 +169,7 @@ class Produced:
         return self._size >= _FLUSH_BYTES or len(self._records) >= _FLUSH_RECORDS
 
     def take(self) -> tuple[pa.RecordBatch | None, Sequence[ProducerRecord]]:
-        """What was gathered, as a batch (None if it is nothing) and as records; then it begins anew."""
+        """Return what was gathered, as a batch (None if it is nothing) and as records, and begin anew."""
         records, sources = self._records, self._sources
         if not records:
             return None, records
@@ -187,7 +195,7 @@ class Produced:
 
 
 def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
-    """The rows of `PRODUCED` as records."""
+    """Read the rows of `PRODUCED` as records."""
     columns = [
         batch.column(name).to_pylist() for name in ("topic", "partition", "timestamp_ms", "key", "value")
     ]
@@ -195,8 +203,8 @@ def records_to_write(batch: pa.RecordBatch) -> Iterator[ProducerRecord]:
 
 
 def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
-    """The headers of every row, from the arrays beneath the rows: a row of its own would be a dictionary for
-    each header.
+    """Return the headers of every row. They are read from the arrays beneath the rows: as a row, each header
+    would be a dictionary.
     """
     if column.null_count == len(column):
         return repeat((), len(column))
@@ -208,7 +216,7 @@ def _headers_in(column: pa.ListArray) -> Iterable[tuple[Header, ...]]:
 
 
 def _tables(given: Sequence[TableId | None]) -> list[pa.Array]:
-    """Database and table; NULL where there is none."""
+    """Return the columns of database and table, NULL where there is none."""
     if not given:
         return []
     names = ("database", "table")

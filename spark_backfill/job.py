@@ -1,6 +1,4 @@
-"""A backfill from its beginning to its end: read, learn the DDL, translate, write. Nothing here starts a
-session.
-"""
+"""A backfill from its beginning to its end: read, learn the DDL, translate, write."""
 
 from __future__ import annotations
 
@@ -17,33 +15,32 @@ from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Problem
-from relay.records import ConsumerRecord
-from spark_backfill.checkpoint import Checkpoint, described
+from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, read_files
-from spark_backfill.history import BEFORE, Kept, ddl_of
 from spark_backfill.offsets import check_offsets
 from spark_backfill.places import check_apart, check_folder, check_places
+from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
+from spark_backfill.spark_errors import OVERFLOW
+from spark_backfill.terms import Bounds, Terms
 from spark_backfill.ticdc_storage import read_storage
-from spark_backfill.topics import OVERFLOW, Source, TargetTopics, captured, target_cluster
-from spark_backfill.translation import Bounds, Terms, Translate, learnt
+from spark_backfill.topics import Source, TargetTopics, captured, target_cluster
+from spark_backfill.translation import Translate
 
 _FILES = Terms()
 
 
 def empty_catalog() -> Catalog:
-    """A catalogue that keeps every version: all DDL is known before the first row, and old rows need old
-    definitions.
-    """
+    """Return a catalogue that keeps every version: all DDL is learnt before the first row."""
     return Catalog(limit=sys.maxsize)
 
 
 def known_before(spark: SparkSession, config: Config) -> Catalog:
-    """What the record files of `schema_input` teach."""
+    """Return the catalogue after the record files of `schema_input`."""
     if not config.backfill.schema_input:
         return empty_catalog()
     files = _read_files(spark, "schema_input", config.backfill.schema_input, InputFormat.JSON_LINES)
-    return learnt(config, ddl_of(files, config, "backfill.schema_input"), empty_catalog())
+    return learn_ddl(config, find_ddl(files, config, "backfill.schema_input"), empty_catalog())
 
 
 def _read_files(spark: SparkSession, key: str, path: str, file_format: InputFormat) -> Captured:
@@ -63,15 +60,15 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     bounds: Bounds,
     terms: Terms = _FILES,
 ) -> Counts:
-    """Translate these records and write what they become; gives what was counted."""
+    """Translate records and write what they become; return what was counted."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
     try:
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
         write(records.frame.mapInArrow(translate, translate.schema))
     finally:
-        # Else the catalogue's file stays on the driver's disk, and the counters in PySpark's list, for as
-        # long as the run lasts.
+        # Otherwise the catalogue's file stays on the driver's disk, and the counters in PySpark's list, while
+        # the run lasts.
         shared.destroy()
         _accumulatorRegistry.pop(counters.aid, None)
     counts = total(counters.value.values())
@@ -80,7 +77,7 @@ def run_step(  # noqa: PLR0913 - what a step has to know
 
 
 def from_files(spark: SparkSession, config: Config) -> Counts:
-    """Translate files: into the folder of `output`, which is written anew, or into the target topics."""
+    """Translate files: into the folder `output`, which is overwritten, or into the target topics."""
     backfill = config.backfill
     check_places(spark, backfill)
     if backfill.output:
@@ -89,26 +86,23 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
         records, ddl = read_storage(spark, config)
     else:
         records = _read_files(spark, "input", backfill.input, backfill.input_format)
-        ddl = ddl_of(records, config)
+        ddl = find_ddl(records, config)
     check_offsets(config, records)
-    catalog = learnt(config, ddl, known_before(spark, config))
+    catalog = learn_ddl(config, ddl, known_before(spark, config))
     source = config.source
     bounds = Bounds(
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
     )
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
-        target = Target(backfill.output, backfill.output_format, backfill.output_layout)
-        return run_step(
-            spark, config, records, catalog, lambda produced: target.write(produced, {}), bounds=bounds
-        )
-    topics = TargetTopics.of(config)
+        target = Target.from_config(config)
+        return run_step(spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds)
+    topics = TargetTopics.from_config(config)
     return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
 
 
 class TopicsRun:
-    """A run over topics, in steps that Spark's checkpoint counts: one for `availableNow`, or more; endless if
-    `continuous`.
+    """A run over topics, in steps that Spark's checkpoint counts; endless if `continuous`.
 
     A step that was cut off is done again, with the same records. `tell` gets what each step has done.
     """
@@ -118,16 +112,16 @@ class TopicsRun:
     ) -> None:
         self._spark, self._config, self._tell = spark, config, tell
         check_places(spark, config.backfill)
-        kept, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
-        self._source = Source.of(spark, config, kept.first)
+        checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
+        self._source = Source.from_config(spark, config, checkpoint.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
-        kept.check(now)
+        checkpoint.check(now)
         if output:
-            check_folder(spark, output, config.backfill.output_layout, is_new=kept.first is None)
-        # Topics are created when nothing can be refused any more.
-        self._topics = None if output else TargetTopics.of(config)
-        kept.keep(now, self._source.first)
-        self._kept = Kept(spark, config.backfill.checkpoint)
+            check_folder(spark, output, config.backfill.output_layout, is_new=checkpoint.first is None)
+        # Last: topics are created only when nothing is refused.
+        self._topics = None if output else TargetTopics.from_config(config)
+        checkpoint.keep(now, self._source.first)
+        self._store = StepStore(spark, config.backfill.checkpoint)
         self._ahead: dict[str, int] = {}
         self._catalog: Catalog | None = None
         self._failure: BaseException | None = None
@@ -135,7 +129,7 @@ class TopicsRun:
         self.counts = Counts()
 
     def run(self, *, continuous: bool = False) -> Counts:
-        """Run until there is nothing more, or until somebody stops it. Raises what a step has raised."""
+        """Run until there is nothing more, or until `stop`. Raises what a step has raised."""
         writer = self._source.stream(self._spark).writeStream.foreachBatch(self._on_batch)
         writer = writer.option("checkpointLocation", f"{self._config.backfill.checkpoint.rstrip('/')}/spark")
         query = self._query = (writer if continuous else writer.trigger(availableNow=True)).start()
@@ -155,62 +149,51 @@ class TopicsRun:
 
     def _on_batch(self, frame: DataFrame, step: int) -> None:
         try:
-            self._take(frame, step)
-        except BaseException as error:  # Spark would keep no more of it than its text
+            self._translate(frame, step)
+        except BaseException as error:  # Spark keeps no more of it than its text
             self._failure = error
             raise
 
-    def _take(self, frame: DataFrame, step: int) -> None:
+    def _translate(self, frame: DataFrame, step: int) -> None:
         config, records = self._config, captured(frame)
         # Only the first step of a run can have been begun before: one that fails ends its run.
         is_first = self._catalog is None
         if self._catalog is None:
             self._catalog = self._learnt_before(step)
-        ddl = ddl_of(records, config)
-        self._kept.keep_ddl(step, ddl)
-        self._catalog = learnt(config, [*ddl, *self._read_ahead()], self._catalog)
+        ddl = find_ddl(records, config)
+        self._store.keep_ddl(step, [each.record for each in ddl])
+        self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog)
         bounds, catalog = self._source.bounds, self._catalog
         if self._topics is not None:
-            terms = self._topics.terms
-            counts = run_step(
-                self._spark, config, records, catalog, self._topics.write, bounds=bounds, terms=terms
-            )
+            write, terms = self._topics.write, self._topics.terms
+            counts = run_step(self._spark, config, records, catalog, write, bounds=bounds, terms=terms)
         else:
-            before = self._kept.written_before(step)
-            output = config.backfill
-            target = Target(
-                output.output,
-                output.output_format,
-                output.output_layout,
-                step,
-                self._source.written_partitions,
-            )
+            before = self._store.written_before(step)
+            target = Target.from_config(config, step, self._source.written_partitions)
             if is_first:
                 target.delete_step(self._spark)
             counts = run_step(
                 self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds
             )
-            self._kept.keep_written(step, Counter(before) + counts.written)
+            self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
 
     def _learnt_before(self, step: int) -> Catalog:
-        """What was known before this step: `schema_input`, the records before the first one, and the steps
-        before.
-        """
-        kept = self._kept.ddl_before(step)
+        """Return the catalogue of `schema_input`, the records before the first step, and earlier steps."""
+        ddl = with_times(self._config, self._store.ddl_before(step))
         if step == 0 and (older := self._source.before(self._spark)) is not None:
-            # Retention may have it before a step is done again, or another run begins.
-            found = [*ddl_of(captured(older), self._config), *kept]
-            kept = list({(each.topic, each.partition, each.offset): each for each in found}.values())
-            self._kept.keep_ddl(BEFORE, kept)
-        return learnt(self._config, kept, known_before(self._spark, self._config))
+            # Retention may delete it before a step is done again, or another run begins.
+            found = [*find_ddl(captured(older), self._config), *ddl]
+            ddl = list({each.position: each for each in found}.values())
+            self._store.keep_ddl(BEFORE, [each.record for each in ddl])
+        return learn_ddl(self._config, ddl, known_before(self._spark, self._config))
 
-    def _read_ahead(self) -> list[ConsumerRecord]:
-        """With `wait`: the DDL of partitions 0 that no step has come to yet. All rows of this step were sent
-        before now.
+    def _read_ahead(self) -> list[DdlRecord]:
+        """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were
+        sent before now.
         """
         if not self._config.schema.wait:
             return []
         records, self._ahead = self._source.ahead(self._spark, self._ahead)
-        return [] if records is None else ddl_of(captured(records), self._config)
+        return [] if records is None else find_ddl(captured(records), self._config)

@@ -4,8 +4,8 @@
     date        date=YYYY-MM-DD                     the day of the record's timestamp, in UTC
     table       database=…/table=…                  the table that the record is about
 
-What a layout has no name for is in Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: records without a
-timestamp; records about no table (watermarks) or about several; DDL of a whole database, which has its
+A record for which a layout has no name goes to Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: a record
+without a timestamp; one about no table (a watermark) or about several; DDL of a whole database, which has its
 `database=…`. Topic and partition are columns where they are no folders, and offsets count in each target
 partition, whatever the folders are.
 """
@@ -34,17 +34,14 @@ _MS_A_DAY: Final = 86_400_000
 
 
 def day() -> Any:
-    """The day of `timestamp_ms` as text; NULL where a record has none (Kafka: -1). No zone of the session
-    comes in.
-    """
+    """Return the day of `timestamp_ms` as text, whatever the zone of the session; NULL without one (-1)."""
     days = F.floor(F.col("timestamp_ms") / F.lit(_MS_A_DAY)).cast("int")
-    return F.when(
-        F.col("timestamp_ms") >= 0, F.date_add(F.lit("1970-01-01").cast("date"), days).cast("string")
-    )
+    date = F.date_add(F.lit("1970-01-01").cast("date"), days)
+    return F.when(F.col("timestamp_ms") >= 0, date.cast("string"))
 
 
 class TableFinder:
-    """Finds the table of each record that a source record has become."""
+    """Finds the table of each record that a source record became."""
 
     def __init__(self, config: Config) -> None:
         route, target = config.route, config.translator().route.target
@@ -54,9 +51,9 @@ class TableFinder:
         }
         self._reader = Translator(target.name, target.name, options)
 
-    def of(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
-        """The tables of these records. `tables`: those that their source record is about; if they are
-        several, the target's own decoder tells which record is about which.
+    def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
+        """Return the tables of these records. `tables`: those of their source record; if there are several,
+        the target's own decoder tells them apart.
         """
         if len(tables) > 1:
             return [_only(self._reader.tables_of(_read(out))) for out in produced]

@@ -1,4 +1,4 @@
-"""What `spark-submit` is given: the job, installed beside it."""
+"""The file for `spark-submit`; the job itself is installed beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the partitions of files end, for bounds that name offsets: files have no index that says it."""
+"""Where the partitions in files end, for bounds that name offsets: files have no index to look it up in."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from pyspark.sql import functions as F
 from relay.config import Config
 from relay.errors import ConfigError, Problem
 from spark_backfill.files import Captured
-from spark_backfill.frames import Columns, Reader
+from spark_backfill.frames import Columns, Reader, read_records
 from spark_backfill.topics import behind_ends, named_bounds
-from spark_backfill.translation import read_records
 
 _REACHED = "place string, offset bigint"
 
 
 def check_offsets(config: Config, records: Captured) -> None:
-    """Refuse bounds of partitions of which there is no record, and a start behind its end. Reads the files if
-    there are bounds.
+    """Refuse bounds of partitions without a record, and a start behind its end. Raises ConfigError.
 
-    Raises ConfigError.
+    Without bounds no file is read.
     """
     bounds = list(named_bounds(config))
     if not bounds:
@@ -35,7 +33,7 @@ def check_offsets(config: Config, records: Captured) -> None:
 
 
 def _ends(records: Captured) -> dict[str, int]:
-    """Behind the last offset of each `topic/partition`."""
+    """Return the offset behind the last one of each `topic/partition`."""
     if isinstance(records.reader, Columns):  # without the values
         place = F.concat_ws("/", "topic", F.col("partition").cast("string")).alias("place")
         reached = records.frame.select(place, "offset").where("offset IS NOT NULL")
@@ -54,7 +52,7 @@ class _Reached:
         self.reader = reader
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The places and their last offsets."""
+        """Yield the places and their last offsets."""
         last: dict[str, int] = {}
         for batch in batches:
             for record in read_records(self.reader, batch):

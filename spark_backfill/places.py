@@ -1,4 +1,4 @@
-"""The folders and files that a configuration names, looked at before anything is read or written."""
+"""Checks of the folders and files that a configuration names, before anything is read or written."""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ from relay.errors import ConfigError, Problem
 from spark_backfill.files import HIDDEN, hadoop_path, paths_of, qualified
 from spark_backfill.layouts import FOLDERS
 
-#: What Hadoop says about a file system that it does not know, or whose jar is not there.
+#: What Hadoop says about a file system that it does not know, or whose jar is missing.
 NO_FILE_SYSTEM: Final = re.compile(
     r'No FileSystem for scheme "[^"]*"|Class org\.apache\.hadoop\.fs\.\S+ not found'
 )
 #: What makes a path a pattern to Hadoop and Spark.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
-#: What Spark leaves in an output beside the folders with records; the folders are those of a writing that was
+#: What Spark leaves in an output beside folders with records; folders of its own are left by a write that was
 #: cut off.
 _LEFT: Final = r"_SUCCESS|\._SUCCESS\.crc|(_temporary|\.spark-staging-[^/]+|__magic[^/]*)(/.*)?"
-#: Its files with records.
+#: Spark's files with records.
 _RECORDS: Final = r"(part-[^/]+|\.part-[^/]+\.crc)"
 _LISTS: Final = ("input", "schema_input")
-#: What helps.
 PACKAGE_HINT: Final = (
     "add the package of this file system to spark.jars.packages, such as org.apache.hadoop:hadoop-aws for s3a"
 )
 
 
 def check_places(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse places on file systems that Spark does not know, and a checkpoint and an output of which one
-    lies in the other.
+    """Refuse file systems that Spark does not know, and a checkpoint and an output that overlap.
 
     Raises ConfigError.
     """
@@ -45,86 +43,67 @@ def check_places(spark: SparkSession, backfill: Backfill) -> None:
     for key in ("checkpoint", "output"):
         if strange := _PATTERN.search(getattr(backfill, key)):
             message = f"holds {strange[0]}, which stands for other names in a path"
-            raise ConfigError(
-                [Problem(f"backfill.{key}", message, "name a folder without * ? [ ] { } and backslashes")]
-            )
+            hint = "name a folder without * ? [ ] { } and backslashes"
+            raise ConfigError([Problem(f"backfill.{key}", message, hint)])
     checkpoint, output = (_found(spark, key, getattr(backfill, key)) for key in ("checkpoint", "output"))
     if checkpoint and output and _overlap(checkpoint, output):
-        message = f"{backfill.checkpoint} and the output ({backfill.output}) are one folder, or one lies in the other"
+        folders = f"{backfill.checkpoint} and the output ({backfill.output})"
+        message = f"{folders} are one folder, or one lies in the other"
         raise ConfigError([Problem("backfill.checkpoint", message, "name a folder of its own for each")])
 
 
 def _found(spark: SparkSession, key: str, path: str) -> str:
-    """The whole path, with a slash at its end; "" for none."""
+    """Return the whole path, with a slash at its end; "" for none."""
     try:
         return f"{qualified(*hadoop_path(spark, path)).rstrip('/')}/" if path else ""
     except Py4JJavaError as error:
         if unknown := NO_FILE_SYSTEM.search(str(error)):
-            raise ConfigError(
-                [Problem(f"backfill.{key}", f"{path} cannot be reached: {unknown[0]}", PACKAGE_HINT)]
-            ) from None
+            message = f"{path} cannot be reached: {unknown[0]}"
+            raise ConfigError([Problem(f"backfill.{key}", message, PACKAGE_HINT)]) from None
         raise
 
 
 def check_apart(spark: SparkSession, backfill: Backfill) -> None:
-    """Refuse an output that is an input, lies in one or holds one: it is deleted before it is written. Raises
-    ConfigError.
-    """
+    """Refuse an output that overlaps with an input: an output is deleted first. Raises ConfigError."""
     output = _found(spark, "output", backfill.output)
     for key in _LISTS:
         for pattern in paths_of(getattr(backfill, key)):
             named, system = hadoop_path(spark, pattern)
             for path in (named, *(status.getPath() for status in system.globStatus(named) or ())):
                 if _overlap(output, f"{qualified(path, system).rstrip('/')}/"):
-                    message = f"{backfill.output} and {key} ({qualified(path, system)}) are one folder, or one lies in the other"
-                    raise ConfigError(
-                        [Problem("backfill.output", message, "it would be deleted: name a folder of its own")]
-                    )
+                    folders = f"{backfill.output} and {key} ({qualified(path, system)})"
+                    message = f"{folders} are one folder, or one lies in the other"
+                    hint = "it would be deleted: name a folder of its own"
+                    raise ConfigError([Problem("backfill.output", message, hint)])
 
 
 def check_folder(spark: SparkSession, path: str, layout: Layout, *, is_new: bool | None = None) -> None:
     """Refuse a folder that holds anything but what runs of this layout leave. Raises ConfigError.
 
-    `is_new`: whether a run in steps begins, to whose folder nobody must have written, or goes on. Such a run
-    deletes nothing of others, and has many files: it is enough to look at the folder itself. None: what lies
-    there, however deep, is to be deleted.
+    `is_new`: whether a run in steps begins, whose folder must be empty, or goes on. Such a run deletes
+    nothing of others and has many files, so only the folder itself is looked at. None: all that lies there,
+    however deep, will be deleted.
     """
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         return
     names = [status.getPath().getName() for status in system.listStatus(folder)]
     if is_new and (found := [name for name in names if not name.startswith(HIDDEN)]):
-        message = (
-            f"{path} holds {found[0]} already, and the checkpoint is a new one: rows would be there twice"
-        )
-        raise ConfigError(
-            [
-                Problem(
-                    "backfill.output",
-                    message,
-                    "name an empty folder, or the checkpoint that it was written with",
-                )
-            ]
-        )
+        why = "the checkpoint is a new one: rows would be there twice"
+        hint = "name an empty folder, or the checkpoint that it was written with"
+        raise ConfigError([Problem("backfill.output", f"{path} holds {found[0]} already, and {why}", hint)])
     first, *others = (f"{re.escape(name)}=[^/]+" for name in FOLDERS[layout])
     below = "".join(f"/{each}" for each in others)
     records = first if is_new is not None else rf"{first}{below}(/step=\d+)?/{_RECORDS}"
     own = re.compile(f"{_LEFT}|{records}", re.DOTALL)
     for name in names if is_new is not None else _files_below(folder, system):
         if not own.fullmatch(name):
-            raise ConfigError(
-                [
-                    Problem(
-                        "backfill.output",
-                        f"{path} holds other things than records: {name}",
-                        "name an empty folder",
-                    )
-                ]
-            )
+            message = f"{path} holds other things than records: {name}"
+            raise ConfigError([Problem("backfill.output", message, "name an empty folder")])
 
 
 def _files_below(folder: Any, system: Any) -> Iterator[str]:
-    """The paths of all files in the folder, as seen from there."""
+    """Yield the paths of all files below the folder, relative to it."""
     root, files = qualified(folder, system).rstrip("/"), system.listFiles(folder, True)
     while files.hasNext():
         yield files.next().getPath().toString()[len(root) + 1 :]

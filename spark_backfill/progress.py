@@ -1,4 +1,4 @@
-"""How far Spark has come, in lines: a step may take hours, and Spark's own bar is for terminals."""
+"""Progress of Spark in lines: a step may take hours, and Spark's own progress bar is for terminals."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Final
 
 from pyspark import StatusTracker
 
-#: Runs that are over before the first look say nothing.
+#: Shorter runs report nothing.
 _FIRST_SECONDS = 5.0
 _EVERY_SECONDS = 10.0
-#: How long a look that is under way may keep the end waiting.
+#: How long the end waits for a report that is under way.
 _END_SECONDS: Final = 2.0
 
 
 @contextlib.contextmanager
 def telling(tracker: StatusTracker, say: Callable[[str], None]) -> Iterator[None]:
-    """Say every few seconds how many tasks are done, if that has changed, from another thread, until the
-    block ends.
-    """
+    """Report every few seconds how many tasks are done, if that has changed, until the block ends."""
     ended = threading.Event()
     thread = threading.Thread(target=_tell, args=(tracker, say, ended), daemon=True)
     thread.start()
@@ -44,6 +42,7 @@ def _tell(tracker: StatusTracker, say: Callable[[str], None], ended: threading.E
 def _state(tracker: StatusTracker) -> str:
     stages = filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds()))
     return "; ".join(
-        f"{each.numCompletedTasks} of {each.numTasks} tasks done (stage {each.stageId}), {each.numActiveTasks} at work"
+        f"{each.numCompletedTasks} of {each.numTasks} tasks done (stage {each.stageId}), "
+        f"{each.numActiveTasks} at work"
         for each in stages
     )

@@ -1,6 +1,4 @@
-"""The Spark session: what spark-submit was told wins over `[backfill] spark`, and that over what the job
-needs.
-"""
+"""The Spark session: options of spark-submit win over `[backfill] spark`, and that over the job's own."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ NEEDED: Final = {
 
 
 def session(config: Config) -> SparkSession:
-    """Make the session of a run."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, which knows what it was told
+    """Return the session of a run."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # the JVM of spark-submit knows its options
         SparkContext._ensure_initialized()
     told = SparkConf()
     allowed = _allowed(config)

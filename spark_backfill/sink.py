@@ -21,7 +21,7 @@ from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.sink import KafkaSink
 from relay.records import ProducerRecord
 from spark_backfill.frames import records_to_write
-from spark_backfill.translation import Stopped
+from spark_backfill.task_errors import Stopped
 
 #: The columns of the result, which has no rows.
 WRITTEN: Final = "nothing int"

@@ -1,7 +1,7 @@
 """Work that a signal may end.
 
-Python runs handlers of signals in its main thread, and a call into the JVM holds a thread until it is
-answered. So the work has a thread of its own, and the main one waits for it or for a signal.
+Python runs signal handlers in its main thread, and a call into the JVM blocks a thread until it returns. So
+the work has a thread of its own, and the main thread waits for it or for a signal.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, Final
 #: Exit status of each signal that ends a run.
 STATUS: Final = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _LOOK_SECONDS = 0.2
-#: How often the work is told to stop: it may be between two jobs of Spark.
+#: How often the work is stopped again: it may have been between two jobs of Spark.
 _AGAIN_SECONDS = 0.5
-#: How long it may take to end; Kubernetes kills 30 s behind its signal.
+#: How long it may take to end; Kubernetes kills 30 s after its signal.
 _LONGEST_SECONDS = 20.0
 
 
 def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Callable[[str], None]) -> int:
-    """Do the work; gives 0, or the status of the signal that has ended it. Raises what the work raises,
-    unless it was stopped.
+    """Do the work; return 0, or the status of the signal that ended it. Raises what the work raises, unless
+    it was stopped.
 
-    `stop`: ends what the work is doing just now; called from another thread, and again until the work has
-    ended. `tell`: gets the signal's name.
+    `stop`: ends what the work is doing; called from another thread, again and again until the work has ended.
+    `tell`: gets the signal's name.
     """
     failure: list[BaseException] = []
     worker = threading.Thread(target=_caught, args=(work, failure), daemon=True)
@@ -37,7 +37,7 @@ def until_signal(work: Callable[[], None], stop: Callable[[], None], tell: Calla
             worker.join(_LOOK_SECONDS)
         if heard:
             tell(heard[0].name)
-            # What stops the work may itself wait for it.
+            # `stop` may itself wait for the work.
             threading.Thread(target=_stop, args=(worker, stop), daemon=True).start()
             worker.join(_LONGEST_SECONDS)
             return STATUS[heard[0]]
@@ -63,7 +63,7 @@ def _stop(worker: threading.Thread, stop: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _heard() -> Iterator[list[signal.Signals]]:
-    """The signals that come; more of them change nothing."""
+    """Collect the signals that come; only the first one counts."""
     heard: list[signal.Signals] = []
     if threading.current_thread() is not threading.main_thread():
         yield heard

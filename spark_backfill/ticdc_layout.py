@@ -1,5 +1,4 @@
-"""The files of TiCDC's storage sink with `protocol=canal-json`: what paths say, in which order they come,
-what a schema file says.
+"""The files of TiCDC's storage sink with `protocol=canal-json`: their paths, their order, and schema files.
 
     metadata                                                {"checkpoint-ts": …}
     {schema}/meta/schema_{version}_{checksum}.json          DDL of a database
@@ -7,12 +6,12 @@ what a schema file says.
     {schema}/{table}/{version}/[{partition}/][{date}/]CDC[_{dispatcher}_]{number}.json     rows, one a line
     …/meta/CDC[_{dispatcher}].index                         name of the newest data file of its folder
 
-Before the folders `meta` there was one `schema.json` in each folder of a version. A version is the commit ts
-of the DDL that made it, or a checkpoint at which the changefeed began or went on; rows of a version come
-after its DDL and before the next one's. Sources: PingCAP "Replicate Data to Storage Services" and "Guide for
-Developing a Storage Sink Consumer"; pingcap/ticdc pkg/sink/cloudstorage and cmd/storage-consumer (read
-2026-08). The numbers' width is configurable; the table id in place of names is not read. No captured layout
-was at hand.
+Older releases have one `schema.json` in each folder of a version in place of the folders `meta`. A version is
+the commit ts of the DDL that made it, or a checkpoint at which the changefeed began or went on; rows of a
+version come after its DDL and before the next one's. The width of the numbers is configurable. Folders with
+table ids in place of names are not read. No captured layout was at hand. Sources: PingCAP "Replicate Data to
+Storage Services" and "Guide for Developing a Storage Sink Consumer"; pingcap/ticdc pkg/sink/cloudstorage and
+cmd/storage-consumer (read 2026-08).
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from relay.codecs.wire.ticdc import quoted
 from relay.errors import ConfigError, Malformed, Problem, RecordsGone
 from relay.model import SchemaChange, TableId
-from relay.mysql.types import DISPLAY_WIDTHS, quoted_name
+from relay.mysql.types import DISPLAY_WIDTHS, quoted_name, quoted_table
 
 NAME: Final = "ticdc-storage"
 _DATE: Final = r"\d{4}(?:-\d{2}){0,2}"
@@ -38,14 +36,12 @@ _SCHEMA: Final = re.compile(
     r"(?P<schema>[^/]+)/(?:(?P<table>[^/]+)/)?meta/schema_(?P<version>\d+)_\d{10}\.json"
 )
 _OLD_SCHEMA: Final = re.compile(r"(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<version>\d+)/schema\.json")
-#: What holds no records: the checkpoint, indexes, and what a writer has not finished.
+#: Files without records: the checkpoint, indexes, and what a writer has not finished.
 _OTHER: Final = re.compile(r"metadata|.*\.index|.*\.tmp\.[^/]+|(?:.*/)?[._][^/]*")
 
 
 class Place(NamedTuple):
-    """Where a file stands in the order of all: by version, schema files before rows, then by table and
-    number.
-    """
+    """The place of a file in the order of all: by version, schema files first, then table and number."""
 
     version: int
     is_data: bool
@@ -56,21 +52,20 @@ class Place(NamedTuple):
     dispatcher: str
     number: int
 
+    @property
+    def table_id(self) -> TableId:
+        """The table, or the database where `table` is ""."""
+        return TableId(self.schema, self.table)
+
 
 def place_of(path: str) -> Place | None:
-    """The place of a data or schema file, by its path below the sink's folder; None for a file without
-    records.
+    """Return the place of a data or schema file by its path below the sink's folder; None without records.
 
     Raises ConfigError for what is no file of a storage sink.
     """
     if found := _DATA.fullmatch(path):
-        ends = (
-            int(found["partition"] or "0"),
-            found["date"] or "",
-            found["dispatcher"] or "",
-            int(found["number"]),
-        )
-        return Place(*_first(found), *ends)
+        partition, number = int(found["partition"] or "0"), int(found["number"])
+        return Place(*_first(found), partition, found["date"] or "", found["dispatcher"] or "", number)
     if found := _SCHEMA.fullmatch(path) or _OLD_SCHEMA.fullmatch(path):
         return Place(*_first(found), 0, "", "", 0)
     if _OTHER.fullmatch(path):
@@ -82,16 +77,15 @@ def place_of(path: str) -> Place | None:
 
 
 def _first(found: re.Match[str]) -> tuple[int, bool, str, str]:
-    """Version, whether it is data, schema and table."""
+    """Return version, whether it is data, schema and table."""
     return int(found["version"]), found.re is _DATA, found["schema"], found["table"] or ""
 
 
 def in_order(paths: Iterable[str]) -> dict[str, Place]:
-    """The data and schema files in their order. Raises ConfigError; RecordsGone where a data file before
-    another one is missing.
+    """Return the data and schema files in their order. Raises ConfigError; RecordsGone for a gap.
 
-    A last one may be missing: an index that names it proves nothing, because older TiCDC writes the index
-    first.
+    The last data file may be missing: an index that names it proves nothing, because older TiCDC writes the
+    index first.
     """
     found = {path: place for path in paths if (place := place_of(path)) is not None}
     ordered = dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
@@ -107,8 +101,8 @@ def in_order(paths: Iterable[str]) -> dict[str, Place]:
 
 
 def newest(files: Mapping[str, Place]) -> list[str]:
-    """The last data file of each table (and of each partition and dispatcher, where folders have them): how
-    far a listing goes.
+    """Return the last data file of each table (of each of its partitions and dispatchers): how far a listing
+    goes.
     """
     last = {
         (each.schema, each.table, each.partition, each.dispatcher): path
@@ -119,11 +113,11 @@ def newest(files: Mapping[str, Place]) -> list[str]:
 
 
 def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaChange]) -> dict[str, Place]:
-    """The files with the parts of one RENAME of several tables in an order that it can have had; one version
-    has them all.
+    """Return the files with the parts of each RENAME of several tables, which has one version, in a possible
+    order.
 
-    A part that gives a name up comes before the one that takes it. Of a circle through a name that is gone
-    afterwards no file says where it began; it stays in the order of names.
+    A part that gives a name up comes before the one that takes it. Where names form a circle no file says
+    where it began: it stays in the order of names.
     """
     groups: dict[tuple[int, bool], list[str]] = {}
     for path, place in files.items():
@@ -135,24 +129,23 @@ def renames_in_order(files: Mapping[str, Place], changes: Mapping[str, SchemaCha
             given_up = {
                 path: {pair.old for pair in changes[path].renamed} for path in left if path in changes
             }
-            path = next((each for each in left if not _taken(changes.get(each), each, given_up)), left[0])
+            path = next((each for each in left if not _waits(changes.get(each), each, given_up)), left[0])
             left.remove(path)
             ordered[path] = files[path]
         ordered |= {path: files[path] for path in left}
     return ordered
 
 
-def _taken(change: SchemaChange | None, path: str, given_up: Mapping[str, set[TableId]]) -> bool:
-    """Whether a statement needs a name that another one gives up."""
+def _waits(change: SchemaChange | None, path: str, given_up: Mapping[str, set[TableId]]) -> bool:
+    """Tell whether a statement needs a name that another one gives up."""
     others = [names for other, names in given_up.items() if other != path]
     return change is not None and any(pair.new in names for pair in change.renamed for names in others)
 
 
 class Statement(NamedTuple):
-    """What a schema file says: the statement of its DDL; or (`is_known` false) one that its columns stand
-    for.
+    """The DDL of a schema file: its statement, or (`is_known` false) one that makes its columns.
 
-    The latter only says what a table was like when the changefeed began: it is learnt, and nothing else.
+    The latter only says what a table was like when the changefeed began: it is learnt, and not translated.
     """
 
     sql: str
@@ -189,10 +182,10 @@ _NOW: Final = re.compile(r"CURRENT_TIMESTAMP(?:\(\d?\))?", re.IGNORECASE)
 
 
 def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
-    """A statement that makes these columns, in the spelling that TiDB restores, and leaves a table that is
-    known as it is.
+    """Return a statement, in the spelling that TiDB restores, that makes these columns unless the table is
+    known.
 
-    "" if there are no columns, or if the members of an ENUM or SET are not told.
+    "" if there are no columns, or if the file lacks the members of an ENUM or SET.
     """
     parts, key = [], []
     for column in columns:
@@ -200,15 +193,14 @@ def _create_table(place: Place, columns: list[dict[str, Any]]) -> str:
         if not type_text:
             return ""
         name = quoted_name(column["ColumnName"])
-        parts.append(
-            f"{name} {type_text}{' NOT NULL' if column.get('ColumnNullable') == 'false' else ''}{_default(column)}"
-        )
+        null = " NOT NULL" if column.get("ColumnNullable") == "false" else ""
+        parts.append(f"{name} {type_text}{null}{_default(column)}")
         if column.get("ColumnIsPk") == "true":
             key.append(name)
     if not parts:
         return ""
     parts += [f"PRIMARY KEY ({','.join(key)})"] if key else []
-    return f"CREATE TABLE IF NOT EXISTS {quoted(TableId(place.schema, place.table))} ({','.join(parts)})"
+    return f"CREATE TABLE IF NOT EXISTS {quoted_table(place.table_id)} ({','.join(parts)})"
 
 
 def _type_text(column: Mapping[str, Any]) -> str:
@@ -236,7 +228,7 @@ def _with_parameters(base: str, precision: str, scale: str, sign: str, members: 
 def _default(column: Mapping[str, Any]) -> str:
     value = column.get("ColumnDefault")
     if value is None or column["ColumnType"].upper() in {"BIT", "BINARY", "VARBINARY"}:
-        return ""  # of bytes the file has no exact text
+        return ""  # the file has no exact text of bytes
     text = str(value)
     return f" DEFAULT {text if _NOW.fullmatch(text) else _text(text)}"
 

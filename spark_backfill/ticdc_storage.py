@@ -1,12 +1,11 @@
-"""A folder of TiCDC's storage sink as source: every file in its place, every line with its number (see
-`ticdc_layout`).
+"""A folder of TiCDC's storage sink as a source (see `ticdc_layout`).
 
 The sink has no topics. Its records get the name of the one source topic, partition 0, and as offset their
-number in the order of all files: a schema file counts as one, a data file as its lines. A row's timestamp is
-its `es`, that of DDL is its version's. Lines are numbered by counting them first, so that a file may be split
-over tasks, and the numbers do not depend on how; but the count and the translation must split alike (see
-`_pin_blocks`). A file that is added later changes the numbers behind it: the commit ts and the names of
-tables, by which files are ordered, leave no room for a line in a number of 64 bits.
+number in the order of all files: a schema file counts as one record, a data file as its lines. The timestamp
+of a row is its `es`, that of DDL is its version's. Lines are counted first, so that a file may be split over
+tasks in any way; but the count and the translation must split alike (see `_pin_blocks`). A file that is added
+later changes the numbers behind it: 64 bits have no room for a line beside the commit ts and the names of
+tables by which files are ordered.
 """
 
 from __future__ import annotations
@@ -21,48 +20,46 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.codecs.canal import ticdc_canal_json
-from relay.codecs.canal.ticdc_canal_json import ControlMessage, TidbMembers, ticdc_ddl_word
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import parse_options
 from relay.config import Config
 from relay.errors import ConfigError, Problem
-from relay.model import TSO_LOGICAL_BITS, SchemaChange
+from relay.model import TSO_LOGICAL_BITS, SchemaChange, Source
+from relay.needs import Answers
 from relay.records import ConsumerRecord
 from spark_backfill.files import PATTERN, Captured, hadoop_path, plain_path, qualified
+from spark_backfill.schema_pass import DdlRecord
 from spark_backfill.ticdc_layout import Place, in_order, newest, renames_in_order, statement_of
 
+_PROTOCOL: Final = "ticdc-canal-json"
 _EVENT_TIME: Final = re.compile(rb'"es":(\d{1,18})[,}]')
-#: Of how many splits at least Spark cuts what it reads.
+#: Spark's setting for the smallest number of splits of what it reads.
 _LEAST_SPLITS: Final = "spark.sql.files.minPartitionNum"
 _ROWS: Final = "value binary, path string, block bigint"
 
 
 def storage_problems(config: Config) -> list[Problem]:
-    """What must hold of a configuration that reads a storage sink."""
+    """Find what is wrong with a configuration that reads a storage sink."""
     problems = []
-    if config.route.from_ != ticdc_canal_json.NAME:
-        problems.append(
-            Problem(
-                "route.from",
-                "of TiCDC's storage sink only Canal-JSON is read",
-                f'set from = "{ticdc_canal_json.NAME}"',
-            )
-        )
+    if config.route.from_ != _PROTOCOL:
+        message = "of TiCDC's storage sink only Canal-JSON is read"
+        problems.append(Problem("route.from", message, f'set from = "{_PROTOCOL}"'))
     if len(config.source.topics) != 1:
         message = "must be one: the records of a storage sink have no topic, and get its name"
         problems.append(Problem("source.topics", message))
     return problems
 
 
-def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[ConsumerRecord]]:
-    """The records below `input`, and the statements that make the tables. Raises ConfigError, RecordsGone,
-    Malformed.
+def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[DdlRecord]]:
+    """Return the records below `input`, and the statements that make the tables.
+
+    Raises ConfigError, RecordsGone, Malformed.
     """
     root, paths = _listed(spark, config.backfill.input)
     files = in_order(paths)
     if not files:
-        raise ConfigError(
-            [Problem("backfill.input", f"there is nothing of a storage sink in {config.backfill.input}")]
-        )
+        message = f"there is nothing of a storage sink in {config.backfill.input}"
+        raise ConfigError([Problem("backfill.input", message)])
     texts = _texts(spark, [f"{root}/{path}" for path, place in files.items() if not place.is_data])
     statements = {
         path: _statement(config, path, files[path], texts[plain_path(f"{root}/{path}")])
@@ -71,21 +68,18 @@ def read_storage(spark: SparkSession, config: Config) -> tuple[Captured, list[Co
     }
     _pin_blocks(spark)
     lines = _lines(spark, [f"{root}/{path}" for path, place in files.items() if place.is_data])
-    starts, offsets = _numbered(
-        renames_in_order(files, {path: each.change for path, each in statements.items() if each}),
-        root,
-        _counted(lines),
-    )
+    changes = {path: each.change for path, each in statements.items() if each}
+    starts, offsets = _numbered(renames_in_order(files, changes), root, _counted(lines))
     ddl = [(each.is_known, each.at(offsets[path])) for path, each in statements.items() if each]
-    known = [(bytearray(record.value or b""), "", record.offset) for is_known, record in ddl if is_known]
+    known = [(bytearray(record.value or b""), "", record.offset) for is_known, (record, _) in ddl if is_known]
     control = spark.createDataFrame(known, _ROWS)
     reader = StorageReader(config.source.topics[0], starts)
     frame = control if lines is None else control.unionAll(lines)
-    return Captured(frame, reader, newest(files)), [record for _, record in ddl]
+    return Captured(frame, reader, newest(files)), [each for _, each in ddl]
 
 
 def _listed(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """The folder as Hadoop names it, and the paths of all files below it."""
+    """Return the folder as Hadoop names it, and the paths of all files below it."""
     folder, system = hadoop_path(spark, path)
     if not system.exists(folder):
         raise ConfigError([Problem("backfill.input", f"there is no {path}")])
@@ -121,9 +115,7 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame | None:
 
 
 def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
-    """Where each file's blocks begin, how many lines they have, and how Spark spells the file's name; by
-    path.
-    """
+    """Return, by path, where each block begins, its number of lines, and how Spark spells the path."""
     found: dict[str, list[tuple[int, int, str]]] = {}
     for row in [] if lines is None else lines.groupBy("path", "block").count().collect():
         found.setdefault(plain_path(unquote(row.path)), []).append((row.block, row["count"], row.path))
@@ -133,7 +125,7 @@ def _counted(lines: DataFrame | None) -> dict[str, list[tuple[int, int, str]]]:
 def _numbered(
     files: Mapping[str, Place], root: str, counted: Mapping[str, list[tuple[int, int, str]]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
-    """The offset of the first line of every block, and those of the schema files."""
+    """Return the offset of the first line of every block, and those of the schema files."""
     starts: dict[tuple[str, int], int] = {}
     schema_offsets: dict[str, int] = {}
     offset = 0
@@ -159,32 +151,40 @@ def _texts(spark: SparkSession, paths: list[str]) -> dict[str, bytes]:
 
 
 class _Statement(NamedTuple):
-    """What a schema file says, as the message that TiCDC would have sent to a topic. `is_known`: it is a
-    user's statement.
+    """The DDL of a schema file, as the message that TiCDC would have sent to a topic. `is_known`: a user's
+    statement.
     """
 
     record: ConsumerRecord
     change: SchemaChange
     is_known: bool
 
-    def at(self, offset: int) -> ConsumerRecord:
-        """The record at its place."""
-        return msgspec.structs.replace(self.record, offset=offset)
+    def at(self, offset: int) -> DdlRecord:
+        """Return the record with its offset."""
+        return DdlRecord(msgspec.structs.replace(self.record, offset=offset), self.change.source.tso)
 
 
 def _statement(config: Config, path: str, place: Place, text: bytes) -> _Statement | None:
     found = statement_of(path, place, text)
     if found is None:
         return None
-    time_ms, tidb = place.version >> TSO_LOGICAL_BITS, TidbMembers(place.version)
-    nothing = (None, None, None, None)
-    message = ControlMessage(
-        0, place.schema, place.table, None, True, "QUERY", time_ms, time_ms, found.sql, *nothing, tidb
-    )
-    record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, msgspec.json.encode(message))
-    (change,) = (event for event in config.translator().inspect(record) if isinstance(event, SchemaChange))
-    value = msgspec.json.encode(msgspec.structs.replace(message, type=ticdc_ddl_word(change)))
-    return _Statement(msgspec.structs.replace(record, value=value), change, found.is_known)
+    time_ms = place.version >> TSO_LOGICAL_BITS
+    source = Source("ticdc", time_ms * 1_000_000, place.version)
+    sent = SchemaChange(found.sql, place.table_id, (), "QUERY", source, source.event_time_ns)
+    record = ConsumerRecord(config.source.topics[0], 0, 0, time_ms, None, None)
+    events = config.translator().inspect(_with_message(record, sent))
+    (change,) = (event for event in events if isinstance(event, SchemaChange))
+    # The message has a word for what the statement does, and only the decoder tells what that is.
+    record = _with_message(record, msgspec.structs.replace(sent, kinds=change.kinds))
+    return _Statement(record, change, found.is_known)
+
+
+def _with_message(record: ConsumerRecord, change: SchemaChange) -> ConsumerRecord:
+    """Return the record with the statement as TiCDC writes it."""
+    codec = PROTOCOLS[_PROTOCOL]
+    options = parse_options(codec, {"enable-tidb-extension": "true"}, "backfill.input_format")
+    (payload,) = codec.encoder(options, Answers()).encode([change], record, [])
+    return msgspec.structs.replace(record, value=payload.value)
 
 
 class StorageReader:
@@ -198,7 +198,7 @@ class StorageReader:
         self.topic, self._next = topic, dict(starts)
 
     def read(self, batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
-        """The records of a batch. Blank lines are passed over."""
+        """Yield the records of a batch, without blank lines."""
         following = self._next
         for value, path, block in zip(
             *(batch.column(name).to_pylist() for name in ("value", "path", "block")), strict=True

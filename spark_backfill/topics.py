@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from contextlib import closing
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,29 +22,13 @@ from spark_backfill.brokers import JavaAdmin, client_options, for_spark
 from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
-from spark_backfill.translation import LATEST_MS, OWN_PARTITION, Bounds, Terms
-
-#: What Java says of a time that Spark cannot hold.
-OVERFLOW: Final = "ArithmeticException: long overflow"
-
-
-def too_late(records: str) -> ConfigError:
-    """What to say of records whose timestamps Spark cannot hold."""
-    hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
-    return ConfigError(
-        [
-            Problem(
-                "source",
-                f"the timestamp of {records} is behind the year 294246, where Spark's times end",
-                hint,
-            )
-        ]
-    )
+from spark_backfill.spark_errors import too_late
+from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
 
 
 class Source(NamedTuple):
-    """The source topics: where each partition begins (`first`), which older records there are (`oldest`), and
-    where it ends.
+    """The source topics. `first`: where each partition begins; `oldest`: where its oldest record is;
+    `bounds`: where it ends.
     """
 
     config: Config
@@ -55,14 +40,16 @@ class Source(NamedTuple):
     cluster: str = ""
 
     @classmethod
-    def of(cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None) -> Source:
+    def from_config(
+        cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None
+    ) -> Source:
         """Ask the brokers. `kept`: where the first of several runs began; the others have the same beginning,
-        whatever `start` or retention would say now. Raises ConfigError, RecordsGone, TopicUnusable,
-        BrokerUnavailable.
+        whatever `start` or retention would say now.
+
+        Raises ConfigError, RecordsGone, TopicUnusable, BrokerUnavailable.
         """
         options = client_options(kafka.source_cluster(config))
-        admin = JavaAdmin(spark, options)
-        try:
+        with closing(JavaAdmin(spark, options)) as admin:
             partitions = admin.partitions(config.source.topics)
             _check_named(config, partitions)
             oldest = admin.first_offsets(partitions)
@@ -70,39 +57,32 @@ class Source(NamedTuple):
                 first = _first(admin, config, partitions, oldest, admin.end_offsets(partitions))
             else:  # partitions that were added since begin where Spark begins them
                 first = {place: kept.get(place, offset) for place, offset in oldest.items()}
-            # The time as well: a record may come before Spark sees the end.
+            # The time bounds as well: a record may come before Spark sees the end.
             bounds = Bounds(end=_end(admin, config, partitions), before_ms=config.backfill.end_timestamp_ms)
             return cls(config, options, partitions, oldest, first, bounds, admin.cluster_id())
-        finally:
-            admin.close()
 
     @property
     def written_partitions(self) -> int:
-        """How many partitions the rows are written to."""
+        """Return how many partitions the rows are written to."""
         spread = self.config.target_partitions
         return len(self.partitions) * spread if spread else sum(self.partitions.values())
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """All records from `first` on, as a stream; a checkpoint, where there is one, says where it goes on."""
+        """Return all records from `first` on, as a stream; a checkpoint says where it goes on."""
         reader = spark.readStream.format("kafka").options(**self._read_options())
         if most := self.config.backfill.batch_records:
             reader = reader.option("maxOffsetsPerTrigger", most)
         return reader.option("startingOffsets", _offsets_json(self.first)).load()
 
     def before(self, spark: SparkSession) -> DataFrame | None:
-        """The records before `first`, whose DDL counts for those behind it; None if there are none."""
+        """Return the records before `first`, whose DDL holds for those behind it; None without any."""
         begin = {place: min(offset, self.first[place]) for place, offset in self.oldest.items()}
         return self._between(spark, begin, self.first)
 
     def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
-        """The records of the topics' partitions 0 from `known` on, and where they end now; None if there are
-        none.
-        """
-        admin = JavaAdmin(spark, self.options)
-        try:
+        """Return the records of partitions 0 from `known` on (None without any), and where they end now."""
+        with closing(JavaAdmin(spark, self.options)) as admin:
             ends = admin.end_offsets({topic: 1 for topic, count in self.partitions.items() if count > 1})
-        finally:
-            admin.close()
         begin = {
             place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place]))
             for place, end in ends.items()
@@ -110,15 +90,11 @@ class Source(NamedTuple):
         return self._between(spark, begin, ends), ends
 
     def too_late(self, spark: SparkSession) -> ConfigError:
-        """What to say if Spark could not hold a timestamp: with the first such record of each partition."""
-        admin = JavaAdmin(spark, self.options)
-        try:
+        """Make the error about timestamps that Spark cannot hold, with the first record of each partition."""
+        with closing(JavaAdmin(spark, self.options)) as admin:
             found = admin.offsets_since(self.partitions, LATEST_MS + 1)
-        finally:
-            admin.close()
-        return too_late(
-            ", ".join(f"{place}/{offset}" for place, offset in found.items() if offset >= 0) or "a record"
-        )
+        records = [f"{place}/{offset}" for place, offset in found.items() if offset >= 0]
+        return too_late(", ".join(records) or "a record")
 
     def _between(
         self, spark: SparkSession, begin: Mapping[str, int], end: Mapping[str, int]
@@ -139,20 +115,20 @@ class Source(NamedTuple):
             "includeHeaders": "true",
             "failOnDataLoss": "true",
             "maxRecordsPerPartition": str(self.config.backfill.task_records),
-            # What an aborted transaction has left is no record.
+            # Records of an aborted transaction do not count.
             "kafka.isolation.level": "read_committed",
-            # A poll at the end of a topic that is not over would keep the next task waiting.
+            # Otherwise a poll at the end of a topic keeps the next task waiting.
             "kafka.fetch.max.wait.ms": "20",
         }
 
 
 def captured(frame: DataFrame) -> Captured:
-    """Rows of Spark's Kafka source as records to translate."""
+    """Return rows of Spark's Kafka source as records to translate."""
     return Captured(as_records(frame), Columns())
 
 
 def _offsets_json(offsets: Mapping[str, int]) -> str:
-    """Offsets by `topic/partition` as Spark's source takes them."""
+    """Return offsets by `topic/partition` as Spark's source takes them."""
     return json.dumps(_by_topic(offsets))
 
 
@@ -165,15 +141,14 @@ def _by_topic(offsets: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 
 def _check_named(config: Config, partitions: Mapping[str, int]) -> None:
-    """Refuse bounds of partitions that there are not: all would be read. Raises ConfigError."""
+    """Refuse bounds of partitions that do not exist: all would be read. Raises ConfigError."""
     problems = []
     for key, place in named_bounds(config):
         topic, _, number = place.rpartition("/")
         count = partitions.get(topic, 0)
         if int(number) >= count:
-            problems.append(
-                Problem(key, f"there is no such partition: topic {topic} has {count}, counted from 0")
-            )
+            message = f"there is no such partition: topic {topic} has {count}, counted from 0"
+            problems.append(Problem(key, message))
     if problems:
         raise ConfigError(problems)
 
@@ -202,7 +177,7 @@ def _first(
 
 
 def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Problem]:
-    """What is wrong with partitions that are to begin behind their end."""
+    """Find partitions that are to begin behind their end."""
     return [
         Problem(f'source.start_offsets."{place}"', f"is {offset}, and the partition ends at {ends[place]}")
         for place, offset in first.items()
@@ -211,7 +186,7 @@ def behind_ends(first: Mapping[str, int], ends: Mapping[str, int]) -> list[Probl
 
 
 def named_bounds(config: Config) -> Iterator[tuple[str, str]]:
-    """The places that `start_offsets` and `end_offsets` name, each with its whole key."""
+    """Yield the partitions that `start_offsets` and `end_offsets` name, each behind its whole key."""
     bounds = {
         "source.start_offsets": config.source.start_offsets,
         "backfill.end_offsets": config.backfill.end_offsets,
@@ -220,7 +195,7 @@ def named_bounds(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _named(given: Mapping[str, int], oldest: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
-    """The offsets that the configuration names; the oldest record for partitions that it does not name."""
+    """Return the offsets that the configuration names; for other partitions the oldest record."""
     first = {**oldest, **given}
     if beyond := behind_ends(first, newest):
         raise ConfigError(beyond)
@@ -243,23 +218,20 @@ def _end(admin: JavaAdmin, config: Config, partitions: Mapping[str, int]) -> dic
 
 
 async def _checked(config: Config) -> Topics:
-    """The check of the service, without the topics that only the service keeps."""
+    """Check topics as the service does, without those that only the service keeps."""
     own = {
         "schema": config.schema.model_copy(update={"history_topic": "", "wait": False}),
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
-    # Files tell no number of partitions.
+    # Files do not tell a number of partitions.
     sources = {topic: TopicInfo(1, None) for topic in config.source.topics} if config.backfill.input else None
     return await check_topics(config.model_copy(update=own), None, sources)
 
 
 def target_cluster(spark: SparkSession, config: Config) -> str:
-    """Kafka's id of the target's cluster. Raises BrokerUnavailable, ConfigError."""
-    admin = JavaAdmin(spark, client_options(kafka.target_cluster(config)))
-    try:
+    """Return Kafka's id of the target's cluster. Raises BrokerUnavailable, ConfigError."""
+    with closing(JavaAdmin(spark, client_options(kafka.target_cluster(config)))) as admin:
         return admin.cluster_id()
-    finally:
-        admin.close()
 
 
 class TargetTopics(NamedTuple):
@@ -270,29 +242,27 @@ class TargetTopics(NamedTuple):
     partitions: Mapping[str, int]
 
     @classmethod
-    def of(cls, config: Config) -> TargetTopics:
-        """Check the topics that are written, as the service does, and create those that are missing and may
-        be created.
+    def from_config(cls, config: Config) -> TargetTopics:
+        """Check the topics that are written as the service does, and create missing ones that may be created.
 
         Raises TopicUnusable, BrokerUnavailable, ConfigError.
         """
-        # A thread of its own: whoever calls may have an event loop.
+        # In a thread of its own: the caller may have an event loop.
         with ThreadPoolExecutor(1) as thread:
             topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
         return cls(config, topics.limits, topics.target_partitions)
 
     @property
     def terms(self) -> Terms:
-        """What they say to those who translate."""
-        letters = self.partitions.get(self.config.errors.dead_letter_topic, OWN_PARTITION)
-        # Topics were compared with topics; files tell it by their records alone.
-        return Terms(letters, self.limits, self.partitions if self.config.backfill.input else None)
+        """What a translating task has to know of them."""
+        dead_letters = self.partitions.get(self.config.errors.dead_letter_topic, KEEP_PARTITION)
+        # Source topics were compared with target topics; of files only the records tell where they belong.
+        return Terms(dead_letters, self.limits, self.partitions if self.config.backfill.input else None)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
         tasks = sum(self.partitions.values())
         ordered = produced.repartition(tasks, *PLACE).sortWithinPartitions(*PLACE, *SOURCE_ORDER)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
-        rows.mapInArrow(Write(self.config, self.limits), WRITTEN).write.format("noop").mode(
-            "overwrite"
-        ).save()
+        written = rows.mapInArrow(Write(self.config, self.limits), WRITTEN)
+        written.write.format("noop").mode("overwrite").save()

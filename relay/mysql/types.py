@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from relay.model import ColumnType
+from relay.model import ColumnType, TableId
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 INTEGERS: Final = frozenset(INTEGER_BITS)
@@ -280,3 +280,8 @@ def _parameters(column_type: ColumnType) -> str:
 def quoted_name(name: str) -> str:
     """Return a name in back-ticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_table(table: TableId) -> str:
+    """Return the full name of a table, `` `database`.`table` ``."""
+    return f"{quoted_name(table.database)}.{quoted_name(table.table)}"

@@ -4,7 +4,7 @@ backfill put together.
 Every route has its own configuration, catalogue and source topics (a number before each topic's name). Rows
 are dealt out to tasks one by one, so that every source partition is spread over all of them. What they became
 is written to files as a backfill writes it, and compared with what one translator gives that reads the whole
-set in its order, with letters in place of records that cannot be translated. Beside the captured sets there
+set in its order, with dead letters for records that cannot be translated. Beside the captured sets there
 are made ones (`made`).
 """
 
@@ -36,7 +36,9 @@ from relay.resolver import Resolver
 from spark_backfill.files import Target
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog
-from spark_backfill.translation import OWN_PARTITION, Bounds, OnlyDdl, Terms, Translate, learnt
+from spark_backfill.schema_pass import FOUND, DdlRecord, FindDdl, collect_ddl, learn_ddl
+from spark_backfill.terms import KEEP_PARTITION, Bounds, Terms
+from spark_backfill.translation import Translate
 
 TARGETS: Sequence[tuple[str, dict[str, str]]] = (
     *((name, {}) for name in PROTOCOLS),
@@ -75,7 +77,7 @@ def variants(root: Path) -> dict[str, str]:
 
 
 def made() -> dict[str, list[ConsumerRecord]]:
-    """Sets of TiCDC's Canal-JSON that no capture has: statements of one commit ts, and captures that overlap."""
+    """Sets of TiCDC's Canal-JSON without a capture: statements of one commit ts, and captures that overlap."""
     sql = [
         f"CREATE TABLE `d`.`{name}` (`id` INT NOT NULL, `{name}` INT, PRIMARY KEY (`id`))" for name in "ab"
     ]
@@ -176,14 +178,13 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
     """What Spark makes of all routes and a backfill's target writes to a folder, by route."""
     rows = pa.Table.from_batches([record_batch(route.records) for route in chosen])
     frame = spark.createDataFrame(rows, RECORDS).repartition(tasks).cache()
-    ddl: dict[int, list[ConsumerRecord]] = {route.number: [] for route in chosen}
-    finders = {route.number: OnlyDdl(route.config, Columns()) for route in chosen}
-    for batch in frame.mapInArrow(ByRoute(finders), RECORDS).toArrow().to_batches():
-        for record in Columns().read(batch):
-            ddl[_number(record)].append(record)
+    ddl: dict[int, list[DdlRecord]] = {route.number: [] for route in chosen}
+    finders = {route.number: FindDdl(route.config, Columns()) for route in chosen}
+    for found in collect_ddl(frame.mapInArrow(ByRoute(finders), FOUND)):
+        ddl[_number(found.record)].append(found)
     workers = {}
     for route in chosen:
-        catalog = Held(learnt(route.config, ddl[route.number], empty_catalog()))
+        catalog = Held(learn_ddl(route.config, ddl[route.number], empty_catalog()))
         workers[route.number] = Translate(route.config, Columns(), catalog, Forgets(), Bounds(), Terms())
     Target(str(folder), FileFormat.JSON_LINES).write(frame.mapInArrow(ByRoute(workers), PRODUCED), {})
     frame.unpersist()
@@ -194,8 +195,8 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
 
 
 def relayed(route: Route) -> Outputs:
-    """What one translator makes of the whole set: of a record that comes again, and of letters, at the place
-    of its offset.
+    """What one translator makes of the whole set. A record that comes again, and a dead letter, stand at the
+    place of their offset.
     """
     found: dict[str, list[tuple[tuple[object, ...], ProducerRecord]]] = {}
     for record, number, out in _relayed(route):
@@ -219,7 +220,7 @@ def _relayed(route: Route) -> Iterator[tuple[ConsumerRecord, int, ProducerRecord
             letters = config.errors.dead_letter_topic
             made = (
                 dead_letter(
-                    record, error, letters, translator.tables_of(record), OWN_PARTITION, config.route_name
+                    record, error, letters, translator.tables_of(record), KEEP_PARTITION, config.route_name
                 ),
             )
         yield from ((record, number, out) for number, out in enumerate(made))

@@ -38,7 +38,7 @@ def uv() -> str:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment of the documentation's recipe, packed: relay with what its workers need, without Spark."""
+    """The packed environment of the documentation's recipe: relay with what workers need, without Spark."""
     folder = tmp_path_factory.mktemp("packed")
     recipe = (ROOT / "docs/backfill.md").read_text()
     (pack,) = re.findall(r"^(venv-pack --.*)$", recipe, re.MULTILINE)

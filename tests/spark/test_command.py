@@ -20,9 +20,10 @@ from spark.test_files import relayed
 from support import DATA, captured
 
 from relay.errors import Malformed, RelayError, ServiceError
-from spark_backfill.command import RecordStopped, main, told
+from spark_backfill.command import main
 from spark_backfill.counts import Counts
-from spark_backfill.translation import STOP_MARK, Stopped
+from spark_backfill.spark_errors import explained
+from spark_backfill.task_errors import STOP_MARK, RecordStopped, Stopped
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
@@ -271,7 +272,10 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
             "Spark has ended under the job",
         ),
         (
-            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\njava.io.IOException: no",
+            (
+                "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3a://b/x.jsonl.  SQLSTATE\n"
+                "java.io.IOException: no"
+            ),
             "s3a://b/x.jsonl: java.io.IOException: no",
         ),
         (
@@ -281,7 +285,7 @@ def test_a_line_that_is_no_record_is_told_with_its_key(run: Any, tmp_path: Path,
     ],
 )
 def test_what_spark_says_is_told_without_values(text: str, said: str) -> None:
-    error = told(RuntimeError(text))
+    error = explained(RuntimeError(text))
     assert isinstance(error, RelayError)
     assert str(error).startswith(said)
 
@@ -294,7 +298,7 @@ def test_a_folder_with_other_things_is_left_alone(run: Any, tmp_path: Path, caps
     assert (tmp_path / "out" / "mine.txt").exists()
 
 
-def test_a_broker_that_is_away_is_the_surroundings(
+def test_a_broker_that_is_away_is_the_environment(
     run: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_backfill.brokers._ANSWER_MS", 2000)
@@ -303,14 +307,14 @@ def test_a_broker_that_is_away_is_the_surroundings(
     assert "error: 127.0.0.1:1: TimeoutException" in capsys.readouterr().err
 
 
-def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
+def test_a_worker_that_was_killed_is_the_environment(spark: Any) -> None:
     def killed(batches: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
         yield from batches
 
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
         spark.range(1).mapInArrow(killed, "id bigint").collect()
-    error = told(raised.value)
+    error = explained(raised.value)
     assert str(error).startswith("a Python worker of Spark has ended unexpectedly")
     assert isinstance(error, ServiceError)
 
@@ -325,7 +329,7 @@ def test_a_worker_that_was_killed_is_the_surroundings(spark: Any) -> None:
         ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
     ],
 )
-def test_a_spark_that_does_not_start_is_the_surroundings(
+def test_a_spark_that_does_not_start_is_the_environment(
     changed: dict[str, str], said: str, spark_settings: dict[str, str], tmp_path: Path
 ) -> None:
     config = written_config(tmp_path, DATA / f"{FILE}.jsonl")
@@ -351,14 +355,14 @@ def test_a_spark_that_does_not_start_is_the_surroundings(
         (OTHER_VERSION, "the workers' Python is 3."),
     ],
 )
-def test_workers_with_another_python_are_the_surroundings(raised: str, said: str, spark: Any) -> None:
+def test_workers_with_another_python_are_the_environment(raised: str, said: str, spark: Any) -> None:
     def failing(batches: Any) -> Any:
         exec(raised)  # noqa: S102 - what a worker raises at its start
         yield from batches
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own, whose text is looked at
         spark.range(1).mapInArrow(failing, "id bigint").collect()
-    error = told(caught.value)
+    error = explained(caught.value)
     assert str(error).startswith(said)
     assert isinstance(error, ServiceError)
 
@@ -366,7 +370,7 @@ def test_workers_with_another_python_are_the_surroundings(raised: str, said: str
 @pytest.mark.parametrize("left", [None, -3, -12, 60, 15, 0])
 def test_a_records_error_is_told_however_much_of_it_spark_leaves(left: int | None) -> None:
     said = str(Stopped(Malformed("p", "a\u2028", 'no "value" \\ here'), "t/0/1"))
-    error = told(
+    error = explained(
         RuntimeError(f"Job aborted: {said[: left if left is None or left < 0 else len(STOP_MARK) + left]}")
     )
     assert isinstance(error, RelayError)

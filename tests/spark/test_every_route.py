@@ -32,6 +32,5 @@ def test_every_captured_set_along_every_route(spark: Any, tmp_path: Path) -> Non
         if counts := differences(expected, found[route.number]):
             wrong[f"{route.variant} to {route.config.route.to} {route.config.route.to_options}"] = counts
     assert wrong == {}
-    # The captured sets are nearly all translatable: letters would be equal as well, and say nothing about
-    # rows.
+    # Nearly all records can be translated: dead letters would be equal as well, and say nothing about rows.
     assert letters.total() < written / 50

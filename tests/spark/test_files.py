@@ -21,8 +21,8 @@ from relay.config.choices import InputFormat
 from relay.record_lines import format_record
 from spark_backfill.counts import Counts
 from spark_backfill.files import read_files
-from spark_backfill.history import _shows_in_line, ddl_of
 from spark_backfill.job import from_files
+from spark_backfill.schema_pass import _matches_in_line, find_ddl
 
 
 class Route(NamedTuple):
@@ -196,8 +196,8 @@ def test_ddl_is_found_in_lines_of_every_spelling(spark: Any, tmp_path: Path) -> 
     ]
     (tmp_path / "in.jsonl").write_bytes(b"".join([*spelt, *(format_record(row, at) for at in range(8, 20))]))
     config = config_for(str(tmp_path / "in.jsonl"), "x")
-    found = ddl_of(read_files(spark, config.backfill.input, config.backfill.input_format), config)
-    assert sorted(each.offset for each in found) == list(range(8))
+    found = find_ddl(read_files(spark, config.backfill.input, config.backfill.input_format), config)
+    assert sorted(each.record.offset for each in found) == list(range(8))
 
 
 def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
@@ -206,4 +206,4 @@ def test_rows_of_record_files_are_known_without_a_worker(spark: Any) -> None:
     )
     marks = config_for("x", "y").translator().route.source.row_signature
     assert marks is not None
-    assert files.frame.where(~_shows_in_line(marks)).count() == 4  # its DDL
+    assert files.frame.where(~_matches_in_line(marks)).count() == 4  # its DDL

@@ -24,13 +24,15 @@ from relay import ConsumerRecord, Translator
 from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Malformed
 from relay.record_lines import format_record
-from spark_backfill.command import RecordStopped, told
 from spark_backfill.counts import Counts, Parts
 from spark_backfill.files import as_records, input_problems, read_files
 from spark_backfill.frames import RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog, from_files
 from spark_backfill.places import check_apart, check_places
-from spark_backfill.translation import LATEST_MS, Bounds, Stopped, Terms, Translate
+from spark_backfill.spark_errors import explained
+from spark_backfill.task_errors import RecordStopped, Stopped
+from spark_backfill.terms import LATEST_MS, Bounds, Terms
+from spark_backfill.translation import Translate
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 1000)
 NOON_MS = 1_769_860_800_001
@@ -234,7 +236,7 @@ def test_a_line_that_is_no_record_is_told_with_its_file(spark: Any, tmp_path: Pa
     config = config_for(str(source), str(tmp_path / "out"), errors={"decode": "skip"})
     with pytest.raises(Exception, match="relay-stopped") as caught:
         from_files(spark, config)
-    found = told(caught.value)
+    found = explained(caught.value)
     assert isinstance(found, RecordStopped)
     assert (found.exit_status, "in.jsonl, a line behind byte " in str(found)) == (2, True)
 
@@ -289,12 +291,12 @@ def test_files_have_no_latest() -> None:
     assert not input_problems(config_for("in", "out"))
 
 
-def run(config: Any, records: list[ConsumerRecord], bounds: Bounds = Bounds()) -> tuple[list[Any], Counts]:  # noqa: B008
+def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:
     """One task, without Spark."""
     counted: list[Parts] = []
     catalog: Any = SimpleNamespace(value=empty_catalog())
     adds: Any = SimpleNamespace(add=counted.append)
-    translate = Translate(config, Columns(), catalog, adds, bounds, Terms())
+    translate = Translate(config, Columns(), catalog, adds, bounds or Bounds(), Terms())
     rows = [row for batch in translate([record_batch(records)]) for row in batch.to_pylist()]
     (found,) = counted
     return rows, next(iter(found.values()))

@@ -87,7 +87,7 @@ def test_a_day_is_that_of_the_record_in_utc(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_table_has_its_rows_and_its_ddl(spark: Any, tmp_path: Path) -> None:
-    """A watermark is of no table, DDL of a database of no table in that database; a letter is of what it can
+    """A watermark is of no table, DDL of a database of no table in that database; a dead letter is of what it can
     be read as.
     """
     records = captured(DDL)

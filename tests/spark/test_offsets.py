@@ -16,9 +16,10 @@ from support import captured
 from relay.config import Config
 from relay.errors import ConfigError
 from relay.record_lines import format_record
-from spark_backfill.command import RecordStopped, told
 from spark_backfill.frames import record_batch
 from spark_backfill.job import from_files
+from spark_backfill.spark_errors import explained
+from spark_backfill.task_errors import RecordStopped
 
 FILE = "ticdc/canal-json.tidb-extension/09_dml"
 RECORDS = [
@@ -74,4 +75,4 @@ def test_a_line_that_is_no_record_is_told(spark: Any, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"topic":"t"', b'"topic":"t"}', 1))
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
         from_files(spark, config(tmp_path, str(file), "json-lines", {"t/0": 1}, {}))
-    assert isinstance(told(raised.value), RecordStopped)
+    assert isinstance(explained(raised.value), RecordStopped)

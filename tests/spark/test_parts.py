@@ -20,7 +20,8 @@ from spark_backfill.brokers import client_options
 from spark_backfill.counts import Counts, CountsParam, total
 from spark_backfill.frames import Columns, record_batch
 from spark_backfill.job import empty_catalog
-from spark_backfill.translation import Bounds, learnt
+from spark_backfill.schema_pass import learn_ddl, with_times
+from spark_backfill.terms import Bounds
 
 
 def test_records_go_through_columns_unchanged() -> None:
@@ -34,9 +35,9 @@ def test_records_go_through_columns_unchanged() -> None:
 
 def test_a_task_that_ran_twice_counts_once() -> None:
     first, again, other = Counts(), Counts(), Counts()
-    first.took([record(b"x", 3), record(b"y", 4)])
-    again.took([record(b"x", 3), record(b"y", 4)])
-    other.took([record(b"z", 9), record(b"z", 0, partition=1)])
+    first.count_read([record(b"x", 3), record(b"y", 4)])
+    again.count_read([record(b"x", 3), record(b"y", 4)])
+    other.count_read([record(b"z", 9), record(b"z", 0, partition=1)])
     parts = CountsParam()
     found = parts.addInPlace(parts.addInPlace(parts.zero({}), {0: first}), {0: again, 1: other})
     whole = total(found.values())
@@ -46,10 +47,10 @@ def test_a_task_that_ran_twice_counts_once() -> None:
 
 def test_bounds_hold_from_the_first_and_before_the_end() -> None:
     bounds = Bounds({"topic/0": 2}, {"topic/0": 4}, since_ms=10, before_ms=20)
-    offsets = [at for at in range(6) if bounds.hold(record(b"", at, 15))]
+    offsets = [at for at in range(6) if bounds.contains(record(b"", at, 15))]
     assert offsets == [2, 3]
-    assert [ms for ms in (9, 10, 19, 20) if bounds.hold(record(b"", 3, ms))] == [10, 19]
-    assert bounds.hold(record(b"", 9, 15, partition=1))
+    assert [ms for ms in (9, 10, 19, 20) if bounds.contains(record(b"", 3, ms))] == [10, 19]
+    assert bounds.contains(record(b"", 9, 15, partition=1))
 
 
 def ddl(offset: int, sql: str, commit_ts: int = 0) -> ConsumerRecord:
@@ -71,9 +72,9 @@ def test_any_row_has_the_definition_of_its_position(seed: int) -> None:
     for each in sorted([*history, *rows], key=lambda found: found.offset):
         expected[each.offset] = relay.translate(each)
     config = config_for()
-    shuffled = random.Random(seed).sample(history, len(history))
+    shuffled = with_times(config, random.Random(seed).sample(history, len(history)))
     job = config.translator()
-    job.catalog = learnt(config, shuffled[200:], learnt(config, shuffled[:200], empty_catalog()))
+    job.catalog = learn_ddl(config, shuffled[200:], learn_ddl(config, shuffled[:200], empty_catalog()))
     assert b"varchar(2)" in (expected[4][0].value or b"")
     for row in rows:
         assert job.translate(row) == expected[row.offset]
@@ -84,9 +85,8 @@ def test_a_captured_topic_read_backwards_is_the_same() -> None:
     config = config_for()
     relay, job = config.translator(), config.translator()
     expected = [relay.translate(each) for each in records]
-    job.catalog = learnt(
-        config, [each for each in records if b'"isDdl":true' in (each.value or b"")], empty_catalog()
-    )
+    history = [each for each in records if b'"isDdl":true' in (each.value or b"")]
+    job.catalog = learn_ddl(config, with_times(config, history), empty_catalog())
     assert [job.translate(each) for each in reversed(records)] == expected[::-1]
 
 
@@ -112,7 +112,7 @@ def test_statements_of_one_commit_ts_are_those_that_the_relay_saw(target: str, p
     config = config_for(route={"to": target})
     relay, job = config.translator(), config.translator()
     expected = [relay.translate(each) for each in records]
-    job.catalog = learnt(config, records[:-1], empty_catalog())
+    job.catalog = learn_ddl(config, with_times(config, records[:-1]), empty_catalog())
     assert [job.translate(each) for each in records] == expected
     assert [relay.translate(each) for each in records] == expected
 
@@ -134,7 +134,10 @@ def test_tls_and_sasl_are_the_java_clients(tmp_path: Path) -> None:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": "CA",
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="a\\"b\\\\";',
+        "sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="me" password="a\\"b\\\\";'
+        ),
     }
     ca.unlink()
     with pytest.raises(ConfigError, match=r"source\.security\.ca_file"):

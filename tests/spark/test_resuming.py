@@ -20,11 +20,11 @@ from relay.config import load_config
 from relay.config.choices import FileFormat, Layout
 from relay.errors import ConfigError, RecordsGone
 from relay.record_lines import format_record
-from spark_backfill.command import told
+from spark_backfill.checkpoint import StepStore
 from spark_backfill.files import Target
 from spark_backfill.frames import PRODUCED
-from spark_backfill.history import Kept
 from spark_backfill.job import TopicsRun
+from spark_backfill.spark_errors import explained
 
 pytestmark = pytest.mark.kafka
 
@@ -66,15 +66,15 @@ async def test_a_step_that_was_cut_off_writes_its_files_anew(
     backfill = {"output": str(tmp_path / "out"), "batch_records": 200, "task_records": 200}
     config = topics_config(kafka, source, "{topic}", tmp_path, backfill=backfill)
 
-    keep = Kept.keep_written
+    keep = StepStore.keep_written
 
-    def cut_off(kept: Kept, step: int, written: Any) -> None:
+    def cut_off(kept: StepStore, step: int, written: Any) -> None:
         if step == 1:
             raise InterruptedError(f"step {step}")
         keep(kept, step, written)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Kept, "keep_written", cut_off)
+        patch.setattr(StepStore, "keep_written", cut_off)
         with pytest.raises(InterruptedError, match="step 1"):
             TopicsRun(spark, config).run()
     (half,) = lines_in(tmp_path / "out").values()
@@ -111,7 +111,7 @@ async def test_a_second_run_needs_nothing_that_retention_has_deleted(
     await kafka.delete_before(source, len(records) + 2)
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
         TopicsRun(spark, config).run()
-    assert isinstance(told(raised.value), RecordsGone)
+    assert isinstance(explained(raised.value), RecordsGone)
 
 
 async def test_the_first_start_is_the_beginning_of_all_runs(spark: Any, kafka: Any, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(
 ) -> None:
     """Spark has made its folders for unfinished files, and no file."""
     (tmp_path / "relay" / what / "step=0" / "_temporary" / "0").mkdir(parents=True)
-    kept = Kept(spark, str(tmp_path))
+    kept = StepStore(spark, str(tmp_path))
     assert len(kept.ddl_before(1) if what == "ddl" else kept.written_before(1)) == 0
     records = captured("ticdc/canal-json.tidb-extension/09_dml")[:2]
     kept.keep_ddl(0, records)
@@ -162,7 +162,7 @@ def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(
     kept.keep_written(2, {"t/0": 9})
     # A step may be done again, and needs what was written before it.
     assert sorted(path.name for path in (tmp_path / "relay/written").glob("step=*")) == ["step=1", "step=2"]
-    again = Kept(spark, str(tmp_path))
+    again = StepStore(spark, str(tmp_path))
     assert (again.ddl_before(1), again.written_before(2), again.written_before(3)) == (
         records,
         {"t/0": 8},
@@ -171,11 +171,11 @@ def test_a_first_step_that_was_killed_while_it_kept_something_is_done_again(
 
 
 def test_a_checkpoint_without_a_part_of_itself_is_refused(spark: Any, tmp_path: Path) -> None:
-    kept = Kept(spark, str(tmp_path))
+    kept = StepStore(spark, str(tmp_path))
     kept.keep_written(0, {})
-    assert Kept(spark, str(tmp_path)).written_before(1) == {}
+    assert StepStore(spark, str(tmp_path)).written_before(1) == {}
     with pytest.raises(ConfigError, match="offsets would begin anew"):
-        Kept(spark, str(tmp_path)).written_before(2)
+        StepStore(spark, str(tmp_path)).written_before(2)
 
 
 @pytest.mark.parametrize("layout", [Layout.TOPIC, Layout.DATE])
@@ -242,7 +242,7 @@ async def test_ctrl_c_ends_a_continuous_run(
         "68 records read, 60 written in",
     ):
         assert words in said
-    for noise in ("Traceback", "defect of relay", "Exception", "FileStreamSink"):
+    for noise in ("Traceback", "bug in relay", "Exception", "FileStreamSink"):
         assert noise not in said, said
 
 

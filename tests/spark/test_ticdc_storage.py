@@ -21,7 +21,7 @@ from relay.model import SchemaChange
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.job import from_files
 from spark_backfill.ticdc_layout import Place, in_order, newest, place_of, renames_in_order, statement_of
-from spark_backfill.ticdc_storage import read_storage, storage_problems
+from spark_backfill.ticdc_storage import _statement, read_storage, storage_problems
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -175,8 +175,9 @@ COLUMNS = [
 def row(version: int, number: int) -> bytes:
     types = {"Id": "int unsigned", "price": "decimal", "it's": "varchar", "at": "datetime"}
     message = {
-        "id": 0, "database": "a b%41", "table": "_t[1],{x}", "pkNames": ["Id"], "isDdl": False, "type": "INSERT",
-        "es": 1700000000123 + number, "ts": 1, "sql": "", "sqlType": dict.fromkeys(types, 12), "mysqlType": types, "old": None,
+        "id": 0, "database": "a b%41", "table": "_t[1],{x}", "pkNames": ["Id"], "isDdl": False,
+        "type": "INSERT", "es": 1700000000123 + number, "ts": 1, "sql": "",
+        "sqlType": dict.fromkeys(types, 12), "mysqlType": types, "old": None,
         "data": [{"Id": str(number), "price": "1.500", "it's": "x", "at": "2026-01-01 00:00:00.000001"}],
         "_tidb": {"commitTs": version + 1 + number},
     }  # fmt: skip
@@ -227,6 +228,26 @@ def test_columns_become_a_statement() -> None:
     for damaged in (b"{", b"[]", b'{"TableVersion": 8}', b'{"TableColumns": [{}]}'):
         with pytest.raises(Malformed):
             statement_of("p", place, damaged)
+
+
+def test_a_statement_has_the_bytes_that_ticdc_writes() -> None:
+    """One message a file, also of a RENAME or DROP of several tables."""
+    for table, word, sql in (
+        ("b", "RENAME", "RENAME TABLE `d`.`a` TO `d`.`b`, `d`.`c` TO `d`.`d`"),
+        ("t", "ERASE", "DROP TABLE `d`.`t`,`d`.`u`"),
+        ("t", "ALTER", "ALTER TABLE `t` ADD COLUMN `a` INT, DROP COLUMN `b`"),
+        ("", "QUERY", "CREATE DATABASE `d`"),
+        ("t", "QUERY", 'not "known" \\'),
+    ):
+        place = Place(449000000000000007, False, "d", table, 0, "", "", 0)
+        made = _statement(config_for(), "p", place, json.dumps({"Query": sql}).encode())
+        assert made is not None
+        value = (
+            f'{{"id":0,"database":"d","table":"{table}","pkNames":null,"isDdl":true,"type":"{word}",'
+            f'"es":1712799072265,"ts":1712799072265,"sql":{json.dumps(sql)},"sqlType":null,"mysqlType":null,'
+            '"data":null,"old":null,"_tidb":{"commitTs":449000000000000007}}'
+        )
+        assert made.record == ConsumerRecord("t", 0, 0, 1712799072265, None, value.encode())
 
 
 def test_files_come_by_version_and_their_ddl_first() -> None:

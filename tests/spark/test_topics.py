@@ -31,11 +31,11 @@ from relay.kafka.ports import Undelivered
 from relay.kafka.positions import start_offsets
 from relay.kafka.sink import KafkaSink
 from relay.record_lines import format_record
-from spark_backfill.command import told
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sink import Write
+from spark_backfill.spark_errors import explained
+from spark_backfill.task_errors import Stopped
 from spark_backfill.topics import Source
-from spark_backfill.translation import Stopped
 
 pytestmark = pytest.mark.kafka
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -281,7 +281,7 @@ async def test_records_of_an_open_transaction_come_behind_the_start(
         consumer.assign([partition])
         expected = await start_offsets(consumer, start_settings(config.source), [partition])
         assert expected[partition] == 3
-        assert (await asyncio.to_thread(Source.of, spark, config)).first == {f"{source}/0": 3}
+        assert (await asyncio.to_thread(Source.from_config, spark, config)).first == {f"{source}/0": 3}
 
 
 async def test_records_behind_the_end_that_come_later_are_left_out(
@@ -351,7 +351,7 @@ async def test_files_that_the_target_has_no_place_for_write_nothing(
         )
         with pytest.raises(Exception, match="relay-stopped") as raised:
             from_files(spark, config)
-        assert re.search(why, str(told(raised.value)))
+        assert re.search(why, str(explained(raised.value)))
         assert await kafka.length(name.replace("{topic}", "x")) == 0
 
 
@@ -419,7 +419,7 @@ async def test_a_record_that_the_topic_does_not_take_has_its_policy(
     if policy == "stop":
         with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
             run.run()
-        error = told(raised.value)
+        error = explained(raised.value)
         assert str(error).startswith(
             f"{source}/0/{large}: service.record-too-large: the record at {source}/0 offset {large} becomes"
         )
@@ -496,7 +496,7 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
         )
 
 
-async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(
+async def test_a_target_that_refuses_ends_the_run_as_the_environment(
     spark: Any, kafka: Any, tmp_path: Path
 ) -> None:
     """The captured records are older than this topic lets them be."""
@@ -505,7 +505,7 @@ async def test_a_target_that_refuses_ends_the_run_as_the_surroundings(
     config = topics_config(kafka, source, target, tmp_path)
     with pytest.raises(Exception) as raised:  # noqa: PT011 - Spark's own, whose text is looked at
         TopicsRun(spark, config).run()
-    error = told(raised.value)
+    error = explained(raised.value)
     assert isinstance(error, RelayError)
     assert error.exit_status == 3
     assert "the topic refuses a record's timestamp" in str(error)

@@ -33,9 +33,10 @@ from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
-from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, quoted, split_updates
+from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 
@@ -208,7 +209,7 @@ def _own_statement(ddl: str, body: Body) -> str:
     TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
     """
     pair = _wire.renamed_pair(body.tableChanges) if "," in ddl and _RENAME(ddl) else None
-    return ddl if pair is None else f"RENAME TABLE {quoted(pair[0])} TO {quoted(pair[1])}"
+    return ddl if pair is None else f"RENAME TABLE {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
 
 
 _RENAME: Final = re.compile(r"\s*RENAME\s+TABLE\s", re.IGNORECASE).match

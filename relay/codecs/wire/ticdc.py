@@ -27,7 +27,7 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_name, suffix
+from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
 from relay.records import ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
@@ -145,18 +145,14 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     """
     if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
         return [
-            (pair.new, f"RENAME TABLE {quoted(pair.old)} TO {quoted(pair.new)}") for pair in change.renamed
+            (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
+            for pair in change.renamed
         ]
     what = _DROPPED.get(change.kinds[0]) if change.kinds else None
     if what and len(change.targets) > 1:
         what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
-        return [(table, f"DROP {what} {quoted(table)}") for table in change.targets]
+        return [(table, f"DROP {what} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]
-
-
-def quoted(table: TableId) -> str:
-    """The name as `` `database`.`table` ``."""
-    return f"{quoted_name(table.database)}.{quoted_name(table.table)}"
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:

@@ -1,0 +1,171 @@
+"""The schema pass: find the DDL of a source in parallel, and learn it into the catalogue of all tasks.
+
+A DDL record is decoded three times:
+
+1. by the worker that finds it (`FindDdl`), with an empty catalogue: does it hold DDL, and of which time?
+2. by the driver that learns it (`learn_ddl`): the order of times is known only when all have been found;
+3. by the task that translates it (`translation`), with the catalogue of all.
+
+A run that goes on decodes twice what its checkpoint has kept: for the times, and to learn it. With
+`schema.wait` the DDL of partitions 0 is found and learnt ahead, and again when its own step comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from relay.catalog import Catalog
+from relay.codecs.codec import RowSignature
+from relay.config import Config
+from relay.errors import DecodeError
+from relay.model import Bootstrap, Event, SchemaChange
+from relay.needs import Need
+from relay.records import ConsumerRecord
+from relay.translator import Translator
+from spark_backfill.files import Captured
+from spark_backfill.frames import RECORDS, Columns, Lines, Reader, read_records, record_batch
+
+#: `DdlRecord` in columns. The time is text: it may not fit in 64 bits.
+FOUND: Final = f"{RECORDS}, tso string"
+#: How a record file's line names a value that is text.
+_VALUE: Final = '"value":"'
+
+
+class DdlRecord(NamedTuple):
+    """A record with DDL, and when its statement happened, in units of a commit ts."""
+
+    record: ConsumerRecord
+    tso: int
+
+    @property
+    def position(self) -> tuple[str, int, int]:
+        """Topic, partition and offset."""
+        return self.record.topic, self.record.partition, self.record.offset
+
+
+class FindDdl:
+    """Finds the records that teach a catalogue: those with DDL, or a definition alone. What cannot be read
+    teaches nothing.
+
+    `name`: of what is read, for errors.
+    """
+
+    def __init__(self, config: Config, reader: Reader, name: str = "input") -> None:
+        self.config, self.reader, self.name = config, reader, name
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records with DDL, as `FOUND`."""
+        translator = self.config.translator()
+        signature = translator.route.source.row_signature
+        for batch in batches:
+            found = []
+            for record in read_records(self.reader, batch, self.name):
+                if signature is not None and signature.matches(record.key, record.value):
+                    continue
+                events = _events(translator, record)
+                if any(isinstance(event, SchemaChange | Bootstrap) for event in events):
+                    found.append(DdlRecord(record, _tso(events)))
+            if found:
+                yield _batch(found)
+
+
+def _events(translator: Translator, record: ConsumerRecord) -> list[Event]:
+    """Return the events of a record, whatever was before it; none if it cannot be read."""
+    translator.catalog = Catalog()
+    try:
+        return translator.inspect(record)
+    except (DecodeError, Need):
+        return []
+
+
+def _tso(events: Iterable[Event]) -> int:
+    """Return the time of the latest event."""
+    return max([event.source.tso for event in events], default=0)
+
+
+def _batch(found: list[DdlRecord]) -> pa.RecordBatch:
+    rows = record_batch([each.record for each in found])
+    times = pa.array([str(each.tso) for each in found], pa.string())
+    return pa.RecordBatch.from_arrays([*rows.columns, times], names=[*rows.schema.names, "tso"])
+
+
+def with_times(config: Config, records: Iterable[ConsumerRecord]) -> list[DdlRecord]:
+    """Date records that are known to hold DDL."""
+    translator = config.translator()
+    return [DdlRecord(record, _tso(_events(translator, record))) for record in records]
+
+
+def find_ddl(captured: Captured, config: Config, name: str = "input") -> list[DdlRecord]:
+    """Bring the records with DDL to the driver, the only ones that ever come there.
+
+    `name`: of what is read, for errors.
+    """
+    frame, reader = captured.frame, captured.reader
+    signature = config.translator().route.source.row_signature
+    # Most rows are known by their bytes, inside the JVM.
+    if signature is not None and isinstance(reader, Columns):
+        frame = frame.where(~_matches(signature))
+    elif signature is not None and isinstance(reader, Lines) and signature.part == "value":
+        frame = frame.where(~_matches_in_line(signature))
+    return collect_ddl(frame.mapInArrow(FindDdl(config, reader, name), FOUND))
+
+
+def collect_ddl(frame: DataFrame) -> list[DdlRecord]:
+    """Bring the rows of `FOUND` to the driver."""
+    found: list[DdlRecord] = []
+    for batch in frame.toArrow().to_batches():
+        times = map(int, batch.column("tso").to_pylist())
+        found += map(DdlRecord, Columns().read(batch), times)
+    return found
+
+
+def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Catalog:
+    """Return the catalogue after this DDL, learnt by time, and by offset inside a partition."""
+    ordered = []
+    newest: Counter[tuple[str, int]] = Counter()
+    for each in sorted(ddl, key=lambda each: each.position):
+        topic, partition, _ = each.position
+        # The order of a partition holds even where its times go back.
+        newest[topic, partition] = max(newest[topic, partition], each.tso)
+        ordered.append((newest[topic, partition], each.position, each.record))
+    translator = config.translator()
+    translator.catalog = catalog
+    for _, _, record in sorted(ordered, key=lambda found: found[:2]):
+        translator.learn(record)
+    return translator.catalog
+
+
+def _matches(signature: RowSignature) -> Column:
+    """Return `RowSignature.matches` as an expression of Spark."""
+    part = F.coalesce(F.col(signature.part), F.lit(b""))
+    return _has_marks(part, signature, lambda mark: F.lit(bytearray(mark)))
+
+
+def _matches_in_line(signature: RowSignature) -> Column:
+    """Return the same for a line of a record file as relay writes it, the value last; no other line matches.
+
+    Inside the value's text every quote is escaped, so plain quotes around a comma begin another member.
+    """
+    line, begin = F.col("value").cast("string"), F.lit(_VALUE)
+    value = F.substring_index(line, _VALUE, -1)
+    is_last = F.contains(line, begin) & ~F.contains(value, F.lit('","')) & ~F.contains(value, F.lit('", "'))
+    return is_last & _has_marks(value, signature, lambda mark: F.lit(json.dumps(mark.decode())[1:-1]))
+
+
+def _has_marks(text: Column, signature: RowSignature, literal: Callable[[bytes], Column]) -> Column:
+    every = F.lit(True)
+    for group in signature.groups:
+        one = F.lit(False)
+        for mark in group:
+            one = one | F.contains(text, literal(mark))
+        every = every & one
+    for mark in signature.never:
+        every = every & ~F.contains(text, literal(mark))
+    return every

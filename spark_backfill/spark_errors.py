@@ -1,0 +1,114 @@
+"""What the driver makes of Spark's errors: the error of a task, or what is wrong with the environment or the
+input, in plain words and without a value of a row.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JNetworkError
+
+from relay.errors import ConfigError, Problem, RecordsGone, RelayError, ServiceError
+from spark_backfill.places import NO_FILE_SYSTEM, PACKAGE_HINT
+from spark_backfill.task_errors import error_of_task
+
+#: What Java says of a time that Spark cannot hold.
+OVERFLOW: Final = "ArithmeticException: long overflow"
+#: Classes of Java by which Spark says that the environment failed.
+_ENVIRONMENT: Final = re.compile(
+    r"org\.apache\.(kafka|hadoop)[\w.]*Exception|java\.(io|net|nio)[\w.]*Exception"
+)
+_LOST: Final = re.compile("Some data may have been lost|KAFKA_DATA_LOSS")
+#: What Spark's own end, under the job, looks like from Python.
+_SPARK_ENDED: Final = re.compile(
+    "stopped SparkContext|SparkContext was shut down|Answer from Java side is empty"
+)
+#: A file that is not what it is said to be: no Parquet, or compressed and cut off or damaged.
+_UNREADABLE: Final = re.compile(
+    r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<file>\S+?)\.?\s"
+)
+_DAMAGED: Final = re.compile(
+    r"java\.io\.EOFException: Unexpected end of input stream|java\.util\.zip\.\w+: .*|not a gzip file|"
+    "incorrect header check"
+)
+#: A value of a column that does not fit; the text before the types quotes it.
+_NO_CAST: Final = re.compile(
+    r'\[CAST_\w+\] The value .* of the type ("\w+") cannot be cast to ("\w+")', re.DOTALL
+)
+#: Words about the environment, and what they mean; `{0}` is what the words name.
+_MEANINGS: Final = {
+    "Python worker exited unexpectedly": (
+        "a Python worker of Spark has ended unexpectedly: killed, or out of memory; give executors more, "
+        "or lower spark.sql.execution.arrow.maxBytesPerBatch"
+    ),
+    "Multiple streaming queries are concurrently using": (
+        "another run is at work with this checkpoint: wait for its end, or stop it"
+    ),
+    "JAVA_GATEWAY_EXITED": (
+        "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME; "
+        "and the packages of spark.jars.packages within reach"
+    ),
+    r"No such file or directory: '(\S*?)/\./bin/spark-submit'": (
+        "there is no Spark in {0}, which SPARK_HOME names: unset it"
+    ),
+    r"ModuleNotFoundError: No module named '([\w.]+)'": (
+        "the workers' Python lacks {0}: set PYSPARK_PYTHON to one that has relay, pyarrow and pandas"
+    ),
+    r"Python in worker has different version: (\S+) than that in driver: ([\d.]+)": (
+        "the workers' Python is {0}, and the driver's {1}: set PYSPARK_PYTHON to one of the same version"
+    ),
+}
+
+
+def explained(error: BaseException) -> BaseException:  # noqa: PLR0911 - a list of cases
+    """Return the error behind Spark's own; the same error if nothing is known of it."""
+    if isinstance(error, RelayError):
+        return error
+    text = str(error)
+    if stopped := error_of_task(text):
+        return stopped
+    if lost := _LOST.search(text):
+        why = "the records that come next were deleted by retention, or with their topic"
+        return RecordsGone(f"{why}: {_line_with(text, lost[0])}")
+    for words, meaning in _MEANINGS.items():
+        if found := re.search(words, text):
+            return ServiceError(meaning.format(*found.groups()))
+    if _SPARK_ENDED.search(text) or isinstance(error, Py4JNetworkError | ConnectionError):
+        return ServiceError("Spark has ended under the job: it was stopped, or killed; start the job again")
+    if OVERFLOW in text:
+        return too_late("a record")
+    if problem := _input_problem(text):
+        return ConfigError([problem])
+    java = _ENVIRONMENT.search(text)
+    if java is None:
+        return error
+    file = _UNREADABLE.search(text)
+    return ServiceError((f"{file['file']}: " if file else "") + _line_with(text, java[0]))
+
+
+def too_late(records: str) -> ConfigError:
+    """Make the error about records whose timestamps Spark cannot hold."""
+    message = f"the timestamp of {records} is behind the year 294246, where Spark's times end"
+    hint = "is it in nanoseconds? `relay run` keeps it, and the job from record files to record files"
+    return ConfigError([Problem("source", message, hint)])
+
+
+def _input_problem(text: str) -> Problem | None:
+    """Say what is wrong with the files that were read, if Spark's text does."""
+    if value := _NO_CAST.search(text):
+        message = f"a value of the type {value[1]} cannot be read as {value[2]}"
+        return Problem("backfill.input", message, "correct the column")
+    if unknown := NO_FILE_SYSTEM.search(text):
+        return Problem("backfill", unknown[0], PACKAGE_HINT)
+    file = _UNREADABLE.search(text)
+    if file and file["why"] == "CANNOT_READ_FILE_FOOTER":
+        hint = "input_format says how records lie in the files"
+        return Problem("backfill.input", f"{file['file']} is not Parquet", hint)
+    if file and (damage := _DAMAGED.search(text)):
+        return Problem("backfill.input", f"{file['file']} is cut off or damaged: {damage[0].strip()}")
+    return None
+
+
+def _line_with(text: str, words: str) -> str:
+    return next(line.strip() for line in text.splitlines() if words in line)

@@ -1,0 +1,55 @@
+"""The error that ends a task, written by a worker and read by the driver. Spark keeps no more of it than its
+text, among other words and perhaps cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from relay.errors import RelayError, ServiceError
+
+#: Begins the text; the driver finds it wherever it stands in the text of Spark's error.
+STOP_MARK: Final = "relay-stopped:"
+_TEXT: Final = r'(?:[^"\\\n]|\\(?:u[0-9a-f]{4}|[^u\n]))*'
+#: `Stopped` as JSON, whose message may have lost its end.
+_STOPPED: Final = re.compile(
+    rf'{STOP_MARK}{{"place": "(?P<place>{_TEXT})", "code": "(?P<code>{_TEXT})", "status": (?P<status>\d+), '
+    rf'"message": "(?P<message>{_TEXT})'
+)
+
+
+class Stopped(Exception):
+    """What a worker raises to end its task: place, error and exit status, never a value of a row."""
+
+    def __init__(self, error: RelayError, place: str) -> None:
+        # The message comes last: Spark may cut off long ones.
+        known = {"place": place, "code": error.code, "status": error.exit_status, "message": str(error)}
+        super().__init__(STOP_MARK + json.dumps(known))
+
+
+class RecordStopped(RelayError):
+    """What the driver makes of it: a task has met a record, or an object, at which the run ends.
+
+    What had been written stays.
+    """
+
+    code = "backfill.stopped"
+
+    def __init__(self, place: str, code: str, message: str, status: int) -> None:
+        super().__init__(f"{place}: {code}: {message}")
+        self.exit_status = status  # type: ignore[misc]  # it is the error's own
+
+
+def error_of_task(text: str) -> RelayError | None:
+    """Return the error that stands in the text of Spark's error, as far as it is left; None without one."""
+    if STOP_MARK not in text:
+        return None
+    whole = _STOPPED.search(text)
+    if whole is None:
+        return ServiceError(
+            "a task has stopped the run, and Spark has cut off why: RELAY_TRACEBACK=1 shows what is left"
+        )
+    place, code, message = (json.loads(f'"{whole[name]}"') for name in ("place", "code", "message"))
+    return RecordStopped(place, code, message, int(whole["status"]))

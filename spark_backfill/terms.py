@@ -1,0 +1,64 @@
+"""What a translating task is told beforehand: which records it translates, and what the target takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from relay.errors import ConfigError, Problem, TopicUnusable
+from relay.records import ConsumerRecord, ProducerRecord
+
+#: Stands for an unknown number of partitions of the dead-letter topic: dead letters keep their partition.
+KEEP_PARTITION: Final = 1 << 31
+#: The latest timestamp that Spark can hold, in milliseconds: it counts microseconds in 64 bits.
+LATEST_MS: Final = sys.maxsize // 1000
+
+
+class Bounds(NamedTuple):
+    """Which records are translated: those from the offsets `first` on and before the offsets `end`, by
+    `topic/partition`, with a timestamp from `since_ms` on and before `before_ms`.
+    """
+
+    first: Mapping[str, int] | None = None
+    end: Mapping[str, int] | None = None
+    since_ms: int | None = None
+    before_ms: int | None = None
+
+    def contains(self, record: ConsumerRecord) -> bool:
+        """Tell whether the record is translated."""
+        place = f"{record.topic}/{record.partition}"
+        return (
+            (self.first or {}).get(place, 0) <= record.offset < (self.end or {}).get(place, sys.maxsize)
+            and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
+            and (self.before_ms is None or record.timestamp_ms < self.before_ms)
+        )
+
+
+class Terms(NamedTuple):
+    """What the target's brokers say about its topics; files say nothing.
+
+    `dead_letter_partitions`: how many the dead-letter topic has. `limits`: `max.message.bytes` of every
+    topic. `partitions`: how many every topic has, where only the records tell which topics are written.
+    """
+
+    dead_letter_partitions: int = KEEP_PARTITION
+    limits: Mapping[str, int] | None = None
+    partitions: Mapping[str, int] | None = None
+
+    def check_partitions(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
+        """Refuse what has no place in the target, before anything is written.
+
+        Raises ConfigError, TopicUnusable.
+        """
+        if self.partitions is None:
+            return
+        for out in produced:
+            count = self.partitions.get(out.topic)
+            if count is None:
+                message = f"does not name {record.topic}, whose records are among those of backfill.input"
+                raise ConfigError([Problem("source.topics", message, f"add it; its target is {out.topic}")])
+            if out.partition >= count:
+                cure = "add partitions to it, or set partitions in [target]"
+                place = f"partition {out.partition} of {out.topic}"
+                raise TopicUnusable(f"the record belongs to {place}, which has {count}; {cure}")
