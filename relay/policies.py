@@ -49,8 +49,9 @@ class Learns(Protocol):
 
 
 class Refused(NamedTuple):
-    """What becomes of a record that was refused: the policy, the dead letter to write if there is one, and the
-    tables that the record is about, as far as it can be read.
+    """What becomes of a record that was refused.
+
+    `dead_letters`: the one to write, or none. `tables`: those that the record is about, if it can be read.
     """
 
     policy: Policy
