@@ -6,6 +6,7 @@ All of it waits; the service calls `fetch` and `store` in threads.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Mapping
@@ -17,28 +18,32 @@ import msgspec
 from relay.errors import NeedUnanswered
 from relay.model import Event
 from relay.needs import ClaimCheck, Need
+from relay.plugins import installed, unusable
 from relay.records import Blob, ConsumerRecord, ProducerRecord
 from relay.storage import Storage
 from relay.translator import Translator
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
-#: How needs of one type are answered.
+#: How needs of one type are answered. Raises StorageUnavailable if asking again may help, NeedUnanswered if it
+#: does not.
 Fetch = Callable[[Any], object]
+Fetches = Mapping[type[Need[Any]], Fetch]
 
 
 class Resolver:
     """Fetch what needs name, and store what produced records refer to.
 
     `storage` answers claim checks; `fetches` says who answers needs of other types (a schema registry, a
-    database). `cache`: a folder in which answers that never change are kept over restarts; they are found
-    there when nobody else answers any more.
+    database), before other packages are asked (entry points of the group `relay.resolvers`). `cache`: a
+    folder in which answers that never change are kept over restarts; they are found there when nobody else
+    answers any more.
     """
 
     def __init__(
         self,
         storage: Storage | None = None,
-        fetches: Mapping[type[Need[Any]], Fetch] | None = None,
+        fetches: Fetches | None = None,
         cache: Path | None = None,
     ) -> None:
         self._storage = storage or Storage()
@@ -63,10 +68,12 @@ class Resolver:
                 translator.provide(need, self.fetch(need))
 
     def fetch(self, need: Need[Answer]) -> Answer:
-        """Fetch an answer. Raises ClaimCheckMissing, StorageUnavailable, NeedUnanswered."""
+        """Fetch an answer. Raises ClaimCheckMissing, StorageUnavailable, NeedUnanswered; ConfigError if what
+        another package brings for it cannot be used.
+        """
         if self._cache is not None and (found := self._cache.find(need)) is not None:
             return found
-        fetch = self._fetches.get(type(need))
+        fetch = self._fetches.get(type(need)) or _installed().get(type(need))
         if fetch is None:
             raise NeedUnanswered(f"{need.what()} is needed, and nothing is configured that knows it")
         answer = cast("Answer", fetch(need))
@@ -77,6 +84,17 @@ class Resolver:
     def store(self, blob: Blob) -> None:
         """Store an object that a record refers to. Raises StorageUnavailable."""
         self._storage.store(blob)
+
+
+@functools.cache
+def _installed() -> Fetches:
+    """How other packages answer needs. An entry point names a dict of `Fetch` by the type of the need."""
+    found: dict[type[Need[Any]], Fetch] = {}
+    for place, fetches in installed("relay.resolvers", dict):
+        if ClaimCheck in fetches or found.keys() & fetches.keys():
+            raise unusable(place, "answers needs that relay or another package answers")
+        found |= fetches
+    return found
 
 
 class AnswerCache:
@@ -108,5 +126,5 @@ class AnswerCache:
             unfinished.unlink(missing_ok=True)
 
     def _path(self, need: Need[Any]) -> Path:
-        named = msgspec.json.encode((type(need).__name__, need.args))
+        named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))
         return self._folder / f"{hashlib.sha256(named).hexdigest()}.json"

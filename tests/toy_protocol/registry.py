@@ -1,0 +1,47 @@
+"""The registry of toy lines: a folder, or with an empty name the memory of this process."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from relay.errors import NeedUnanswered, StorageUnavailable
+from relay.needs import Need, RegisteredSchema, SchemaById, SchemaId
+from relay.resolver import Fetch
+
+#: The registry with the empty name.
+_MEMORY: dict[int, RegisteredSchema] = {}
+
+
+def schema_by_id(need: SchemaById) -> RegisteredSchema:
+    """Find a schema. Raises NeedUnanswered, StorageUnavailable."""
+    try:
+        if not need.registry:
+            return _MEMORY[int(need.id)]
+        text = (Path(need.registry) / f"{need.id}.json").read_bytes()
+        return msgspec.json.decode(text, type=RegisteredSchema)
+    except (KeyError, FileNotFoundError) as error:
+        raise NeedUnanswered(f"the registry does not know {need.what()}") from error
+    except OSError as error:
+        raise StorageUnavailable(f"the registry cannot be read: {type(error).__name__}") from error
+
+
+def schema_id(need: SchemaId) -> int:
+    """Register a schema: equal ones have one id. Raises StorageUnavailable."""
+    text = msgspec.json.encode(need.schema)
+    number = zlib.crc32(text)
+    if not need.registry:
+        _MEMORY[number] = need.schema
+        return number
+    try:
+        Path(need.registry).mkdir(parents=True, exist_ok=True)
+        (Path(need.registry) / f"{number}.json").write_bytes(text)
+    except OSError as error:
+        raise StorageUnavailable(f"the registry cannot be written: {type(error).__name__}") from error
+    return number
+
+
+FETCHES: dict[type[Need[Any]], Fetch] = {SchemaById: schema_by_id, SchemaId: schema_id}
