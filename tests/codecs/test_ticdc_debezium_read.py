@@ -467,3 +467,19 @@ def test_ddl_of_every_partition_is_applied_once() -> None:
     assert isinstance(last, SchemaChange)
     assert last.after is not None
     assert [column.name for column in last.after.columns] == ["id", "v", "n", "g", "c"]
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff", b'{"payload":7}'])
+def test_a_row_without_a_usable_key_takes_none_from_the_rows_behind_it(key: bytes | None) -> None:
+    value = message(after={"id": 7}) | {"schema": block({"field": "id", "type": "int64"})}
+    odd = msgspec.structs.replace(record(value), key=key)
+    events, _ = decoded(odd, record(value, {"payload": {"id": 7}}), odd)
+    assert [row(event).schema.primary_key for event in events] == [None, ("id",), None]
+
+
+@pytest.mark.parametrize(("old", "new"), [(1.5, 0), (0, 1.5)])
+def test_a_whole_number_beside_a_fraction_is_of_its_type(old: float, new: float) -> None:
+    """Without schema and DDL: TiCDC writes a DECIMAL of 0.00 as 0."""
+    events, _ = decoded(record(message("u", before={"d": old}, after={"d": new})))
+    change = row(events[0])
+    assert (change.before, change.after) == ((float(old),), (float(new),))

@@ -37,7 +37,17 @@ from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_t
 from relay.codecs.wire.lenient_json import with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
-from relay.model import ABSENT, Column, ColumnType, Generated, Images, Position, Rows, TableSchema
+from relay.model import (
+    ABSENT,
+    Absent,
+    Column,
+    ColumnType,
+    Generated,
+    Images,
+    Position,
+    Rows,
+    TableSchema,
+)
 from relay.mysql.members import label_reader
 from relay.mysql.types import BINARIES
 
@@ -129,16 +139,18 @@ def _fitting(kind: type, value: Any) -> Any:  # noqa: ANN401 - any JSON value
 # ---------------------------------------------------------------- layouts
 
 
+_Key = tuple[str, ...] | Absent | None
+
+
 class Layout:
     """Rows with exactly these columns of one table version. Compiled once.
 
-    `block`: the schema block of the message that it was made for; `key`: its key's columns, None where they
-    do not matter. `is_value_guessed`: nothing but JSON values tells the types of some columns.
+    `block`: the schema block of the message that it was made for; `key`: its key's columns (None: it had no
+    usable key), ABSENT where they do not matter. `is_value_guessed`: nothing but JSON values tells the types
+    of some columns.
     """
 
-    def __init__(
-        self, reader: TypedReader, block: bytes, key: tuple[str, ...] | None, *, is_value_guessed: bool
-    ) -> None:
+    def __init__(self, reader: TypedReader, block: bytes, key: _Key, *, is_value_guessed: bool) -> None:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
@@ -289,7 +301,7 @@ class RowDecoder:
         for layout in table.kept:
             if layout.reader.known is not known or layout.block != block:
                 continue
-            if layout.key is not None and layout.key != key_names(message.key):
+            if layout.key is not ABSENT and layout.key != key_names(message.key):
                 continue
             old = None if before is None else layout.cells(before)
             new = None if after is None else layout.cells(after)
@@ -356,7 +368,8 @@ class RowDecoder:
             declared = {**read_key_block(key_of(message.key).schema), **declared}
         values = _merged(old or {}, new or {})
         usable = _usable(known, declared, values)
-        key, is_value_guessed = None, False
+        key: _Key = ABSENT
+        is_value_guessed = False
         if known is not None and len(usable) == len(values):
             schema = known
         else:
@@ -365,8 +378,8 @@ class RowDecoder:
                 column = usable.get(name) or _declared_column(declared.get(name), value)
                 is_value_guessed = is_value_guessed or column is None
                 columns.append(column or self._guessed_column(name, value))
-            key = key_names(message.key)
-            schema = TableSchema(table.id, tuple(columns), primary_key=key, complete=False)
+            schema = TableSchema(table.id, tuple(columns), primary_key=key_names(message.key), complete=False)
+            key = schema.primary_key
         places = [at for at, column in enumerate(schema.columns) if column.name in values]
         shown = [schema.columns[at] for at in places]
         reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
@@ -412,15 +425,21 @@ def _reusable(
     names = (old or {}).keys() | (new or {}).keys()
     for layout in table.kept:
         if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
-            is_of_key = layout.key is None or layout.key == key_names(message.key)
+            is_of_key = layout.key is ABSENT or layout.key == key_names(message.key)
             if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):
                 return layout
     return None
 
 
 def _merged(old: _Object, new: _Object) -> _Object:
-    """The columns of both images, each with a value that is not NULL if it has one."""
-    return {name: old.get(name) if new.get(name) is None else new[name] for name in {**new, **old}}
+    """The columns of both images, each with the value that tells more of its type."""
+    return {name: _telling(old.get(name), new.get(name)) for name in {**new, **old}}
+
+
+def _telling(old: object, new: object) -> object:
+    """Any value rather than NULL, and a fraction rather than a whole number, which fits its type as well."""
+    is_wider = type(old) is Decimal and type(new) is int
+    return old if new is None or is_wider else new
 
 
 def _usable(
