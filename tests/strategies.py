@@ -130,6 +130,15 @@ def _source(commit_ts: int) -> Source:
     return Source("ticdc", (commit_ts >> 18) * 1_000_000, commit_ts)
 
 
+def creation(ddl: str, source: Source, emitted_at_ns: int) -> SchemaChange:
+    """The event of a CREATE TABLE of `TABLE`."""
+    found = read_ddl(ddl)
+    (statement,) = found.statements
+    assert isinstance(statement, CreateTable)
+    after = define_table(TABLE, statement.changes)
+    return SchemaChange(ddl, TABLE, found.kinds, "CREATE", source, emitted_at_ns, (TABLE,), (), after)
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """A table of up to 8 columns behind its key, and up to 4 changes."""
@@ -138,18 +147,13 @@ def cases(draw: st.DrawFn) -> Case:
     names = draw(several.filter(lambda found: "id" not in map(str.lower, found)))
     columns = "".join(f", `{name}` {kind.ddl}" for name, kind in zip(names, kinds, strict=True))
     ddl = f"CREATE TABLE `orders` (`id` BIGINT NOT NULL PRIMARY KEY{columns})"
-    statement = read_ddl(ddl).statements[0]
-    assert isinstance(statement, CreateTable)
-    schema = define_table(TABLE, statement.changes)
-    assert schema is not None
     start = 470615235786964992
-    emitted_at_ns = 1_795_254_653_000 * 1_000_000
-    created = SchemaChange(
-        ddl, TABLE, read_ddl(ddl).kinds, "CREATE", _source(start), emitted_at_ns, (TABLE,), (), schema
-    )
+    created = creation(ddl, _source(start), 1_795_254_653_000 * 1_000_000)
+    assert created.after is not None
     row = st.tuples(_integers("bigint", unsigned=False), *(st.none() | kind.values for kind in kinds))
     changes = [
-        draw(_change(schema, row, start + (number + 1 << 18))) for number in range(draw(st.integers(1, 4)))
+        draw(_change(created.after, row, start + (number + 1 << 18)))
+        for number in range(draw(st.integers(1, 4)))
     ]
     return Case(created, tuple(changes))
 

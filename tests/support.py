@@ -12,6 +12,28 @@ from relay.model import Event
 
 TICDC, CANAL, OPEN = "ticdc-canal-json", "canal-json", "ticdc-open-protocol"
 DATA = Path(__file__).parent / "data"
+#: All captured files, for `captured`, and how those of a protocol begin.
+CAPTURED = sorted(path.relative_to(DATA).as_posix().removesuffix(".jsonl") for path in DATA.rglob("*.jsonl"))
+_PRODUCERS = {
+    "ticdc/canal-json": TICDC,
+    "ticdc/open-protocol": OPEN,
+    "ticdc/debezium": "ticdc-debezium",
+    "mysql/canal-json": CANAL,
+}
+
+
+def protocol_of(file: str) -> str:
+    """The protocol of a captured file."""
+    return next(protocol for start, protocol in _PRODUCERS.items() if file.startswith(start))
+
+
+def reading_options(file: str) -> dict[str, str]:
+    """What a reader of a captured file has to be told."""
+    folder = DATA / file.rpartition("/")[0]
+    setting = folder.name.rpartition(".")[2]
+    if (folder / "storage").is_dir():
+        return {"claim-check-storage-uri": str(folder / "storage")}
+    return {"large-message-handle-compression": setting} if setting in {"lz4", "snappy"} else {}
 
 
 def _bytes(part: Any) -> bytes | None:

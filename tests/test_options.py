@@ -7,7 +7,7 @@ import pytest
 from support import CANAL, OPEN, TICDC
 
 from relay import ConfigError, Translator
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 from relay.codecs.codec import side_of
 
 DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
@@ -37,7 +37,7 @@ def test_every_protocol_is_here() -> None:
         codec.name: {
             field.encode_name for field in msgspec.structs.fields(codec.options) if side_of(field.type)
         }
-        for codec in PROTOCOLS.values()
+        for codec in BUILT_IN.values()
     }
     assert found == {protocol: {"strict", *options} for protocol, options in ONE_SIDED.items()}
 

@@ -13,7 +13,16 @@ from typing import Final, Protocol
 
 import msgspec
 
-from relay.model import Bootstrap, Event, Heartbeat, Source, Transaction, TransactionMark, Watermark
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    SchemaChange,
+    Source,
+    Transaction,
+    TransactionMark,
+    Watermark,
+)
 
 
 class Lossy(enum.StrEnum):
@@ -24,6 +33,7 @@ class Lossy(enum.StrEnum):
     WATERMARK = "watermark"
     TRANSACTION_MARK = "transaction-mark"
     HEARTBEAT = "heartbeat"
+    DDL = "ddl"
     TOMBSTONE = "tombstone"
     STATEMENT = "statement"
     GTID = "gtid"
@@ -76,6 +86,7 @@ INFORMATIONAL: Final = frozenset(
 
 #: What is lost of an event for which the target has no message.
 UNSUPPORTED_EVENT_LOSSES: Final[Mapping[type[Event], Lossy]] = {
+    SchemaChange: Lossy.DDL,
     Watermark: Lossy.WATERMARK,
     TransactionMark: Lossy.TRANSACTION_MARK,
     Heartbeat: Lossy.HEARTBEAT,

@@ -15,7 +15,7 @@ import yaml
 from chart.rendering import CHART
 from docs.generate import added_by_options, table
 
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 from relay.codecs.codec import parse_options
 
 README = CHART / "README.md"
@@ -75,7 +75,7 @@ def with_table(page: str) -> str:
 def watermarks() -> str:
     """Which protocols have watermarks, as the chart reads it; those that it does not know may have them."""
     without, options = [], {}
-    for codec in PROTOCOLS.values():
+    for codec in BUILT_IN.values():
         if codec.encodes(parse_options(codec, {}, "options")).watermark:
             continue
         adding = [(name, value) for name, value, added in added_by_options(codec) if "watermark" in added]
@@ -85,7 +85,7 @@ def watermarks() -> str:
         else:
             without.append(codec.name)
     lists = {
-        "sourcesWithoutWatermarks": [each.name for each in PROTOCOLS.values() if not each.decodes.watermark],
+        "sourcesWithoutWatermarks": [each.name for each in BUILT_IN.values() if not each.decodes.watermark],
         "targetsWithoutWatermarks": without,
         "targetsThatNeedAnOption": options,
     }

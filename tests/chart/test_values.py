@@ -13,7 +13,7 @@ from chart.generate import README, WATERMARKS, documented, watermarks, with_tabl
 from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes
 
 from relay.cli.formats import options_of
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 from relay.translator import Translator
 
 #: AsyncResolver of Kubernetes' own, which the API server checks, and Helm's own.
@@ -268,13 +268,13 @@ def test_a_second_instance_without_all_partitions_is_refused(values: dict[str, A
     assert Rendered(spread() | {"exactlyOnce": {"enabled": True}}).workload["kind"] == "StatefulSet"
 
 
-@pytest.mark.parametrize("source", PROTOCOLS)
-@pytest.mark.parametrize("target", PROTOCOLS)
+@pytest.mark.parametrize("source", BUILT_IN)
+@pytest.mark.parametrize("target", BUILT_IN)
 @pytest.mark.parametrize("extension", [False, True])
 def test_the_chart_knows_which_routes_have_watermarks(source: str, target: str, extension: bool) -> None:
     """As relay itself does; with an option that the target may not have, so it is not asked then."""
     options = {"enable-tidb-extension": "true"} if extension else {}
-    if extension and "enable-tidb-extension" not in {option.name for option in options_of(PROTOCOLS[target])}:
+    if extension and "enable-tidb-extension" not in {option.name for option in options_of(BUILT_IN[target])}:
         options = {}
     needs_all = Translator(source, target, None, options, topic="x", partitions=6).needs_all_partitions
     found = strategy(spread(source, target, EXTENSION if options else "partitions = 6"))

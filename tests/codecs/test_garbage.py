@@ -1,15 +1,13 @@
-"""Whatever the bytes, a decoder gives events or a DecodeError; so does an encoder that has to read a
-malformed value.
+"""Messages of the Canal family with anything in their members are read or refused, beyond what
+`test_contract` feeds every codec.
 """
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import CANAL, TICDC, captured, captured_files, record, row_message
+from support import CANAL, TICDC, record, row_message
 
 from relay import DecodeError, NotRepresentable, RowChange, Translator
 from relay.codecs import PROTOCOLS
@@ -43,17 +41,6 @@ def survives(translator: Translator, value: bytes) -> bool:
         assert error.reason
         return False
     return True
-
-
-@pytest.fixture(params=[TICDC, CANAL, CKAFKA])
-def translator(request: pytest.FixtureRequest) -> Translator:
-    return Translator(request.param, CANAL if request.param == TICDC else TICDC)
-
-
-@given(st.binary(max_size=300))
-def test_arbitrary_bytes(value: bytes) -> None:
-    for source in (TICDC, CANAL, CKAFKA):
-        survives(Translator(source, CANAL), value)
 
 
 _scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -131,27 +118,10 @@ def test_rows_of_ckafka_with_anything_in_their_members(message: dict[str, object
         survives(translator, record(message, offset=1).value or b"")
 
 
-def test_short_messages_cut_at_every_byte(translator: Translator) -> None:
+@pytest.mark.parametrize("source", [TICDC, CANAL, CKAFKA])
+def test_short_messages_cut_at_every_byte(source: str) -> None:
+    """What is left is no message."""
+    translator = Translator(source, CANAL if source == TICDC else TICDC)
     for value in SHORT:
         for end in range(len(value)):
             assert not survives(translator, value[:end]) or end == 0  # an empty value is a tombstone
-
-
-def test_short_messages_with_every_byte_changed(translator: Translator) -> None:
-    for value in SHORT:
-        for at in range(len(value)):
-            for other in (0x00, 0x22, 0x30, 0x7B, 0x80, 0xFF, value[at] ^ 0x01):
-                survives(translator, value[:at] + bytes([other]) + value[at + 1 :])
-
-
-@pytest.mark.parametrize("variant", ["ticdc/canal-json.tidb-extension", "mysql/canal-json"])
-def test_captured_messages_cut_and_flipped_at_random(variant: str) -> None:
-    chance = random.Random(20261121)
-    translator = Translator(TICDC if variant.startswith("ticdc") else CANAL, CANAL)
-    for path in captured_files(variant):
-        for source in captured(path):
-            value = bytearray(source.value or b"")
-            survives(translator, bytes(value[: chance.randrange(len(value))]))
-            for _ in range(chance.randint(1, 4)):
-                value[chance.randrange(len(value))] = chance.randrange(256)
-            survives(translator, bytes(value))

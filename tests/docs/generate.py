@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from docs import layers
 from relay.cli.formats import options_of
 from relay.cli.loss_words import route_losses
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec, parse_options
 from relay.codecs.losses import Before, Carries
 from relay.config import Config
@@ -60,7 +60,7 @@ def _carried(codec: Codec, options: dict[str, str]) -> dict[str, object]:
 def variants() -> list[Variant]:
     """Every protocol with its default options, and with those that make it carry more, one after the other."""
     found = []
-    for codec in PROTOCOLS.values():
+    for codec in BUILT_IN.values():
         found.append(Variant(codec.name, "default", codec.encodes(parse_options(codec, {}, "options"))))
         given: dict[str, str] = {}
         for name, value, _ in added_by_options(codec):
@@ -72,14 +72,14 @@ def variants() -> list[Variant]:
 
 def protocols_part() -> str:
     """The protocols by name."""
-    rows = [(f"`{codec.name}`", _sentence(codec.title)) for codec in PROTOCOLS.values()]
+    rows = [(f"`{codec.name}`", _sentence(codec.title)) for codec in BUILT_IN.values()]
     return table(("protocol", "what it is"), rows)
 
 
 def options_part() -> str:
     """A table of options for each protocol."""
     parts = []
-    for codec in PROTOCOLS.values():
+    for codec in BUILT_IN.values():
         rows = [
             (
                 f"`{option.name}`",
@@ -108,7 +108,7 @@ def carries_part() -> str:
 def losses_part() -> str:
     """What a route loses of all that its source may say, for every protocol and every target."""
     rows = []
-    for source, target in itertools.product(PROTOCOLS.values(), variants()):
+    for source, target in itertools.product(BUILT_IN.values(), variants()):
         lost = "; ".join(loss.words for loss in route_losses(source.decodes, target.carries))
         rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
     return table(("from", "to", "what the target has no place for"), rows)

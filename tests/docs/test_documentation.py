@@ -16,7 +16,7 @@ from docs.generate import PARTS, ROOT, generated, pages
 from support import CANAL, OPEN, TICDC, captured, translate
 
 from relay import ConsumerRecord, Resolver, Translator, errors
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 from relay.codecs.losses import Lossy
 from relay.codecs.open_protocol.frames import unframe
 from relay.config import load_config
@@ -217,13 +217,13 @@ def test_every_counter_is_documented() -> None:
 def test_every_protocol_has_a_section_about_its_wire() -> None:
     headings = _HEADING.findall(text_of(ROOT / "docs/protocols.md"))
     assert {name.removesuffix(" on the wire") for name in headings if name.endswith(" on the wire")} == set(
-        PROTOCOLS
+        BUILT_IN
     )
 
 
 def test_every_protocol_has_a_row_about_rows_without_a_definition() -> None:
     rows = _rows("docs/operations.md", "Rows without a definition")
-    assert {name.partition("`")[0] for name in rows} >= set(PROTOCOLS)
+    assert {name.partition("`")[0] for name in rows} >= set(BUILT_IN)
 
 
 def test_every_command_is_in_the_readme() -> None:

@@ -26,7 +26,7 @@ from support import captured, row_message
 
 from relay import ConsumerRecord, ProducerRecord
 from relay.catalog import Catalog
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 from relay.config import Config
 from relay.config.choices import FileFormat
 from relay.dead_letters import dead_letter
@@ -41,7 +41,7 @@ from spark_backfill.terms import KEEP_PARTITION, Bounds, Terms
 from spark_backfill.translation import Translate
 
 TARGETS: Sequence[tuple[str, dict[str, str]]] = (
-    *((name, {}) for name in PROTOCOLS),
+    *((name, {}) for name in BUILT_IN),
     ("ticdc-canal-json", {"enable-tidb-extension": "true"}),
 )
 #: How the folders of captured sets begin, by protocol.

@@ -9,7 +9,7 @@ from typing import Any
 from spark.every_route import differences, relayed, routes, translated, variants
 from support import DATA
 
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 
 TASKS = 6
 
@@ -21,7 +21,7 @@ def test_every_captured_set_along_every_route(spark: Any, tmp_path: Path) -> Non
     The order is that of the lines in the files that a backfill's target writes.
     """
     chosen = list(routes(DATA))
-    assert {route.config.route.to for route in chosen} == set(PROTOCOLS)
+    assert {route.config.route.to for route in chosen} == set(BUILT_IN)
     assert len(variants(DATA)) > 30
     found = translated(spark, chosen, TASKS, tmp_path / "out")
     wrong, letters, written = {}, Counter[str](), 0

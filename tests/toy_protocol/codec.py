@@ -165,7 +165,7 @@ def _row(schema: TableSchema, cells: dict[str, Any] | None, part: str) -> Row | 
     return tuple(_cell(column, cells.get(column.name, ABSENT), part) for column in schema.columns)
 
 
-def _cell(column: Column, value: Any, part: str) -> Any:  # noqa: ANN401 - any JSON value
+def _cell(column: Column, value: Any, part: str) -> Any:
     if value is ABSENT or value is None:
         return value
     try:
@@ -174,7 +174,7 @@ def _cell(column: Column, value: Any, part: str) -> Any:  # noqa: ANN401 - any J
         raise Malformed(NAME, f"{part}.{column.name}", "not a value of its type") from error
 
 
-def _kind_of(column: Column) -> Any:  # noqa: ANN401 - what msgspec takes for a type
+def _kind_of(column: Column) -> Any:
     base = column.type.base
     if base in INTEGER_BITS or base in {"bit", "year"}:
         return int
