@@ -6,6 +6,7 @@ All of it waits; the service calls `fetch` and `store` in threads.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -25,8 +26,7 @@ from relay.translator import Translator
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
-#: How needs of one type are answered. Raises StorageUnavailable if asking again may help, NeedUnanswered if it
-#: does not.
+#: Answers needs of one type. Raises StorageUnavailable if asking again may help, else NeedUnanswered.
 Fetch = Callable[[Any], object]
 Fetches = Mapping[type[Need[Any]], Fetch]
 
@@ -123,7 +123,8 @@ class AnswerCache:
             unfinished.write_bytes(msgspec.json.encode(answer))
             unfinished.replace(path)
         except OSError:
-            unfinished.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
 
     def _path(self, need: Need[Any]) -> Path:
         named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))

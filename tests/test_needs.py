@@ -1,0 +1,277 @@
+"""What a translator may lack: answers and their bounds, how they are kept, and who gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from strategies import TABLE, creation
+from support import CANAL, TICDC, captured, translated_records
+from toy_protocol.codec import NAME as TOY
+from toy_protocol.registry import FETCHES
+
+from relay import (
+    Column,
+    ColumnType,
+    ConfigError,
+    ConsumerRecord,
+    Default,
+    Generated,
+    Index,
+    Need,
+    NeedUnanswered,
+    Resolver,
+    Source,
+    TableId,
+    TableSchema,
+    Translator,
+    UniqueKey,
+    codecs,
+    needs,
+    resolver,
+)
+from relay.codecs.codec import Codec
+from relay.model import Position
+from relay.needs import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
+from relay.plugins import installed
+
+SCHEMA = RegisteredSchema("{}", "JSON", (("other", "text"),))
+DEFINITION = TableSchema(
+    TABLE,
+    (
+        Column("id", ColumnType("bigint", unsigned=True), nullable=False, auto_increment=True),
+        Column("e", ColumnType("enum", members=("x", "y")), default=Default("x"), comment="c"),
+        Column("t", ColumnType("timestamp", length=3), default=Default("NOW(3)", True), on_update="NOW(3)"),
+        Column("g", ColumnType("decimal", length=9, scale=2), generated=Generated.VIRTUAL),
+    ),
+    primary_key=("id",),
+    unique_keys=(UniqueKey("u", ("e",)),),
+    indexes=(Index("i", ("t",)),),
+)
+AT = Position(None, 1, "topic", 0, 9)
+ANSWERS: list[tuple[Need[Any], Any]] = [
+    (SchemaById("r", 7), SCHEMA),
+    (SchemaId("r", "shop.orders", SCHEMA), 7),
+    (TableDefinition(TABLE, AT), DEFINITION),
+]
+
+
+def check(number: int) -> ClaimCheck:
+    return ClaimCheck("storage", f"{number}.json")
+
+
+def lines(*rows: tuple[str, int], offset: int = 0) -> ConsumerRecord:
+    """A record of toy lines: a row of each of these tables, whose definition is in the registry `source`."""
+    found = []
+    for table, number in rows:
+        created = creation(f"CREATE TABLE {table} (id INT PRIMARY KEY)", Source("x", 0), 0).after
+        assert created is not None
+        text = msgspec.json.encode(msgspec.structs.replace(created, id=TableId("shop", table))).decode()
+        id = FETCHES[SchemaId](SchemaId("", table, RegisteredSchema(text, "TOY")))
+        at = {"time_ms": 1, "emitted_ms": 2}
+        found.append({"type": "row", "schema": id, "op": "insert", "after": {"id": number}, "at": at})
+    return ConsumerRecord("topic", 0, offset, 3, None, b"\n".join(map(msgspec.json.encode, found)))
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_an_answer_has_the_type_of_its_need() -> None:
+    need: Need[Any] = SchemaById("r", 7)
+    with pytest.raises(TypeError, match=r"the schema with id 7 is RegisteredSchema, not str"):
+        Answers().provide(need, "text")
+
+
+def test_equal_needs_have_one_answer() -> None:
+    answers = Answers()
+    for need, answer in ANSWERS:
+        with pytest.raises(type(need)):
+            answers.find(need)
+        answers.provide(need, answer)
+    assert [answers.find(type(need)(*need.args)) for need, _ in ANSWERS] == [answer for _, answer in ANSWERS]
+
+
+def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "_MOST_ANSWERS", 3)
+    answers = Answers()
+    for number in range(3):
+        answers.want(check(number), wanted_by=number)
+        answers.provide(check(number), b"")
+    answers.find(check(0))
+    answers.want(check(3), wanted_by=3)
+    answers.provide(check(3), b"")
+    assert [need for need, _ in answers] == [check(2), check(0), check(3)]
+
+
+def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(needs, "_MOST_BYTES", 10)
+    answers = Answers()
+    for number in range(3):
+        answers.want(check(number), wanted_by="first")
+        answers.provide(check(number), b"12345678")
+    assert len(list(answers)) == 3
+    answers.want(check(9), wanted_by="second")
+    answers.provide(check(9), b"9")
+    assert [need for need, _ in answers] == [check(2), check(9)]
+    answers.provide(check(9), b"1234567890")  # instead of the other answer, not beside it
+    assert [need for need, _ in answers] == [check(9)]
+
+
+# ---------------------------------------------------------------- a translator's needs
+
+
+def fetched(calls: list[Need[Any]]) -> Resolver:
+    """A resolver that notes what it is asked."""
+
+    def noting(fetch: Callable[[Any], object]) -> Callable[[Any], object]:
+        def noted(need: Need[Any]) -> object:
+            calls.append(need)
+            return fetch(need)
+
+        return noted
+
+    return Resolver(fetches={kind: noting(fetch) for kind, fetch in FETCHES.items()})
+
+
+def test_answers_stay_over_records_and_restores() -> None:
+    calls: list[Need[Any]] = []
+    resolving, translator = fetched(calls), Translator(TOY, TOY)
+    state = translator.state
+    for offset in range(3):
+        (out,) = resolving.translate(translator, lines(("a", offset), offset=offset))
+        assert json.loads(out.value or b"") == json.loads(lines(("a", offset)).value or b"")
+        translator.restore(state)
+    assert [type(need) for need in calls] == [SchemaById, SchemaId]
+
+
+@pytest.mark.parametrize("partitions", [None, 2])
+def test_a_need_in_the_middle_of_encoding_leaves_no_trace(partitions: int | None, tmp_path: Path) -> None:
+    target = {"registry": str(tmp_path)}
+    translator = Translator(TOY, TOY, None, target, partitions=partitions)
+    record, state, met = lines(("a", 1), ("b", 2), ("a", 3)), translator.state, []
+    made = None
+    while made is None:
+        try:
+            made = translator.translate(record)
+        except Need as need:
+            met.append((type(need), need.args[0]))
+            assert translator.state == state
+            assert (translator.events, translator.lossy) == ({}, {})
+            translator.provide(need, Resolver().fetch(need))
+    assert met == [(SchemaById, "")] * 2 + [(SchemaId, str(tmp_path))] * 2
+    assert translator.events == {"insert": 3}
+    assert made == Resolver().translate(Translator(TOY, TOY, None, target, partitions=partitions), record)
+
+
+def test_a_route_without_needs_asks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        pytest.fail("asked")
+
+    for name in ("find", "want", "provide"):
+        monkeypatch.setattr(Answers, name, fail)
+    assert translated_records(Translator(TICDC, CANAL), captured("ticdc/canal-json/09_dml"))
+
+
+# ---------------------------------------------------------------- over restarts
+
+
+@pytest.mark.parametrize(("need", "answer"), ANSWERS, ids=lambda value: type(value).__name__)
+def test_what_never_changes_is_kept_over_restarts(need: Need[Any], answer: Any, tmp_path: Path) -> None:
+    cache = tmp_path / "new" / "cache"
+    assert Resolver(fetches={type(need): lambda _: answer}, cache=cache).fetch(need) == answer
+    assert Resolver(fetches={type(need): lambda _: pytest.fail("asked")}, cache=cache).fetch(need) == answer
+    (kept,) = cache.iterdir()
+    kept.write_bytes(b"\xff")
+    assert Resolver(fetches={type(need): lambda _: answer}, cache=cache).fetch(need) == answer
+
+
+class OtherSchema(SchemaById):
+    """A need of another package: equal arguments mean another thing."""
+
+
+def test_needs_of_different_types_have_different_files(tmp_path: Path) -> None:
+    Resolver(fetches={SchemaById: lambda _: SCHEMA}, cache=tmp_path).fetch(SchemaById("r", 7))
+    other = msgspec.structs.replace(SCHEMA, text="other")
+    assert (
+        Resolver(fetches={OtherSchema: lambda _: other}, cache=tmp_path).fetch(OtherSchema("r", 7)) == other
+    )
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_objects_are_not_kept_and_a_folder_that_refuses_is_no_error(tmp_path: Path) -> None:
+    given = iter((b"1", b"2"))
+    asking = Resolver(fetches={ClaimCheck: lambda _: next(given)}, cache=tmp_path)
+    assert [asking.fetch(check(1)), asking.fetch(check(1))] == [b"1", b"2"]
+    assert list(tmp_path.iterdir()) == []
+    blocked = tmp_path / "file"
+    blocked.touch()
+    assert Resolver(fetches={SchemaById: lambda _: SCHEMA}, cache=blocked).fetch(SchemaById("r", 7)) == SCHEMA
+
+
+# ---------------------------------------------------------------- who answers
+
+
+@pytest.fixture
+def other_packages(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Say which objects stand behind the entry points of a module."""
+
+    def bring(module: Any, *objects: object) -> None:
+        monkeypatch.setattr(module, "installed", lambda *_: [("package:NAME", each) for each in objects])
+
+    loaded = (resolver._installed, codecs._protocols)
+    for each in loaded:
+        monkeypatch.setattr(each.__module__ + "." + each.__name__, each.__wrapped__)
+    return bring
+
+
+def test_what_nobody_answers_is_said_by_name(other_packages: Callable[..., None]) -> None:
+    other_packages(resolver)
+    with pytest.raises(NeedUnanswered, match="the schema with id 7 is needed"):
+        Resolver().fetch(SchemaById("r", 7))
+
+
+def test_other_packages_answer_needs_unless_a_program_does(other_packages: Callable[..., None]) -> None:
+    other_packages(resolver, {SchemaById: lambda _: SCHEMA}, {OtherSchema: lambda _: SCHEMA})
+    assert Resolver().fetch(OtherSchema("r", 7)) == SCHEMA
+    own = RegisteredSchema("own")
+    assert Resolver(fetches={SchemaById: lambda _: own}).fetch(SchemaById("r", 7)) == own
+
+
+@pytest.mark.parametrize("taken", [{ClaimCheck: print}, {OtherSchema: print}])
+def test_two_answers_to_one_need_are_refused(taken: Any, other_packages: Callable[..., None]) -> None:
+    other_packages(resolver, {OtherSchema: print}, taken)
+    with pytest.raises(ConfigError, match=r"entry point package:NAME: answers needs that .* \(uninstall"):
+        Resolver().fetch(SchemaById("r", 7))
+
+
+def test_a_protocol_has_a_name_of_its_own(other_packages: Callable[..., None]) -> None:
+    other_packages(codecs, codecs.BUILT_IN[TICDC])
+    with pytest.raises(ConfigError, match="has the name of another protocol, 'ticdc-canal-json'"):
+        Translator(TICDC, CANAL)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("no_such_module:CODEC", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("json:nothing", "cannot be loaded: AttributeError: module 'json' has no attribute 'nothing'"),
+        ("json:loads", "is not a Codec"),
+    ],
+)
+def test_an_entry_point_that_is_wrong_is_named(
+    place: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "broken-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(f"[relay.tests]\nx = {place}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError) as raised:
+        list(installed("relay.tests", Codec))
+    assert str(raised.value).startswith(f"entry point {place}: {why}")
