@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from spark.java import connector_jars, environment
+from support import DATA
 
 SETTINGS = {
     "spark.master": "local[2]",
@@ -50,6 +51,8 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(tmp_path_factory.mktemp("home") / "spark").items():
             patch.setenv(name, value)
+        # Workers have the packages that this process has: `toy_protocol`.
+        patch.setenv("PYTHONPATH", str(DATA.parent))
         jars = ",".join(map(str, connector_jars()))
         warehouse = str(tmp_path_factory.mktemp("warehouse"))
         yield SETTINGS | {"spark.jars": jars, "spark.jars.packages": "", "spark.sql.warehouse.dir": warehouse}
