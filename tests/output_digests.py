@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
-    "default": (None, {name: {} for name in PROTOCOLS}),
+    "default": (None, {name: {} for name in BUILT_IN}),
     "full": (
         None,
         {
@@ -106,7 +106,7 @@ def jobs(folder: Path) -> Iterator[Job]:
         origin, variant = path.parts[-3:-1]
         name = f"{origin}/{variant}/{path.stem}"
         source = _protocol(origin, variant)
-        for each in [source] if source else PROTOCOLS:
+        for each in [source] if source else BUILT_IN:
             yield Job(path, name, each)
         if source == "canal-json":
             yield Job(path, f"{name} as ckafka-json", "ckafka-json", "ckafka-json")

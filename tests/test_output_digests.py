@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from output_digests import OPTION_SETS, Job, digests_of, jobs, read_digests
 
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN
 
 RECORDS = Path(__file__).parent / "data"
 JOBS = list(jobs(RECORDS))
@@ -32,7 +32,7 @@ def test_the_bytes_are_the_same(job: Job) -> None:
 @pytest.mark.parametrize("name", OPTION_SETS)
 def test_every_set_of_options_has_every_protocol(name: str) -> None:
     _, by_target = OPTION_SETS[name]
-    assert by_target.keys() == PROTOCOLS.keys()
+    assert by_target.keys() == BUILT_IN.keys()
 
 
 def test_no_digest_stands_alone() -> None:
