@@ -71,13 +71,15 @@ def test_a_refused_record_is_decoded_once_more_if_relay_goes_on(
     decodes = Decodes(translator)
     outcome = errors(policy).apply(refused(translator, value), value, translator)
     assert (decodes.count, outcome.policy) == (decoded, policy)
-    assert len(outcome.letters) == (policy is Policy.DEAD_LETTER)
+    assert len(outcome.dead_letters) == (policy is Policy.DEAD_LETTER)
 
 
 def test_a_dead_letter_names_the_tables_and_the_place() -> None:
     translator = strict()
     for value, tables in ((ROW, [["d", "t"]]), (record(b"{"), [])):
-        (letter,) = errors(Policy.DEAD_LETTER).apply(refused(translator, value), value, translator).letters
+        (letter,) = (
+            errors(Policy.DEAD_LETTER).apply(refused(translator, value), value, translator).dead_letters
+        )
         headers = dict(letter.headers)
         assert json.loads(headers.get("relay.error.tables") or b"[]") == tables
         assert (letter.topic, letter.partition, letter.value) == ("dead", 0, value.value)
@@ -111,7 +113,7 @@ def test_a_record_that_needs_something_is_about_no_table() -> None:
     translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": "/storage"})
     outcome = errors(Policy.DEAD_LETTER).apply(Malformed(TICDC, "", "no"), value, translator)
     assert outcome.policy is Policy.DEAD_LETTER
-    assert "relay.error.tables" not in dict(outcome.letters[0].headers)
+    assert "relay.error.tables" not in dict(outcome.dead_letters[0].headers)
 
 
 def test_learning_gives_the_tables_counts_nothing_and_is_what_translating_learns() -> None:

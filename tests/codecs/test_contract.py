@@ -51,7 +51,7 @@ from relay import (
     Watermark,
 )
 from relay.catalog import Catalog
-from relay.cli.formats import losses
+from relay.cli.loss_words import route_losses
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import Codec, Payload, parse_options, side_of
 from relay.codecs.losses import (
@@ -163,6 +163,10 @@ class Wire:
         """The events of a message."""
         events, self._catalog = self._answered(lambda: self._decoder.decode(record, self._catalog, []))
         return events
+
+    def knows(self, schema: TableSchema) -> bool:
+        """Whether what was read has taught the decoder this definition."""
+        return self._catalog.newest(schema.id)[1] == schema
 
     def sent(self, *events: Event) -> tuple[list[Event], list[Lossy]]:
         """What a reader gets of events, and what the writer counts."""
@@ -381,6 +385,8 @@ def test_events_other_than_rows_are_read_back_or_counted(protocol: str, event: E
             assert wire.carries.watermark is bool(read)
         if isinstance(event, TransactionMark):
             assert wire.carries.transaction_marks is bool(read)
+        if isinstance(event, Bootstrap):
+            assert wire.knows(event.schema) is bool(read)
         for found in read:
             assert type(found) is type(event)
             assert found.source.commit_ts == event.source.commit_ts or Lossy.COMMIT_TS in lossy
@@ -507,7 +513,7 @@ def test_a_decoder_finds_whatever_a_producer_writes(protocol: str) -> None:
 def is_told(what: Lossy, carries: Carries) -> bool:
     """Whether `relay formats` names this as lost on a route from a source that says everything."""
     everything = Carries(**dict.fromkeys(Carries.__struct_fields__, True) | {"before": Before.FULL})  # type: ignore[arg-type]
-    return what.replace("-", "_") in {loss.what for loss in losses(everything, carries)}
+    return what.replace("-", "_") in {loss.what for loss in route_losses(everything, carries)}
 
 
 # ---------------------------------------------------------------- keys

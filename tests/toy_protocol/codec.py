@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from relay.catalog import Catalog
+from relay.catalog import Catalog, define
 from relay.codecs.codec import Codec, Options, Payload
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.errors import Malformed, NotRepresentable
@@ -29,6 +29,7 @@ from relay.model import (
     Event,
     Heartbeat,
     Op,
+    Position,
     Row,
     RowChange,
     Rows,
@@ -128,7 +129,11 @@ class Decoder:
             lines = [_parse(line) for line in record.value.splitlines()]
         except _NO_LINES as error:
             raise Malformed(NAME, "", "not lines of JSON as this protocol has them") from error
-        return [self._event(line, record) for line in lines], catalog
+        events = [self._event(line, record) for line in lines]
+        for event in events:
+            if isinstance(event, Bootstrap):
+                catalog = define(catalog, event, _position(event.source, record))
+        return events, catalog
 
     def _event(self, line: _Line, record: ConsumerRecord) -> Event:
         at = line.at
@@ -155,6 +160,11 @@ class Decoder:
             return _parse_schema(registered.text)
         except _NO_LINES as error:
             raise Malformed(NAME, "schema", "not a table's definition") from error
+
+
+def _position(source: Source, record: ConsumerRecord) -> Position:
+    place = record.topic, record.partition, record.offset
+    return Position(source.commit_ts, source.event_time_ns, *place)
 
 
 def _row(schema: TableSchema, cells: dict[str, Any] | None, part: str) -> Row | None:
