@@ -20,7 +20,7 @@ from relay import (
 )
 from relay.catalog import Catalog
 from relay.model import Event, Position
-from relay.policies import ErrorPolicy, Policy
+from relay.policies import ErrorPolicy, Policy, Refused
 
 TABLE = TableId("d", "t")
 CREATE = record(
@@ -103,7 +103,7 @@ def test_a_relay_that_stops_learns_nothing() -> None:
 def test_what_waiting_or_somebody_may_cure_stops_relay_whatever_is_configured(error: Exception) -> None:
     translator = strict()
     decodes = Decodes(translator)
-    assert errors(Policy.SKIP).apply(error, ROW, translator) == (Policy.STOP, [])
+    assert errors(Policy.SKIP).apply(error, ROW, translator) == Refused(Policy.STOP, [])
     assert decodes.count == 0
 
 
