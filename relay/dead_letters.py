@@ -44,8 +44,8 @@ _ERROR_HEADERS = frozenset(
 )
 #: Limits of what is added to a record, which still has to fit into the dead-letter topic; names in garbage
 #: can be of any length.
-_MOST_TEXT_BYTES = 2_000
-_MOST_TABLES_BYTES = 4_000
+_MAX_TEXT_BYTES = 2_000
+_MAX_TABLES_BYTES = 4_000
 
 
 def route_name(text: str) -> str:
@@ -79,15 +79,15 @@ def _bytes(text: str) -> bytes:
     escaped.
     """
     data = text.encode(errors="backslashreplace")
-    if len(data) <= _MOST_TEXT_BYTES:
+    if len(data) <= _MAX_TEXT_BYTES:
         return data
-    return data[:_MOST_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
+    return data[:_MAX_TEXT_BYTES].decode(errors="ignore").encode() + "…".encode()
 
 
 def _tables_json(tables: Sequence[TableId]) -> bytes:
     """Return as many of the tables as there is room for; nothing if there is none."""
     shown: list[bytes] = []
-    room = _MOST_TABLES_BYTES
+    room = _MAX_TABLES_BYTES
     for table in tables:
         names = [name.encode(errors="backslashreplace").decode() for name in (table.database, table.table)]
         shown.append(msgspec.json.encode(names))

@@ -128,8 +128,8 @@ class TableDefinition(Need[TableSchema]):
 
 
 #: What `Answers` keeps beyond those of the record at hand: this many answers, and this many bytes of objects.
-_MOST_ANSWERS: Final = 10_000
-_MOST_BYTES: Final = 16 << 20
+_MAX_ANSWERS: Final = 10_000
+_MAX_BYTES: Final = 16 << 20
 
 
 class Answers:
@@ -169,7 +169,7 @@ class Answers:
         self._bytes += _size(answer)
         self._pinned.add(need)
         for other in [each for each in self._answers if each not in self._pinned]:
-            if len(self._answers) <= _MOST_ANSWERS and self._bytes <= _MOST_BYTES:
+            if len(self._answers) <= _MAX_ANSWERS and self._bytes <= _MAX_BYTES:
                 break
             self._forget(other)
 

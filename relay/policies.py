@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from relay.dead_letters import dead_letter
 from relay.errors import (
@@ -27,6 +27,10 @@ class Policy(StrEnum):
     STOP = "stop"
     SKIP = "skip"
     DEAD_LETTER = "dead-letter"
+
+
+#: The keys of [errors]: an error of each has a policy.
+ERROR_CLASSES: Final = ("decode", "encode", "too_large", "claim_check")
 
 
 def error_class(error: BaseException) -> str | None:
@@ -59,7 +63,7 @@ class Refused(NamedTuple):
     tables: tuple[TableId, ...] = ()
 
 
-class ErrorPolicy(NamedTuple):
+class ErrorPolicies(NamedTuple):
     """The policies of [errors] by error class, and where dead letters go.
 
     `partitions`: how many the dead-letter topic has. `route`: the route's name in dead letters.
@@ -73,7 +77,7 @@ class ErrorPolicy(NamedTuple):
     def policy_of(self, error: BaseException) -> Policy:
         """Return what happens to the record that raised this error.
 
-        What waiting or somebody may cure stops relay whatever is configured.
+        Errors that a retry or an operator can cure stop relay whatever is configured.
         """
         name = error_class(error)
         return Policy.STOP if name is None else self.by_class.get(name, Policy.STOP)
@@ -87,15 +91,14 @@ class ErrorPolicy(NamedTuple):
         policy = self.policy_of(error)
         if policy is Policy.STOP or not isinstance(error, RelayError):
             return Refused(Policy.STOP, [])
-        tables = tables_learnt(record, translator)
+        tables = _tables_learnt(record, translator)
         if policy is Policy.SKIP:
             return Refused(policy, [], tables)
         letter = dead_letter(record, error, self.topic, tables, self.partitions, self.route)
         return Refused(policy, [letter], tables)
 
 
-def tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
-    """Learn from a refused record; return the tables that it is about, () if it cannot be read."""
+def _tables_learnt(record: ConsumerRecord, translator: Learns) -> tuple[TableId, ...]:
     try:
         return translator.learn(record)
     except (CodecError, Need):

@@ -14,7 +14,7 @@ Header = tuple[str, bytes | None]
 #: output it became.
 SOURCE_HEADER = "relay.source"
 
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 
 
 class Place(NamedTuple):
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):

@@ -202,6 +202,7 @@ class Translator:
                 events, gate = gate.after(events, record)
                 groups = self._router.group(events, record)
             out: list[ProducerRecord] = []
+            time_ms = record.timestamp_ms
             for topic, partitions, group in groups:
                 for payload in self._encode(group, record, lossy):
                     for partition in partitions:
@@ -209,13 +210,7 @@ class Translator:
                         headers = (*record.headers, mark) if record.headers else (mark,)
                         out.append(
                             ProducerRecord(
-                                topic,
-                                partition,
-                                record.timestamp_ms,
-                                payload.key,
-                                payload.value,
-                                headers,
-                                payload.blobs,
+                                topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
                             )
                         )
         except Need as need:

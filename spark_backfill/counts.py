@@ -134,17 +134,17 @@ def as_text(counts: Counts, seconds: float) -> str:
     for title, counter in (("events", counts.events), ("lost", counts.lost)):
         if counter:
             lines.append(f"  {title:6}  " + _listed(counter))
-    lines += [f"  {name}  {_listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:_MOST_TABLES]]
-    if len(counts.tables) > _MOST_TABLES:
-        lines.append(f"  and {len(counts.tables) - _MOST_TABLES} more tables")
+    lines += [f"  {name}  {_listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:_MAX_TABLES]]
+    if len(counts.tables) > _MAX_TABLES:
+        lines.append(f"  and {len(counts.tables) - _MAX_TABLES} more tables")
     lines += [f"  {what}  {_listed(codes)}" for what, codes in sorted(counts.failed.items())]
-    lines += [f"  up to  {path}" for path in counts.last_files[:_MOST_TABLES]]
-    if len(counts.last_files) > _MOST_TABLES:
-        lines.append(f"  and {len(counts.last_files) - _MOST_TABLES} more files")
+    lines += [f"  up to  {path}" for path in counts.last_files[:_MAX_TABLES]]
+    if len(counts.last_files) > _MAX_TABLES:
+        lines.append(f"  and {len(counts.last_files) - _MAX_TABLES} more files")
     return "\n".join(lines)
 
 
-_MOST_TABLES = 20
+_MAX_TABLES = 20
 
 
 def _listed(counter: Counter[str]) -> str:

@@ -44,7 +44,7 @@ _NEVER_READ: Final = "what begins with _ or . is never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
 #: Without it Spark sorts by the folders' names before it writes, and nothing says that the sort is stable.
-_MOST_OPEN_FILES: Final = "10000"
+_MAX_OPEN_FILES: Final = "10000"
 
 
 def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -294,7 +294,7 @@ def settings() -> dict[str, str]:
     numbers.
     """
     return {
-        "spark.sql.maxConcurrentOutputFileWriters": _MOST_OPEN_FILES,
+        "spark.sql.maxConcurrentOutputFileWriters": _MAX_OPEN_FILES,
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
 

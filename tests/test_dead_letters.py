@@ -42,7 +42,7 @@ from relay.errors import (
     UnsupportedMessage,
 )
 from relay.model import TableId
-from relay.policies import ErrorPolicy, Policy
+from relay.policies import ErrorPolicies, Policy
 from relay.record_lines import format_record, parse_record
 from relay.records import Place
 
@@ -93,7 +93,7 @@ CLASSES: list[tuple[RelayError, str | None]] = [
 
 
 def policy_of(error: RelayError, errors: Errors) -> Policy:
-    return ErrorPolicy(errors.by_class, errors.dead_letter_topic).policy_of(error)
+    return ErrorPolicies(errors.by_class, errors.dead_letter_topic).policy_of(error)
 
 
 @pytest.mark.parametrize(("error", "name"), CLASSES, ids=lambda value: type(value).__name__)

@@ -96,7 +96,7 @@ def test_equal_needs_have_one_answer() -> None:
 
 
 def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "_MOST_ANSWERS", 3)
+    monkeypatch.setattr(needs, "_MAX_ANSWERS", 3)
     answers = Answers()
     for number in range(3):
         answers.want(check(number), wanted_by=number)
@@ -110,7 +110,7 @@ def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: p
 def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(needs, "_MOST_BYTES", 10)
+    monkeypatch.setattr(needs, "_MAX_BYTES", 10)
     answers = Answers()
     for number in range(3):
         answers.want(check(number), wanted_by="first")

@@ -20,7 +20,7 @@ from relay import (
 )
 from relay.catalog import Catalog
 from relay.model import Event, Position
-from relay.policies import ErrorPolicy, Policy, Refused
+from relay.policies import ErrorPolicies, Policy, Refused
 
 TABLE = TableId("d", "t")
 CREATE = record(
@@ -52,8 +52,8 @@ def strict() -> Translator:
     return Translator(TICDC, CANAL, None, {"strict": "true"})
 
 
-def errors(policy: Policy) -> ErrorPolicy:
-    return ErrorPolicy({"decode": policy, "encode": policy}, "dead", 2, "route")
+def errors(policy: Policy) -> ErrorPolicies:
+    return ErrorPolicies({"decode": policy, "encode": policy}, "dead", 2, "route")
 
 
 def refused(translator: Translator, refused: ConsumerRecord) -> RelayError:

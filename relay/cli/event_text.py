@@ -40,7 +40,7 @@ _OTHER_STYLE = "bold cyan"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: A column of text is padded to the longest entry, but one long value must not push all others off the
 #: screen.
-_MOST_PADDING = 40
+_MAX_PADDING = 40
 
 
 def event_lines(event: Event, record: ConsumerRecord) -> list[Line]:
@@ -160,7 +160,7 @@ def printable(text: str, keep: str = "") -> str:
 def aligned(table: list[Line]) -> list[Line]:
     """Pad the cells of a table, so that its columns stand below each other."""
     widths = [
-        max(min(cell_len(row[index][0]), _MOST_PADDING) for row in table) for index in range(len(table[0]))
+        max(min(cell_len(row[index][0]), _MAX_PADDING) for row in table) for index in range(len(table[0]))
     ]
     lines: list[Line] = []
     for row in table:

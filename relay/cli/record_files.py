@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -126,9 +126,10 @@ class RecordWriter:
         self._append(format_record(record, self._counted[place]))
         self._counted[place] += 1
 
-    def write_original(self, record: ConsumerRecord, more_headers: Sequence[Header] = ()) -> None:
-        """Write a record as it was read, with its own offset and some more headers."""
-        headers = (*record.headers, *more_headers)
+    def write_original(self, record: ConsumerRecord, headers: tuple[Header, ...] | None = None) -> None:
+        """Write a record as it was read, at its own offset; with other headers, if they are given."""
+        if headers is None:
+            headers = record.headers
         self._append(format_record(msgspec.structs.replace(record, headers=headers), record.offset))
 
     def _append(self, line: bytes) -> None:

@@ -21,9 +21,8 @@ from relay.cli.arguments import (
 )
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
-from relay.dead_letters import error_headers
-from relay.errors import ClaimCheckMissing, CodecError, ConfigError, Problem
-from relay.policies import Policy, tables_learnt
+from relay.errors import ConfigError, Problem
+from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord
 from relay.resolver import Resolver
 from relay.storage import storage_problems
@@ -143,7 +142,7 @@ class _Run:
         self._reader = reader
         self._writer = writer
         self._dead_letters = dead_letters
-        self._on_error = on_error
+        self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error))
         self._resolver = Resolver()
         self._read = 0
         self._failed = 0
@@ -164,26 +163,24 @@ class _Run:
     def _one(self, record: ConsumerRecord) -> None:
         try:
             translated = self._resolver.translate(self._translator, record)
-        except (CodecError, ClaimCheckMissing) as error:
-            error.add_note(self._reader.where(record))
-            if self._on_error is Policy.STOP:
-                self._stopped = True
-                raise
-            self._go_on(record, error)
-            return
         except Exception as error:
             error.add_note(self._reader.where(record))
-            raise
+            refused = self._errors.apply(error, record, self._translator)
+            if refused.policy is Policy.STOP:
+                self._stopped = error_class(error) is not None
+                raise
+            self._go_on(record, error, refused)
+            return
         for out in translated:
             for blob in out.blobs:
                 self._resolver.store(blob)
             self._writer.write(out)
 
-    def _go_on(self, record: ConsumerRecord, error: CodecError | ClaimCheckMissing) -> None:
+    def _go_on(self, record: ConsumerRecord, error: Exception, refused: Refused) -> None:
         self._failed += 1
-        tables = tables_learnt(record, self._translator)
         if self._dead_letters is not None:
-            self._dead_letters.write_original(record, error_headers(record, error, tables))
+            for letter in refused.dead_letters:
+                self._dead_letters.write_original(record, letter.headers)
         if self._failed <= _REPORTED:
             say_error(describe(error))
         elif self._failed == _REPORTED + 1:

@@ -17,7 +17,7 @@ from relay.config.flags import FlagSource
 from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
-from relay.policies import ErrorPolicy
+from relay.policies import ErrorPolicies
 from relay.translator import Selection, Translator
 
 # The table is called [schema], which is also the name of a deprecated method of pydantic's models.
@@ -101,10 +101,10 @@ class Config(BaseSettings):
         route = self.route
         return route_name(f"{self.source.group_id} {route.from_} to {route.to} {self.target.topic}")
 
-    def error_policy(self, dead_letter_partitions: int) -> ErrorPolicy:
+    def error_policy(self, dead_letter_partitions: int) -> ErrorPolicies:
         """Return what happens to records that cannot be relayed."""
         topic = self.errors.dead_letter_topic
-        return ErrorPolicy(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
+        return ErrorPolicies(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
 
     def translator(self, before_commit_ts: int | None = None) -> Translator:
         """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see

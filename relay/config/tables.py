@@ -24,7 +24,7 @@ from pydantic_settings import NoDecode
 
 from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Watermarks
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start
-from relay.policies import Policy
+from relay.policies import ERROR_CLASSES, Policy
 
 
 def _split(given: object) -> object:
@@ -272,10 +272,6 @@ class Delivery(_Table):
         return self
 
 
-#: As `relay.policies.error_class` names them.
-_ERROR_CLASSES: Final = ("decode", "encode", "too_large", "claim_check")
-
-
 class Errors(_Table):
     """What happens to records that cannot be relayed, by the class of the error."""
 
@@ -287,7 +283,7 @@ class Errors(_Table):
 
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
-        named = [name for name in _ERROR_CLASSES if getattr(self, name) is Policy.DEAD_LETTER]
+        named = [name for name in ERROR_CLASSES if getattr(self, name) is Policy.DEAD_LETTER]
         if named and not self.dead_letter_topic:
             raise ValueError(f"{', '.join(named)}: dead-letter needs dead_letter_topic")
         return self
@@ -295,7 +291,7 @@ class Errors(_Table):
     @property
     def by_class(self) -> dict[str, Policy]:
         """The policies by error class."""
-        return {name: getattr(self, name) for name in _ERROR_CLASSES}
+        return {name: getattr(self, name) for name in ERROR_CLASSES}
 
 
 class SchemaHistory(_Table):

@@ -14,17 +14,17 @@ from relay.config import Config, Mode, kafka
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
+from relay.kafka.process_tuning import tune
 from relay.kafka.progress import ProgressTopic
 from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.kafka.source import KafkaSource, ShardSource
-from relay.kafka.tuning import tune
 from relay.logs import Log, client_logs, frames_of
 from relay.service.check.reasons import with_reasons
+from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.ledger import Counts, RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
-from relay.service.loop.resolver import AsyncResolver, Translates
 from relay.service.loop.stopping import Stop
 from relay.service.observe.http import HttpServer
 from relay.service.observe.status import About, Status

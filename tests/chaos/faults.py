@@ -22,7 +22,7 @@ EXACTLY_ONCE = "exactly-once"
 MODES = ("at-least-once", EXACTLY_ONCE)
 #: The longest that records may take to be written, with the brokers down for a while.
 FEED_SECONDS = 90.0
-_MOST_MEMBERS = 3
+_MAX_MEMBERS = 3
 
 
 @dataclass
@@ -143,7 +143,7 @@ async def _members(stage: Stage) -> None:
     for left in range(rng.randint(5, 7), 0, -1):
         async with stage.records(left, 1.5):
             alive = crew.running
-            if len(alive) < 2 or (len(alive) < _MOST_MEMBERS and rng.random() < 0.5):
+            if len(alive) < 2 or (len(alive) < _MAX_MEMBERS and rng.random() < 0.5):
                 crew.start()
                 stage.done.append("join")
             elif rng.random() < 0.75:

@@ -23,7 +23,7 @@ from chaos.messages import PARTITIONS, partition_values, row_message, timestamp_
 from chaos.trial import config_text
 from relay.demo.kafka import Cluster
 
-MOST_GROWTH = 1.05
+MAX_GROWTH = 1.05
 _IDS = 20_000
 _CATCH_UP_SECONDS = 120.0
 _TICK = 0.25
@@ -76,7 +76,7 @@ class _Soak:
         problems += crew.complaints
         quarter = len(self._samples) // 4
         second, last = max(self._samples[quarter : 2 * quarter]), max(self._samples[3 * quarter :])
-        if last > MOST_GROWTH * second:
+        if last > MAX_GROWTH * second:
             problems.append(f"memory grows: {second:.1f} MB in the second quarter, {last:.1f} MB in the last")
         figures = {
             "what": f"soak {self._mode}",

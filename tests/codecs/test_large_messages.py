@@ -152,7 +152,7 @@ def test_a_block_that_says_it_is_huge_is_refused_before_there_is_memory_for_it()
 def test_a_frame_that_grows_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = bytes(cramjam.lz4.compress(bytes(1 << 20)))
     assert len(read(bomb, AUTO)) == 1 << 20
-    monkeypatch.setattr(_large_messages, "MOST_DECOMPRESSED", (1 << 20) - 1)
+    monkeypatch.setattr(_large_messages, "MAX_DECOMPRESSED", (1 << 20) - 1)
     for setting in (LZ4, AUTO):
         with pytest.raises(Malformed, match="more than 1048575 bytes"):
             read(bomb, setting)

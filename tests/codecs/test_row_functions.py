@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relay.codecs.wire.compiled import MOST_COLUMNS, row_function, row_struct
+from relay.codecs.wire.compiled import MAX_COLUMNS, row_function, row_struct
 
 Steps = tuple[Callable[[Any], Any], ...]
 NAMES = ("id", "a b", "für", "class", "😀", "{x}", "'")
@@ -22,7 +22,7 @@ def zero() -> int:
     return 0
 
 
-@pytest.mark.parametrize("names", [NAMES, ("id",), tuple(f"c{at}" for at in range(MOST_COLUMNS))])
+@pytest.mark.parametrize("names", [NAMES, ("id",), tuple(f"c{at}" for at in range(MAX_COLUMNS))])
 def test_a_struct_prints_like_the_dict(names: tuple[str, ...]) -> None:
     cells = list(range(len(names)))
     as_dict, as_struct = (
@@ -34,7 +34,7 @@ def test_a_struct_prints_like_the_dict(names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [('a"b',), ("a\\b",), ("a\nb",), (), tuple(f"c{at}" for at in range(MOST_COLUMNS + 1))]
+    "names", [('a"b',), ("a\\b",), ("a\nb",), (), tuple(f"c{at}" for at in range(MAX_COLUMNS + 1))]
 )
 def test_names_that_no_struct_can_have_give_a_dict(names: tuple[str, ...]) -> None:
     cells = list(range(len(names)))
@@ -44,7 +44,7 @@ def test_names_that_no_struct_can_have_give_a_dict(names: tuple[str, ...]) -> No
     )
 
 
-@pytest.mark.parametrize("more", [0, MOST_COLUMNS], ids=["compiled", "looped"])
+@pytest.mark.parametrize("more", [0, MAX_COLUMNS], ids=["compiled", "looped"])
 @pytest.mark.parametrize(
     ("steps", "null", "cell", "written"),
     [

@@ -33,8 +33,8 @@ from relay.logs import Log
 from relay.model import Snapshot
 from relay.needs import Need
 from relay.resolver import Resolver
-from relay.service.loop import resolver as objects
-from relay.service.loop.resolver import AsyncResolver
+from relay.service.loop import async_resolver as objects
+from relay.service.loop.async_resolver import AsyncResolver
 
 CKAFKA = "ckafka-json"
 CREATE = ddl(CREATE_AB, "CREATE")

@@ -16,10 +16,10 @@ from relay.kafka.sizes import Oversize
 from relay.model import Event, TableId
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay, Timing
-from relay.service.loop.resolver import AsyncResolver
 from relay.service.observe.status import About, Status
 from relay.translator import State
 

@@ -48,7 +48,7 @@ def soon_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have relays ask soon whether somebody is there, when no records come."""
     defaults = Relay.__init__.__kwdefaults__
     assert defaults is not None
-    monkeypatch.setitem(defaults, "silent_seconds", SHORT_SECONDS)
+    monkeypatch.setitem(defaults, "stall_check_seconds", SHORT_SECONDS)
 
 
 @pytest.fixture

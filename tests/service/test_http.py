@@ -22,7 +22,7 @@ from status_support import LIMIT, Clock, make_status, running_status
 
 from relay.errors import AddressUnavailable
 from relay.service.observe import http
-from relay.service.observe.http import MOST_CONNECTIONS, PATHS, HttpServer, content_security_policy
+from relay.service.observe.http import MAX_CONNECTIONS, PATHS, HttpServer, content_security_policy
 from relay.service.observe.status import Status
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
@@ -224,11 +224,11 @@ async def test_slow_clients_keep_nobody_out(site: Site, sent: bytes) -> None:
     not run out.
     """
     before = descriptors()
-    async with clients(site.server.port, MOST_CONNECTIONS + 40, sent) as held:
+    async with clients(site.server.port, MAX_CONNECTIONS + 40, sent) as held:
         async with asyncio.timeout(5), aiohttp.ClientSession() as probe:
             assert (await Site(probe, site.server).get("/livez"))[0] == 200
         open_here = descriptors() - before - len(held)
-        assert open_here <= MOST_CONNECTIONS
+        assert open_here <= MAX_CONNECTIONS
         # What a client has not read comes before the end.
         assert await is_closed(held[0], 5)
 

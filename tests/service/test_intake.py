@@ -12,9 +12,9 @@ import pytest
 from service.memory import MemoryBatch, PlainTranslator, Target, plain_status
 
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import Intake
 from relay.service.loop.ledger import Owned, Round
-from relay.service.loop.resolver import AsyncResolver
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
 

@@ -17,10 +17,10 @@ from relay.errors import BrokerUnavailable, ClaimCheckMissing, DeliveryFailed, T
 from relay.kafka.ports import Owner, Partition, Undelivered
 from relay.needs import Need
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.loop import resolver as objects
+from relay.service.loop import async_resolver as objects
+from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.relay_loop import Timing
-from relay.service.loop.resolver import AsyncResolver
 from relay.service.observe import report
 
 
@@ -120,7 +120,7 @@ async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_fo
         await start(owner)
 
     bench.source.poll, bench.source.start = deaf, refused  # type: ignore[method-assign]
-    bench.relay._recovery.silent_seconds = 0.02
+    bench.relay._recovery.stall_check_seconds = 0.02
     await bench.run_to_the_end()
     bench.check_complete()
     assert calls == ["start"] * 4
@@ -191,7 +191,7 @@ async def test_an_outage_of_a_quiet_source_is_told_and_counted(bench: Bench) -> 
         return None
 
     bench.source.waiting = nobody  # type: ignore[method-assign, assignment]
-    bench.relay._recovery.silent_seconds = 0.02
+    bench.relay._recovery.stall_check_seconds = 0.02
     bench.source.length = 0
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: len(bench.log.named("source.unreachable")) >= 2)
@@ -342,7 +342,7 @@ async def test_checks_are_ok_again_when_records_flow_again(
         return None if away else await waiting()  # type: ignore[return-value]
 
     source.waiting = maybe  # type: ignore[method-assign]
-    bench.relay._recovery.silent_seconds = 0.03
+    bench.relay._recovery.stall_check_seconds = 0.03
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(list_log.named("source.unreachable")))
     assert not bench.status.checks["source"].ok

@@ -20,9 +20,9 @@ from relay.errors import ClaimCheckMissing, Malformed, StorageUnavailable
 from relay.needs import ClaimCheck
 from relay.records import Blob, ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
-from relay.service.loop import resolver as objects
+from relay.service.loop import async_resolver as objects
+from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.ledger import RecordRefused
-from relay.service.loop.resolver import AsyncResolver
 from relay.storage import Storage
 
 

@@ -41,7 +41,7 @@ def deafen(bench: Bench) -> list[str]:
         await stop()
 
     bench.source.poll, bench.source.start, bench.source.stop = heard, started, stopped  # type: ignore[method-assign]
-    bench.relay._recovery.silent_seconds = 0.03
+    bench.relay._recovery.stall_check_seconds = 0.03
     return calls
 
 

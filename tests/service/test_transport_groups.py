@@ -286,7 +286,7 @@ async def test_a_consumer_that_hears_nothing_is_replaced(
     route: Route, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Alive, a member with partitions, and silent although records wait: as after brokers have come and gone."""
-    monkeypatch.setattr("relay.service.app.Relay", functools.partial(Relay, silent_seconds=0.3))
+    monkeypatch.setattr("relay.service.app.Relay", functools.partial(Relay, stall_check_seconds=0.3))
 
     def deafen(source: Any, number: int) -> None:
         async def nothing(**given: Any) -> dict[Any, Any]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
-from relay.codecs.canal.reading import SqlTypes, TextReader, WireTable, resolve
+from relay.codecs.canal.reading import SqlTypes, TextReader, WireTable, definition_for
 from relay.codecs.losses import Lossy
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -88,7 +88,7 @@ class CkafkaReaders:
         return found
 
     def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> TextReader:
-        schema, is_guessed = resolve(wire, known, SqlTypes())
+        schema, is_guessed = definition_for(wire, known, SqlTypes())
         if not has_members:
             columns = tuple(
                 replace(column, type=replace(column.type, members=None)) for column in schema.columns

@@ -198,7 +198,9 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
 # ---------------------------------------------------------------- definitions
 
 
-def resolve(wire: WireTable, known: TableSchema | None, sql_types: SqlTypes) -> tuple[TableSchema, bool]:
+def definition_for(
+    wire: WireTable, known: TableSchema | None, sql_types: SqlTypes
+) -> tuple[TableSchema, bool]:
     """Return the definition to read a message with, and whether it had to be guessed.
 
     It is the catalogue's, if that does not contradict the message; else one made of the message's own words,
@@ -361,7 +363,7 @@ class _Table(Table[TextReader]):
             ):
                 return found
         sql_types.asked.clear()  # the new reader rests on what is asked from here on
-        resolved = resolve(wire, known, sql_types)
+        resolved = definition_for(wire, known, sql_types)
         custom = self._custom_of(sql_types, wire.mysql_types or {})
         made = TextReader(
             self._protocol, self._style, wire, known, resolved, custom, sql_types=sql_types.asked

@@ -29,8 +29,8 @@ from relay.codecs.debezium.schema import (
     read_key_block,
     ticdc_field,
 )
+from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.debezium.values import read_bits, scaled, unsigned64
-from relay.codecs.debezium.writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text

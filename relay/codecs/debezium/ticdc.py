@@ -26,7 +26,7 @@ from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.envelope import Body, Envelope, Origin
-from relay.codecs.debezium.messages import Messages, Settings
+from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire.ddl import ddl_events

@@ -40,14 +40,14 @@ def read_bits(text: str) -> int:
 
 #: DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3).
 _CONTEXT: Final = Context(prec=200)
-_MOST_DIGITS: Final = 100
+_MAX_DIGITS: Final = 100
 
 
 def scaled(scale: int | None, value: Decimal) -> Decimal:
     """A decimal that has lost its trailing zeros, with its scale again; further digits stay. Raises
     ValueError.
     """
-    if not value.is_finite() or not -_MOST_DIGITS <= value.adjusted() <= _MOST_DIGITS:
+    if not value.is_finite() or not -_MAX_DIGITS <= value.adjusted() <= _MAX_DIGITS:
         raise ValueError("not a decimal number")
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and (exponent > 0 or (scale is not None and -exponent < scale)):

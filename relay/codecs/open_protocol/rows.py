@@ -25,7 +25,7 @@ from relay.codecs.open_protocol.columns import is_base64, is_wide, read_of, wire
 from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
-from relay.codecs.wire.compiled import MOST_COLUMNS, UNNAMEABLE
+from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
@@ -163,7 +163,7 @@ def _values_function(count: int) -> Callable[[Any], tuple[Any, ...]]:
     """The function that takes the values out of a row's struct, `return row.f0.v, row.f1.v,`: half of an
     attrgetter's time.
     """
-    if count > MOST_COLUMNS:
+    if count > MAX_COLUMNS:
         values = operator.attrgetter(*[f"f{at}.v" for at in range(count)])
         return cast("Callable[[Any], tuple[Any, ...]]", values)
     scope: dict[str, Any] = {}

@@ -21,7 +21,7 @@ Null = Callable[[], Any]
 RowFunction = Callable[[Sequence[Any]], Any]
 
 #: Columns of a row that are written by straight-line code; Python's compiler takes its time with more.
-MOST_COLUMNS: Final = 1000
+MAX_COLUMNS: Final = 1000
 #: Column names that a struct's field cannot be renamed to.
 UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]').search
 
@@ -33,7 +33,7 @@ def row_struct(names: tuple[str, ...]) -> type | None:
 
     It takes a third of a dict's time to make.
     """
-    if not 0 < len(names) <= MOST_COLUMNS or any(map(UNNAMEABLE, names)):
+    if not 0 < len(names) <= MAX_COLUMNS or any(map(UNNAMEABLE, names)):
         return None
     fields = [f"f{at}" for at in range(len(names))]
     return msgspec.defstruct(
@@ -56,7 +56,7 @@ def row_function(
     columns costs five times as much.
     """
     nulls = [None] * len(names) if nulls is None else nulls
-    if not 0 < len(names) <= MOST_COLUMNS:
+    if not 0 < len(names) <= MAX_COLUMNS:
         return lambda cells: {
             name: _converted(cell, each, null)
             for name, cell, each, null in zip(names, cells, steps, nulls, strict=True)

@@ -97,10 +97,10 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
 # ---------------------------------------------------------------- compression
 
 #: Most bytes that a value may decompress to.
-MOST_DECOMPRESSED: Final = 128 << 20
+MAX_DECOMPRESSED: Final = 128 << 20
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 #: No LZ4 block grows by more than this when it is decompressed.
-_LZ4_MOST_GROWTH: Final = 255
+_LZ4_MAX_GROWTH: Final = 255
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -110,7 +110,7 @@ def decompressed(protocol: str, path: str, data: bytes, setting: Compression) ->
     With AUTO, data that is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to
     refuse.
     Raises Malformed for what is not compressed as the setting says, is damaged, or grows above
-    `MOST_DECOMPRESSED` (before memory is taken for it).
+    `MAX_DECOMPRESSED` (before memory is taken for it).
     """
     match setting:
         case Compression.AUTO:
@@ -152,7 +152,7 @@ def _from_lz4(protocol: str, path: str, data: bytes) -> bytes:
         raise Malformed(protocol, path, "not an LZ4 frame, as large-message-handle-compression says")
     # A frame need not say how long its content is. The system gives memory only as far as the buffer is
     # written to.
-    buffer = bytearray(min(MOST_DECOMPRESSED, len(data) * _LZ4_MOST_GROWTH))
+    buffer = bytearray(min(MAX_DECOMPRESSED, len(data) * _LZ4_MAX_GROWTH))
     try:
         size = cramjam.lz4.decompress_into(data, buffer)
     except cramjam.DecompressionError as error:
@@ -164,7 +164,7 @@ def _from_lz4(protocol: str, path: str, data: bytes) -> bytes:
 
 def _from_snappy(protocol: str, path: str, data: bytes) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(data) > MOST_DECOMPRESSED:
+        if cramjam.snappy.decompress_raw_len(data) > MAX_DECOMPRESSED:
             raise _too_long(protocol, path)
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
@@ -174,7 +174,7 @@ def _from_snappy(protocol: str, path: str, data: bytes) -> bytes:
 
 
 def _too_long(protocol: str, path: str) -> Malformed:
-    return Malformed(protocol, path, f"decompresses to more than {MOST_DECOMPRESSED} bytes")
+    return Malformed(protocol, path, f"decompresses to more than {MAX_DECOMPRESSED} bytes")
 
 
 # ---------------------------------------------------------------- claim check, read

@@ -27,7 +27,7 @@ REFUSED: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeErr
 
 
 #: Most bytes that are read leniently; Python's own parser takes a hundred bytes of memory for one of JSON.
-MOST_LENIENT: Final = 16 << 20
+MAX_LENIENT: Final = 16 << 20
 
 
 def parse_leniently(
@@ -37,7 +37,7 @@ def parse_leniently(
 
     Raises Malformed with the path of what does not fit.
     """
-    if len(data) > MOST_LENIENT:
+    if len(data) > MAX_LENIENT:
         reason = f"not a message in strict JSON, and with {len(data)} bytes too large to be read leniently"
         raise Malformed(protocol, "", reason)
     try:

@@ -22,7 +22,7 @@ from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started,
 from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord
-from relay.service.loop.resolver import Translates
+from relay.service.loop.async_resolver import Translates
 
 _POLL_MS = 50
 

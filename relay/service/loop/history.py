@@ -20,8 +20,8 @@ from relay.logs import Log
 from relay.needs import Need
 from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.async_resolver import Translates
 from relay.service.loop.ddl_follower import DdlFollower
-from relay.service.loop.resolver import Translates
 from relay.service.observe.status import Status
 
 

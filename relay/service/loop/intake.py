@@ -16,11 +16,11 @@ from relay.kafka.ports import Partition, Sink
 from relay.kafka.sizes import record_too_large
 from relay.logs import Log
 from relay.needs import Need
-from relay.policies import ErrorPolicy, Policy
+from relay.policies import ErrorPolicies, Policy
 from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.history import history_record
 from relay.service.loop.ledger import Owned, RecordRefused, Round
-from relay.service.loop.resolver import AsyncResolver, Translates
 from relay.service.observe.status import Status
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
@@ -42,12 +42,12 @@ class Intake:
         log: Log,
         status: Status,
         *,
-        errors: ErrorPolicy | None = None,
+        errors: ErrorPolicies | None = None,
         history_topic: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
-        self.errors = errors or ErrorPolicy({})
+        self.errors = errors or ErrorPolicies({})
         self.history_topic, self.ahead = history_topic, ahead
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:

@@ -18,7 +18,7 @@ from relay.errors import DeliveryFailed, WatermarksUnknowable
 from relay.kafka.ports import Batch, OwnershipLost, Partition, RecordSource, Sink, StartPosition, Undelivered
 from relay.logs import Log
 from relay.records import ConsumerRecord, size_of
-from relay.service.loop.resolver import Translates
+from relay.service.loop.async_resolver import Translates
 from relay.service.observe.status import Status
 from relay.translator import State
 

@@ -24,10 +24,10 @@ BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 GIVE_UP_DELIVERIES = 3
 #: Consecutive failed polls after which the brokers are asked whether they are there at all.
 GIVE_UP_POLLS = 20
-#: After so long without records the brokers are asked whether there are any.
-SILENT_SECONDS = 10.0
-#: The source is deaf if that many answers in a row were yes.
-DEAF_AFTER = 2
+#: How long without records before the brokers are asked whether any wait.
+STALL_CHECK_SECONDS = 10.0
+#: A consumer is replaced after this many consecutive checks that found unread records.
+STALLED_AFTER_CHECKS = 2
 
 
 class Recovery:
@@ -46,14 +46,14 @@ class Recovery:
         status: Status,
         *,
         check_topics: Callable[[], Awaitable[object]],
-        silent_seconds: float,
+        stall_check_seconds: float,
     ) -> None:
         self._connections, self._ledger, self._schemas = connections, ledger, schemas
         self._stop, self._log, self._status, self._check_topics = stop, log, status, check_topics
-        self.silent_seconds = silent_seconds
+        self.stall_check_seconds = stall_check_seconds
         self.is_sink_abandoned = False
         self._failed_polls = 0
-        self._silent_since, self._unheard = time.monotonic(), 0
+        self._last_heard, self._stalled_checks = time.monotonic(), 0
 
     async def back_off(self, failures: int) -> None:
         """Wait, longer with every failure in a row."""
@@ -93,18 +93,18 @@ class Recovery:
             self._failed_polls = 0
             self._status.recovered("source")
 
-    async def is_source_deaf(self, *, heard: bool) -> bool:
-        """Whether the source has been silent for long although records wait.
+    async def is_consumer_stalled(self, *, heard: bool) -> bool:
+        """Whether the consumer gets no records although some wait.
 
         `heard`: there were records, or there is no reason to expect any.
         """
         now = time.monotonic()
         if heard:
-            self._silent_since, self._unheard = now, 0
+            self._last_heard, self._stalled_checks = now, 0
             return False
-        if now - self._silent_since < self.silent_seconds:
+        if now - self._last_heard < self.stall_check_seconds:
             return False
-        self._silent_since = now
+        self._last_heard = now
         records_wait = await self._stop.unless_asked(self._connections.source.waiting())
         if self._stop.is_set():
             return False
@@ -112,10 +112,10 @@ class Recovery:
             self._report_unreachable("no broker answers")
         else:
             self._status.set_check("source", ok=True)
-        self._unheard = self._unheard + 1 if records_wait else 0
-        if self._unheard < DEAF_AFTER:
+        self._stalled_checks = self._stalled_checks + 1 if records_wait else 0
+        if self._stalled_checks < STALLED_AFTER_CHECKS:
             return False
-        self._unheard = 0
+        self._stalled_checks = 0
         return True
 
     async def replace_source(self, owner: Owner) -> None:

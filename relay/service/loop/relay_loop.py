@@ -37,12 +37,12 @@ from relay.records import ConsumerRecord
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import YIELD_SECONDS, Intake
 from relay.service.loop.ledger import Connections, Ledger, Round
-from relay.service.loop.recovery import SILENT_SECONDS, Recovery
+from relay.service.loop.recovery import STALL_CHECK_SECONDS, Recovery
 from relay.service.loop.stopping import Stop
 from relay.service.observe.status import Status
 
-#: After so long a round ends before the poll does: a transaction must not outlive its time, however slow a
-#: storage is.
+#: Longest time of a round; the rest of its poll waits for the next one. A transaction must not outlive its
+#: time, however slow a storage is.
 ROUND_SECONDS = 10.0
 
 
@@ -71,7 +71,7 @@ class Relay:
         *,
         check_topics: Callable[[], Awaitable[object]],
         timing: Timing | None = None,
-        silent_seconds: float = SILENT_SECONDS,
+        stall_check_seconds: float = STALL_CHECK_SECONDS,
     ) -> None:
         self._intake, self._schemas, self._log, self._status = intake, schemas, log, status
         self._timing = timing or Timing()
@@ -86,7 +86,7 @@ class Relay:
             log,
             status,
             check_topics=check_topics,
-            silent_seconds=silent_seconds,
+            stall_check_seconds=stall_check_seconds,
         )
         self.counts = self._ledger.counts
         # Held while records are translated, settled or committed; not while polling.
@@ -206,7 +206,7 @@ class Relay:
                 await self._advance(polled, generation)
             except Undelivered as error:
                 await self._recovery.after_failed_delivery(error)
-        await self._listen(heard=bool(polled))
+        await self._replace_stalled_source(heard=bool(polled))
 
     async def _open(self) -> None:
         """Open partitions that were assigned, if there are any."""
@@ -306,10 +306,10 @@ class Relay:
         if not await self._recovery.replace_sink():
             raise Undelivered("the new sink did not start", retriable=True)
 
-    async def _listen(self, *, heard: bool) -> None:
+    async def _replace_stalled_source(self, *, heard: bool) -> None:
         """Replace a source that stays silent although there are records."""
         expects_none = not self._ledger.owned or bool(self._ledger.unopened)
-        if not await self._recovery.is_source_deaf(heard=heard or expects_none):
+        if not await self._recovery.is_consumer_stalled(heard=heard or expects_none):
             return
         self._log.warning("source.silent", message="records wait, and none came: the consumer is replaced")
         async with self._busy:

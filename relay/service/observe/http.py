@@ -37,7 +37,7 @@ PATHS: Final[Mapping[str, str]] = {
     "/status": "everything as JSON",
 }
 #: Connections at a time; each costs a file descriptor that the relay itself may need.
-MOST_CONNECTIONS: Final = 64
+MAX_CONNECTIONS: Final = 64
 #: How long a connection may be without a whole request, the first one or the next.
 _REQUEST_SECONDS: Final = 10.0
 _SHUTDOWN_SECONDS: Final = 1.0
@@ -80,7 +80,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                self._connection, self._host, self._port, backlog=MOST_CONNECTIONS
+                self._connection, self._host, self._port, backlog=MAX_CONNECTIONS
             )
         except (OSError, ValueError) as error:
             await self._runner.cleanup()
@@ -181,7 +181,7 @@ class _Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._others[self] = cast("asyncio.Transport", transport)
-        if len(self._others) > MOST_CONNECTIONS:
+        if len(self._others) > MAX_CONNECTIONS:
             self._others.pop(next(iter(self._others))).abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -30,7 +30,7 @@ from relay.codecs.debezium.schema import (
     watermark_name,
     watermark_schema,
 )
-from relay.codecs.debezium.writing import ValueWriter
+from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.compiled import Null
 from relay.codecs.wire.rows import Target, TypeInfo, Write
@@ -234,7 +234,7 @@ class Messages(Target[RowPlan]):
             columns = [column for column in schema.columns if is_whole or column.name in present]
             source = source_schema(extension=self._settings.extension, start_ts=has_start)
             entries = column_schemas(columns, extension=self._settings.extension, relaxed=relaxed)
-            if len(plan.ends) >= _MOST_ENDS:
+            if len(plan.ends) >= _MAX_ENDS:
                 plan.ends.clear()
             found = plan.ends[has_start, present, relaxed] = self._block(schema, entries, source) + b"}"
         return found
@@ -284,7 +284,7 @@ class Messages(Target[RowPlan]):
 
 
 #: Unlike ends of one table version that are kept.
-_MOST_ENDS: Final = 64
+_MAX_ENDS: Final = 64
 
 
 def _snapshot(table: TableId) -> bytes:
