@@ -26,9 +26,7 @@ from relay.records import Blob, ConsumerRecord
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
-    """The bytes of one outgoing record, before it has a topic and a partition; `blobs` as in
-    `ProducerRecord`.
-    """
+    """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`."""
 
     key: bytes | None
     value: bytes | None
@@ -59,9 +57,7 @@ class Encoder(Protocol):
         ...
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
-        """Give the messages of events that go to one partition, none where the protocol has no word. Raises
-        EncodeError only.
-        """
+        """Encode events for one partition, except those the protocol lacks. Raises EncodeError only."""
         ...
 
 
@@ -82,9 +78,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
         return []
 
     def writing_problems(self) -> list[Problem]:
-        """What is wrong with these options on the target side, where they must fit together; `path` is the
-        option's name.
-        """
+        """What is wrong with these options together on the target side; `path` is the option's name."""
         return []
 
 

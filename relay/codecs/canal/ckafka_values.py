@@ -113,9 +113,7 @@ def _read_counted(text_of: Callable[[int], str], mysql: Read, text: str) -> Valu
 
 
 def _datetime_text(fsp: int, count: int) -> str:
-    """Milliseconds up to three fraction digits, else microseconds: since 1970 as the wall clock of the value,
-    without a zone.
-    """
+    """Milliseconds up to 3 fraction digits, else microseconds: since 1970, as wall clock, without a zone."""
     micros = count * 1000 if fsp <= 3 else count
     return datetime_text(micros, _digits(fsp, micros))
 

@@ -69,9 +69,7 @@ def _word(kinds: tuple[DdlKind, ...]) -> str:
 
 
 def _id(change: SchemaChange, table: TableId, kind: DdlKind) -> str:
-    """The table's identifier: both names of a rename, the other table of an exchanged partition. Quotes are
-    not escaped.
-    """
+    """The table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay as is."""
     if kind is DdlKind.EXCHANGE_PARTITION:
         return _quoted(next((other for other in change.targets if other != table), table))
     old = next((pair.old for pair in change.renamed if pair.new == table), None)

@@ -117,9 +117,7 @@ def image(raw: msgspec.Raw) -> bytes | None:
 
 
 def source_of(protocol: str, body: Body, origin: Origin, record: ConsumerRecord) -> Source:
-    """Return the canonical source. Without a time in `source` the event has that of its message, else of the
-    record. Raises Malformed.
-    """
+    """Return the canonical source, timed by `source`, else the message, else the record. Raises Malformed."""
     commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
     if commit_ts is not None and not 0 <= commit_ts < _ticdc.TSO_END:
         raise Malformed(protocol, "payload.source.commit_ts", "not a TSO (an integer from 0 to 2^64 - 1)")

@@ -169,9 +169,7 @@ class Messages(Target[RowPlan]):
         return self._values.of(column)
 
     def null_of(self, column: Column) -> Null | None:
-        """Return what NULL becomes in this column: its default, counted, as TiCDC writes it; None if it has
-        none, or is to stay NULL.
-        """
+        """Return the default that TiCDC writes for NULL, counted; None without one, or if NULL is to stay."""
         if not self._settings.replaces_nulls:
             return None
         default = null_default(column, ValueWriter().of(column))  # what a default loses, no row loses
@@ -318,9 +316,7 @@ _LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
 
 
 def printed(value: object) -> bytes:
-    """JSON as TiCDC escapes it. Raises OverflowError for a number beyond 64 bits, UnicodeError for lone
-    surrogates.
-    """
+    """JSON as TiCDC escapes it. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates."""
     text = _print(value)
     return _with_long_escapes(text) if _BACKSLASH in text else text
 

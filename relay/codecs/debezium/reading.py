@@ -168,9 +168,7 @@ class Layout:
         self.zero_nulls = frozenset(at for at, column in enumerate(columns) if zero_is_null(column))
 
     def cells(self, image: bytes) -> Sequence[Any] | None:
-        """Return the image's cells; None if it has other columns, or values of another kind. Raises for what
-        is no JSON.
-        """
+        """Return the image's cells; None if columns or kinds of values differ. Raises for what is no JSON."""
         if self._parse is None:
             found = self.fitted(_parsed(image))
             return None if found is None or ABSENT in found else found
@@ -184,9 +182,7 @@ class Layout:
         return cells
 
     def fitted(self, row: dict[str, Any]) -> list[Any] | None:
-        """Return the cells of a parsed image, ABSENT for columns that it lacks; None if a column or a value
-        does not fit.
-        """
+        """Return the cells of a parsed image, ABSENT if missing; None if a column or value does not fit."""
         if not row.keys() <= set(self.names):
             return None
         cells = []
@@ -213,9 +209,7 @@ class Layout:
         return [None if at in self.zero_nulls and cell == 0 else cell for at, cell in enumerate(cells)]
 
     def _ambiguities(self, columns: list[Column]) -> Iterator[tuple[int, Any, Lossy]]:
-        """Where the wire has one value for two: the default for NULL, 1970-01-01 for a date that is not in
-        the calendar.
-        """
+        """Where one wire value means two: the default or NULL, 1970-01-01 or a date not in the calendar."""
         for at, (column, kind) in enumerate(zip(columns, self._kinds, strict=True)):
             default = null_default(column, ValueWriter().of(column))
             if default is not None:
@@ -226,9 +220,7 @@ class Layout:
 
 
 def _compiled(names: list[str], kinds: list[type]) -> tuple[Any, Any]:
-    """A parser for rows of these columns, and what takes the cells out of a parsed row; None if msgspec
-    cannot have such names.
-    """
+    """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
     fields = [(f"c{at}", kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
@@ -292,9 +284,7 @@ class RowDecoder:
     def read(
         self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
-        """Return the row's definition and images. Raises Malformed, and what msgspec raises for images that
-        are no JSON.
-        """
+        """Return the row's definition and images. Raises Malformed, or msgspec's errors for broken JSON."""
         table = self._tables[message.table]
         known = table.definition(catalog, at)
         before, after, block = message.before, message.after, message.schema
@@ -445,9 +435,7 @@ def _telling(old: object, new: object) -> object:
 def _usable(
     known: TableSchema | None, declared: dict[str, DeclaredColumn], values: _Object
 ) -> dict[str, Column]:
-    """The columns of the catalogue's definition that the message does not contradict. Of a dropped table it
-    is all or none.
-    """
+    """The catalogue's columns that the message does not contradict; all or none for a dropped table."""
     if known is None:
         return {}
     columns = {column.name: column for column in known.columns if column.generated is not Generated.VIRTUAL}

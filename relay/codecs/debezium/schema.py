@@ -59,9 +59,7 @@ _STRING: Final = Field("string")
 
 
 def ticdc_field(column_type: ColumnType) -> Field:
-    """The Connect type of a column in TiCDC's dialect. Where the type lacks its parameters, the widest:
-    DATETIME(6), BIT(64).
-    """
+    """A column's Connect type in TiCDC's dialect; without its parameters the widest: DATETIME(6), BIT(64)."""
     base, length = column_type.base, column_type.length
     if base == "datetime":
         return Field("int64", MICROS if length is None or length > 3 else MILLIS)
@@ -78,9 +76,7 @@ def ticdc_field(column_type: ColumnType) -> Field:
 
 
 def escaped_members(members: tuple[str, ...]) -> str:
-    """Return `allowed` of an ENUM: commas inside a member are escaped, quotes are not (pingcap/ticdc
-    pkg/sink/codec/debezium).
-    """
+    """ENUM's `allowed`: commas in members are escaped, not quotes (pingcap/ticdc pkg/sink/codec/debezium)."""
     return ",".join(member.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for member in members)
 
 
@@ -103,9 +99,7 @@ def tidb_type(column_type: ColumnType) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def schema_name(cluster: str, database: str, table: str) -> str:
-    """`cluster.database.table` as schema names have it: other characters become `_`, a leading digit gets one
-    before it.
-    """
+    """A schema name, `cluster.database.table`: other characters become `_`, one precedes a leading digit."""
     return f"{_sanitised(cluster)}.{_sanitised(database)}.{_NO_TABLE.sub('_', table)}"
 
 
@@ -271,9 +265,7 @@ _decode_column = msgspec.json.Decoder(DeclaredColumn).decode
 
 
 def read_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """Return the columns that a value's block describes, by name, the first of each name; {} if it cannot be
-    read.
-    """
+    """Return the columns that a value's block describes, the first of each name; {} if it is unreadable."""
     try:
         block = _decode_block(data)
         parts = {part.field: part.fields for part in (block.fields if block else None) or ()}
@@ -315,9 +307,7 @@ _TYPED: Final = {
 
 
 def guessed_type(declared: DeclaredColumn) -> ColumnType:
-    """Return the MySQL type that a block's column tells: by its semantic name, then by `tidb_type`, then by
-    its plain type.
-    """
+    """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type."""
     parameters = declared.parameters or {}
     if declared.name == BITS:
         length = parameters.get("length", "")

@@ -55,9 +55,7 @@ _READ: Final = Op.READ
 
 
 class TicdcDebeziumOptions(CompressionOptions, frozen=True):
-    """Options of TiCDC's sink URI; those that change the content matter on the target side, the decoder sees
-    for itself.
-    """
+    """TiCDC's sink-URI options. Those that change content are for the target; the decoder sees for itself."""
 
     timezone: Annotated[
         str, Meta(description="changes nothing: this format has TIMESTAMP in UTC, whatever the zone")

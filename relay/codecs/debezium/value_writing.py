@@ -52,9 +52,7 @@ _COLUMN_TYPE: Final = Lossy.COLUMN_TYPE
 
 
 class ValueWriter:
-    """Writes values of one encoder's rows; `lost` holds what the values written since it was emptied have
-    lost.
-    """
+    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
 
     def __init__(self) -> None:
         self.lost: list[Lossy] = []

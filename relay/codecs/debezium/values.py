@@ -44,9 +44,7 @@ _MAX_DIGITS: Final = 100
 
 
 def scaled(scale: int | None, value: Decimal) -> Decimal:
-    """A decimal that has lost its trailing zeros, with its scale again; further digits stay. Raises
-    ValueError.
-    """
+    """A decimal that lost its trailing zeros, with its scale again; more digits stay. Raises ValueError."""
     if not value.is_finite() or not -_MAX_DIGITS <= value.adjusted() <= _MAX_DIGITS:
         raise ValueError("not a decimal number")
     exponent = value.as_tuple().exponent

@@ -64,9 +64,7 @@ def same_code(code: int) -> int:
 
 
 def type_of(code: int, flags: int) -> ColumnType:
-    """Return the type that a column of a message has, without parameters. Raises ValueError for a code that
-    no column has.
-    """
+    """Return a message column's type, without parameters. Raises ValueError for a code that no column has."""
     code = same_code(code)
     if code == _GEOMETRY:
         raise ValueError("GEOMETRY (255), which TiCDC does not support")

@@ -103,9 +103,7 @@ def kinds_of(code: int) -> tuple[DdlKind, ...]:
 
 
 def code_of(change: SchemaChange) -> int:
-    """Return the number of a statement: the source's if it had one, else by what the statement does; several
-    changes are 61.
-    """
+    """Return a statement's number: the source's if any, else by what it does; several changes are 61."""
     if change.wire_kind.isdecimal() and len(change.wire_kind) < 4:
         return int(change.wire_kind)
     if not change.kinds:

@@ -44,9 +44,7 @@ class DeclaredColumn(NamedTuple):
 
 
 def resolved(table: TableId, declared: dict[str, DeclaredColumn], known: TableSchema | None) -> TableSchema:
-    """Return the definition to read a row with: the catalogue's if it does not contradict the message, else
-    one made of the message.
-    """
+    """Return a row's definition: the catalogue's if the message agrees with it, else the message's own."""
     columns = {column.name: column for column in known.columns} if known else {}
     fitting = {name: columns[name] for name in declared if name in columns}
     fitting = {name: column for name, column in fitting.items() if _agrees(column, declared[name])}

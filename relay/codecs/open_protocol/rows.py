@@ -133,9 +133,7 @@ class _Layout:
         return _UPDATE, reader.schema, TypedRows(reader, before, cells)
 
     def _is_in_order(self, data: bytes) -> bool:
-        """Whether the row's columns, those of its new image or of what was deleted, have the order of the
-        guessed definition.
-        """
+        """Whether the row's columns (of new or deleted image) have the order of the guessed definition."""
         at = 0 if data.startswith((b'{"u":{', b'{"d":{')) else max(data.find(b'"u":{'), data.find(b'"d":{'))
         end = data.find(b'},"p":{', at)
         for mark in self._marks:
@@ -160,9 +158,7 @@ class _Layout:
 
 @functools.lru_cache(maxsize=4096)
 def _values_function(count: int) -> Callable[[Any], tuple[Any, ...]]:
-    """The function that takes the values out of a row's struct, `return row.f0.v, row.f1.v,`: half of an
-    attrgetter's time.
-    """
+    """The getter of a row struct's values, `return row.f0.v, row.f1.v,`: half of an attrgetter's time."""
     if count > MAX_COLUMNS:
         values = operator.attrgetter(*[f"f{at}.v" for at in range(count)])
         return cast("Callable[[Any], tuple[Any, ...]]", values)
@@ -223,9 +219,7 @@ class RowDecoder:
         catalog: Catalog,
         lossy: list[Lossy],
     ) -> ReadRow:
-        """Read a row's value segment, of the table with this database and name. Raises Malformed and
-        UnsupportedMessage.
-        """
+        """Read the value segment of a row of the named table. Raises Malformed and UnsupportedMessage."""
         table, commit_ts = self._tables[name], source.commit_ts or 0
         # Most rows come after all DDL that is known of their table.
         if (catalog is table.catalog and commit_ts > table.newest_commit_ts) or table.is_newest(

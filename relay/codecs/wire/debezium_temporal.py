@@ -125,9 +125,7 @@ def _fraction_text(micros: int, digits: int | None) -> str:
 
 
 def iso_timestamp(text: str, digits: int | None) -> str:
-    """Return a TIMESTAMP in UTC as ISO text with `Z`, with so many fraction digits (None: those that it has).
-    Raises ValueError.
-    """
+    """Return a UTC TIMESTAMP as ISO text with `Z`; `digits` None: as many as it has. Raises ValueError."""
     if _seconds(text) is None or text < FIRST_TIMESTAMP:
         return ZERO_TIMESTAMP
     fraction = text[19:]

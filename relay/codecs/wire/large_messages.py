@@ -34,9 +34,7 @@ from relay.records import Blob, ConsumerRecord
 
 
 class Compression(enum.StrEnum):
-    """How values are compressed: LZ4 in frame format, snappy as a raw block. AUTO tells them apart and writes
-    plain.
-    """
+    """How values are compressed: LZ4 frames, snappy as a raw block. AUTO tells them apart, writes plain."""
 
     AUTO = "auto"
     NONE = "none"
@@ -314,9 +312,7 @@ def _size(payload: Payload) -> int:
 
 
 def object_name(caused_by: ConsumerRecord, data: bytes) -> str:
-    """Return a claim-check object's name, made of the source record's position and the content: the same in
-    every run.
-    """
+    """Return a claim-check object's name, from the source position and the content: equal in every run."""
     digest = hashlib.sha256(f"{caused_by.topic}/{caused_by.partition}/{caused_by.offset}/".encode())
     digest.update(data)
     return f"{uuid.UUID(bytes=digest.digest()[:16], version=5)}.json"

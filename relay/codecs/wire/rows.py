@@ -85,9 +85,7 @@ class Table(Generic[Kept]):
     def is_newest(
         self, catalog: Catalog, commit_ts: int | None, event_time_ns: int, record: ConsumerRecord | Position
     ) -> bool:
-        """Whether a row comes after all DDL of its table, as most do (`Position.precedes`): then `newest` is
-        its definition.
-        """
+        """Whether a row follows all DDL of its table, as most do (`Position.precedes`): then use `newest`."""
         if catalog is not self.catalog:
             self.catalog, (self.newest_at, self.newest) = catalog, catalog.newest(self.id)
             at = self.newest_at
@@ -107,9 +105,7 @@ class Table(Generic[Kept]):
 
 
 class Tables(dict[tuple[str | None, str | None], AnyTable]):
-    """A decoder's tables by database and name, made when they are first asked for. It is a cache and could be
-    emptied any time.
-    """
+    """A decoder's tables by database and name, made on demand: a cache that could be emptied any time."""
 
     def __init__(self, made: Callable[[TableId], AnyTable]) -> None:
         super().__init__()
@@ -122,17 +118,13 @@ class Tables(dict[tuple[str | None, str | None], AnyTable]):
         return table
 
     def forget(self, change: SchemaChange) -> None:
-        """Forget what was compiled for the tables of a statement, so that nothing guessed outlives it:
-        columns may have moved.
-        """
+        """Forget what was compiled for a statement's tables: columns may have moved, so no guess may stay."""
         for table in (*change.targets, *(pair.old for pair in change.renamed)):
             self.pop((table.database, table.table), None)
 
 
 class TypeInfo(NamedTuple):
-    """Whether the source's own messages tell the types of a row's columns, and their parameters, whatever the
-    DDL before them told.
-    """
+    """Whether the source's messages tell a row's column types and parameters, whatever DDL before said."""
 
     types: bool
     parameters: bool
@@ -173,9 +165,7 @@ class TypedReader:
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
-        """Return the canonical row; columns that the cells lack are ABSENT. Raises Malformed for a value that
-        its type does not allow.
-        """
+        """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
         row = self._blank.copy()
         for at, read, value, name in zip(self.places, self.reads, cells, self._names, strict=True):
             try:
@@ -206,9 +196,7 @@ def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read
 
 
 class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Images that a decoder keeps as they came. They equal all images with the same rows, and are pickled as
-    `Rows`.
-    """
+    """Images that a decoder keeps as they came. They equal images with the same rows; pickled as `Rows`."""
 
     @property
     def before(self) -> Row | None:
@@ -304,9 +292,7 @@ class TypedWriters(Generic[Plan]):
         ] = {}
 
     def write(self, change: RowChange) -> Written[Plan]:
-        """Return both images of a change. Raises NotRepresentable if it has no image of its operation or a
-        value does not fit its type.
-        """
+        """Return both images. Raises NotRepresentable for a missing image or a value unfit for its type."""
         images = change.images
         if not isinstance(images, TypedRows):
             return self._write_canonical(change)

@@ -39,9 +39,7 @@ Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
 
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
-    """Return the event's commit ts, or one made of its event time and offset where the source has none
-    (counted).
-    """
+    """Return the event's commit ts, or (counted) one made of event time and offset if the source has none."""
     if source.commit_ts is not None:
         return source.commit_ts
     lossy.append(Lossy.COMMIT_TS_SYNTHETIC)
@@ -55,9 +53,7 @@ def bare_type_text(column_type: ColumnType) -> str:
 
 
 def full_type_text(column_type: ColumnType) -> str:
-    """Return the type as TiDB describes it (`content-compatible`): with the default display widths,
-    `int(11)`, `year(4)`.
-    """
+    """The type as TiDB describes it (`content-compatible`): default display widths, `int(11)`, `year(4)`."""
     base = column_type.base
     if base == "year":
         return "year(4)"
@@ -110,9 +106,7 @@ _RESTORED: Final = re.compile(r"[A-Z][A-Z ]* `")
 
 
 def is_restored(ddl: str) -> bool:
-    """Whether TiDB has rewritten the statement (upper-case keywords, back-quoted names): then backslashes
-    stand for themselves.
-    """
+    """Whether TiDB rewrote this (upper-case keywords, back-quoted names): then backslashes are literal."""
     return _RESTORED.match(ddl) is not None
 
 
@@ -140,9 +134,7 @@ _IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.I
 
 
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """Return the messages that TiCDC sends for a statement: one a table for DROP and RENAME of several, else
-    one with the whole text.
-    """
+    """TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole text."""
     if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
         return [
             (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
