@@ -1,6 +1,4 @@
-"""What all clients of aiokafka 0.14 share: deadlines for calls that do not end, texts of their errors, and
-records in relay's own type.
-"""
+"""What aiokafka 0.14 clients share: deadlines for calls that never end, error texts, relay's own records."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ async def stopped(consumer: Any) -> None:
 
 
 def pace_metadata(client: Any) -> None:
-    """Limit how often a client asks for metadata: when a topic is gone, its sender asks again as soon as it
-    has an answer.
-    """
+    """Limit how often a client asks for metadata: with a topic gone, its sender asks after every answer."""
     update, next_at = client.force_metadata_update, 0.0
     later: asyncio.Future[bool] | None = None
 

@@ -20,9 +20,7 @@ _PEM_HINT = "it must be PEM, with -----BEGIN CERTIFICATE-----"
 
 
 class Brokers(NamedTuple):
-    """The brokers of a cluster. `arguments`: TLS and SASL as AIOKafkaConsumer, AIOKafkaProducer and
-    AIOKafkaAdminClient take them.
-    """
+    """A cluster's brokers. `arguments`: TLS and SASL as aiokafka's consumer, producer and admin take them."""
 
     servers: str
     security: Security
@@ -107,9 +105,7 @@ class _Material:
         return context
 
     def _load_own(self, context: ssl.SSLContext) -> None:
-        """Load relay's own certificate and its key. OpenSSL does not say which of the files is wrong, so each
-        is tried.
-        """
+        """Load relay's certificate and key. OpenSSL does not say which file is wrong, so each is tried."""
         security = self._security
         password = self.secret("key_password")
         certificate, key = self._content("certificate_file"), self._content("key_file")

@@ -104,9 +104,7 @@ class RecordSource(Protocol):
         ...
 
     async def waiting(self) -> bool | None:
-        """Ask the brokers whether a partition of ours holds records that were not polled; None without an
-        answer.
-        """
+        """Ask the brokers if a partition of ours has records that were not polled; None without an answer."""
         ...
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -126,9 +124,7 @@ class Batch(Protocol):
     """Records for one output partition, encoded as they are appended."""
 
     def append(self, record: ProducerRecord) -> bool:
-        """Add a record; False if it does not fit. An empty batch takes any record, all others none that is
-        too large for its topic.
-        """
+        """Add a record; False if it does not fit. Only an empty batch takes one too large for its topic."""
         ...
 
     def __len__(self) -> int:
@@ -161,9 +157,7 @@ class Sink(Protocol):
         ...
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit what was sent, all of it acknowledged, together with these offsets. Raises Undelivered,
-        InstanceFenced.
-        """
+        """Commit what was sent, all acknowledged, with these offsets. Raises Undelivered, InstanceFenced."""
         ...
 
     async def start(self) -> None:

@@ -146,9 +146,7 @@ def _named(settings: StartSettings, first: Offsets, end: Offsets) -> Offsets:
 
 
 def _gaps(found: Timed, first: Offsets, wanted_ms: int) -> Iterator[str]:
-    """Find partitions whose oldest record is younger than the wanted time, so that records may have been
-    deleted.
-    """
+    """Find partitions whose oldest record is younger than the wanted time: records may have been deleted."""
     for pair, at in found.items():
         if (
             at is not None

@@ -24,9 +24,7 @@ def tune() -> None:
 
 
 def keep_memory_mapped() -> None:
-    """Have glibc reuse buffers of some megabytes instead of mapping them anew. No effect with other C
-    libraries.
-    """
+    """Have glibc reuse buffers of some megabytes, not map them anew. No effect with other C libraries."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

@@ -28,9 +28,7 @@ def progress_records(topic: str, group: str, offsets: Mapping[Partition, int]) -
 
 
 def progress_in(records: Iterable[ConsumerRecord], group: str) -> dict[Partition, int]:
-    """Return the offsets of a group in the records of the topic, which come in order. Raises TopicUnusable
-    for other records.
-    """
+    """Return a group's offsets in the topic's records, in their order. Raises TopicUnusable for others."""
     found: dict[Partition, int] = {}
     for record in records:
         try:

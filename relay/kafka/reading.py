@@ -66,9 +66,7 @@ async def partitions_of(brokers: Brokers, topic: str) -> int:
 async def read_topic(
     brokers: Brokers, topic: str, each: Callable[[ConsumerRecord], None], progress: Progress | None = None
 ) -> None:
-    """Give every present record of the topic to `each`, in the order of each partition. Raises TopicUnusable,
-    BrokerUnavailable.
-    """
+    """Give present records to `each`, in each partition's order. Raises TopicUnusable, BrokerUnavailable."""
     pairs = [TopicPartition(topic, number) for number in range(await partitions_of(brokers, topic))]
     async with _consuming(brokers, pairs) as consumer:
         first, ends = await _bounds(consumer, pairs)

@@ -79,9 +79,7 @@ _TopicsStruct: TypeAlias = MetadataRequest_v5 | _TopicsRequest_v8
 
 
 class TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]  # aiokafka is not typed
-    """Brokers, topics, and what the client may do with them (KIP-430). Before Kafka 2.3 (version 5) without
-    the operations.
-    """
+    """Brokers, topics and allowed operations (KIP-430); version 5, before Kafka 2.3, lacks the latter."""
 
     API_KEY = 3
 
@@ -134,9 +132,7 @@ _GroupsStruct: TypeAlias = DescribeGroupsRequest_v2 | _GroupsRequest_v3
 
 
 class GroupsRequest(Request[_GroupsStruct]):  # type: ignore[misc]  # aiokafka is not typed
-    """The state of a group, and what the client may do with it (KIP-430): version 3, which aiokafka reads
-    without the operations.
-    """
+    """A group's state and allowed operations (KIP-430): version 3, which aiokafka reads without these."""
 
     API_KEY = 15
 

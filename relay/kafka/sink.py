@@ -305,9 +305,7 @@ class TransactionalSink(KafkaSink):
     async def _look_and_ask_for_producer(
         self, ask: Callable[[int], Awaitable[bool]], coordinator: int
     ) -> bool:
-        """Ask for a producer id, which fences the producer that has one; not if that is a newer instance.
-        False if there is none yet.
-        """
+        """Ask for a producer id, which fences its holder unless that is newer. False if there is none yet."""
         identity, client = self._identity, self._producer.client
         if identity.producer is not None and await is_fenced(client, coordinator, self._id, identity):
             raise _fenced(f"{self._id}: ")
@@ -348,9 +346,7 @@ class TransactionalSink(KafkaSink):
         return await super().send(partition, batch)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit the transaction. All batches must be acknowledged: the client commits without those that
-        failed.
-        """
+        """Commit the transaction. All batches must be acknowledged: clients commit without failed ones."""
         await self._begin()
         try:
             async with asyncio.timeout(self._deadline):

@@ -31,9 +31,7 @@ def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLar
 
 
 class Limits:
-    """The limits of topics. `by_topic`: `max.message.bytes` of every topic that is written; the smallest
-    holds for any other topic.
-    """
+    """Limits of topics. `by_topic`: `max.message.bytes` of each written topic; others have the smallest."""
 
     def __init__(self, by_topic: Mapping[str, int]) -> None:
         self.by_topic = by_topic

@@ -222,9 +222,7 @@ class KafkaSource:
         return bool(lower) and len(committed) == len(lower)
 
     async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Return everything that was fetched: without a limit of records, the next fetch runs while these are
-        translated.
-        """
+        """Return all that was fetched: without a limit of records, the next fetch runs during translation."""
         try:
             fetched = await self._consumer.getmany(timeout_ms=POLL_MS)
         except Exception as error:
@@ -279,9 +277,7 @@ class KafkaSource:
                 self._consumer.seek(TopicPartition(*partition), offset)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit explicit offsets: without them the client would commit for whatever a rebalance in the
-        background has assigned.
-        """
+        """Commit explicit offsets: else the client commits for whatever a background rebalance assigned."""
         try:
             async with asyncio.timeout(COMMIT_SECONDS):
                 await self._consumer.commit(
@@ -396,9 +392,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is
             await self._owner.revoked()
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Close the new partitions until the loop has set their positions: a poll under way must not give
-        their records.
-        """
+        """Close new partitions until the loop has set positions: a running poll must not give records."""
         self._consumer.pause(*assigned)
         self._owner.assigned(sorted(Partition(*pair) for pair in assigned))
 

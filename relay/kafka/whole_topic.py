@@ -70,9 +70,7 @@ class WholeTopic:
             raise TopicUnusable(f"topic {self._topic} cannot be read: {text_of(error)}") from error
 
     async def new(self) -> list[ConsumerRecord]:
-        """Return what has come since, without asking and waiting; nothing after a failure, which `to_end`
-        will raise.
-        """
+        """Return what has come since, without asking or waiting; nothing after a failure (see `to_end`)."""
         if not self._is_ready:
             return []
         try:

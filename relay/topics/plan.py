@@ -269,9 +269,7 @@ def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:
 def _time_warnings(
     wanted: RequiredTopic, found: TopicInfo, sources: Mapping[str, TopicInfo], config: Config
 ) -> Iterator[str]:
-    """Compare how long topics keep records: timestamps are kept, and retention goes by them, so what is old
-    in the source is old in the target.
-    """
+    """Compare retention, which goes by timestamps: as they are kept, old source records arrive old."""
     name, settings = wanted.name, found.settings or {}
     if settings.get("message.timestamp.type") == "LogAppendTime":
         what = f"topic {name} has message.timestamp.type=LogAppendTime"

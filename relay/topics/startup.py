@@ -1,6 +1,4 @@
-"""The topics before relay starts: create what is missing, refuse what cannot hold the route, and warn of the
-rest.
-"""
+"""Topics before relay starts: create the missing, refuse what cannot hold the route, warn of the rest."""
 
 from __future__ import annotations
 
