@@ -87,9 +87,7 @@ def read_double(text: str) -> float:
 
 
 def read_float(text: str) -> float:
-    """Read a FLOAT; a 32-bit number printed with 64-bit digits (TiCDC before v6.1.6) gives its shortest
-    digits again.
-    """
+    """Read a FLOAT; 32 bits printed with 64-bit digits (TiCDC before v6.1.6) get their shortest digits."""
     value = read_double(text)
     # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single
     # precision).
@@ -98,9 +96,7 @@ def read_float(text: str) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def shortest_float32(value: float) -> float:
-    """Return the float with the fewest digits that rounds to the same 32-bit number. Raises ValueError beyond
-    its range.
-    """
+    """Return the float of fewest digits for the same 32-bit number. Raises ValueError beyond its range."""
     try:
         packed = _FLOAT32.pack(value)
     except OverflowError:

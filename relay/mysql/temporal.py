@@ -40,9 +40,7 @@ def read_time(text: str) -> str:
 
 
 def read_timestamp(zone: tzinfo, text: str) -> str:
-    """Return a TIMESTAMP of the given zone in UTC; text with an offset (`… +00:00`, `…Z`) is read with that.
-    Raises ValueError.
-    """
+    """Return a TIMESTAMP of this zone, or of its own offset (`… +00:00`, `…Z`), in UTC. Raises ValueError."""
     if _DATETIME(text) is not None:
         return text if zone is UTC else _shift(text, zone, UTC)
     with_offset = _OFFSET(text)
@@ -58,9 +56,7 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
 
 
 def timestamp_text(zone: tzinfo, value: str) -> str:
-    """Return a canonical (UTC) TIMESTAMP in the given zone. Zero timestamps and text that is no calendar time
-    stay as they are.
-    """
+    """Return a canonical (UTC) TIMESTAMP in this zone. Zero and non-calendar times stay as they are."""
     return _shift(value, UTC, zone)
 
 

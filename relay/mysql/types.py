@@ -206,9 +206,7 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
 
 
 def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
-    """DECIMAL(p) has scale 0; a bare DECIMAL is left open here, because a bare `decimal` on the wire may be
-    any.
-    """
+    """DECIMAL(p) has scale 0; a bare DECIMAL is left open: a bare `decimal` on the wire may be any."""
     return (length, 0) if length is not None and scale is None else (length, scale)
 
 
@@ -250,9 +248,7 @@ def lacks_parameters(column_type: ColumnType) -> bool:
 
 
 def has_parameters(column_type: ColumnType) -> bool:
-    """Whether the type says more than a bare word that matters to a reader: members, length, precision,
-    fraction digits.
-    """
+    """Whether the type tells readers more than a bare word: members, length, precision, fraction digits."""
     if column_type.members is not None or column_type.scale is not None:
         return True
     if column_type.base == "tinyint" and column_type.length == 1:

@@ -237,9 +237,7 @@ def _of_partition(kind: DdlKind) -> Callable[[Cursor], list[Change]]:
 
 
 def _skip_partition_names(cursor: Cursor) -> None:
-    """`p0, p1` is one item although it has a comma. What follows a name there is a comma, INTO, TABLESPACE or
-    the end.
-    """
+    """`p0, p1` is one item despite its comma; a comma, INTO, TABLESPACE or the end follows a name there."""
     while not cursor.at_end():
         if cursor.look() == ",":
             is_name = cursor.peek(1).kind in {"word", "name"}

@@ -85,9 +85,7 @@ def alter_table(schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema
 
 
 class _Alteration:
-    """One statement's work on one definition, in MySQL's own order: drop and rename, modify, add columns, add
-    keys.
-    """
+    """A statement's work on a definition, in MySQL's order: drop and rename, modify, add columns and keys."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -142,9 +140,7 @@ class _Alteration:
                 pass
 
     def _before(self, name: str) -> _Slot:
-        """The column that had this name before the statement; else the one that has it now (TiDB goes step by
-        step).
-        """
+        """The column named so before the statement, else the one named so now (TiDB goes step by step)."""
         wanted = name.lower()
         for slot in self.slots:
             if slot.old == wanted:
@@ -214,9 +210,7 @@ class _Alteration:
             self.slots.insert(self.slots.index(self._after(after)) + 1, slot)
 
     def _column(self, definition: ColumnDefinition) -> Column:
-        """The column with its type settled by the table's charset, and with the default that its type makes
-        of a bit literal.
-        """
+        """The column, its type settled by the table's charset, and a bit literal's default by its type."""
         column_type = settled(definition.column.type, self.charset)
         default = definition.column.default
         if definition.bits is not None:
@@ -237,9 +231,7 @@ class _Alteration:
         self.indexes = [key for key in self.indexes if key.name.lower() != name.lower()]
 
     def _add_index(self, name: str, slots: list[_Slot], *, is_unique: bool) -> None:
-        """Add an index. Without a name it gets its first column's, with a number if that is taken, as MySQL
-        does.
-        """
+        """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL."""
         if not slots:
             return
         taken = {key.name.lower() for key in self.indexes}

@@ -250,9 +250,7 @@ def _number(cursor: Cursor) -> str:
 
 
 def _function(cursor: Cursor) -> Default:
-    """A function or another expression in words (`uuid()`, `NEXT VALUE FOR seq`), or a typed literal (`DATE
-    '2020-01-01'`).
-    """
+    """An expression in words (`uuid()`, `NEXT VALUE FOR seq`), or a typed literal (`DATE '2020-01-01'`)."""
     start = cursor.peek()
     if cursor.look() in {"DATE", "TIME", "TIMESTAMP"} and cursor.peek(1).kind == "string":
         cursor.take()
@@ -303,9 +301,7 @@ def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
 
 
 def key_or_constraint(cursor: Cursor) -> Change | None:
-    """Read a key, an index or a constraint, up to the end of the item; None (and nothing read) if a column
-    stands there.
-    """
+    """Read a key, index or constraint up to the item's end; None (nothing read) if a column stands there."""
     word = cursor.look()
     if word not in _KEYS or (word in {"VECTOR", "COLUMNAR"} and cursor.look(1) not in {"INDEX", "KEY"}):
         return None
@@ -374,9 +370,7 @@ def _is_index_type(cursor: Cursor) -> bool:
 
 
 def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
-    """Read `(a, b(10) DESC, …)`; None if a part is an expression, because then the key is not made of
-    columns.
-    """
+    """Read `(a, b(10) DESC, …)`; None if a part is an expression: the key is not made of columns then."""
     columns: list[str] = []
     is_columns = True
     cursor.expect("(")

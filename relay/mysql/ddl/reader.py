@@ -254,9 +254,7 @@ _DEFINING_OPTIONS: Final = frozenset({"DEFAULT", "CHARACTER", "CHAR", "CHARSET",
 
 
 def _table_options(cursor: Cursor, changes: list[Change]) -> bool:
-    """Read the options behind the columns into `changes`; True if a query follows, from which the table gets
-    more columns.
-    """
+    """Read the options behind the columns into `changes`; True if a query that adds columns follows."""
     options: list[Change] = []
     in_partitions = is_query = False
     while not cursor.at_end() and not is_query:

@@ -30,9 +30,7 @@ class Bits(msgspec.Struct, frozen=True, gc=False):
 
 
 class ColumnDefinition(msgspec.Struct, frozen=True, gc=False):
-    """A column as it is written; its type is not yet settled with the table's charset (see
-    `relay.mysql.ddl.alter_table`).
-    """
+    """A column as written: its type is not settled with the charset (`relay.mysql.ddl.alter_table`)."""
 
     column: Column
     bits: Bits | None = None
@@ -41,9 +39,7 @@ class ColumnDefinition(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddColumn(msgspec.Struct, frozen=True, gc=False):
-    """ADD COLUMN. `after`: None for the last place, "" for the first, else the column before it. `tolerant`:
-    IF NOT EXISTS.
-    """
+    """ADD COLUMN. `after`: None for last, "" for first, else the column before. `tolerant`: IF NOT EXISTS."""
 
     definition: ColumnDefinition
     after: str | None = None
@@ -58,9 +54,7 @@ class DropColumn(msgspec.Struct, frozen=True, gc=False):
 
 
 class ModifyColumn(msgspec.Struct, frozen=True, gc=False):
-    """MODIFY COLUMN and CHANGE COLUMN of the column `name`. `after` as in AddColumn, but None keeps the
-    place.
-    """
+    """MODIFY COLUMN and CHANGE COLUMN of column `name`. `after` as in AddColumn, but None keeps the place."""
 
     name: str
     definition: ColumnDefinition
@@ -93,9 +87,7 @@ class DropPrimaryKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddIndex(msgspec.Struct, frozen=True, gc=False):
-    """[UNIQUE] INDEX name (…); `name` is "" if the server chooses one, `columns` None if a part of it is an
-    expression.
-    """
+    """[UNIQUE] INDEX name (…); `name` "": the server chooses one; `columns` None: a part is an expression."""
 
     name: str
     columns: tuple[str, ...] | None
@@ -137,9 +129,7 @@ class RenameTo(msgspec.Struct, frozen=True, gc=False):
 
 
 class OtherChange(msgspec.Struct, frozen=True, gc=False):
-    """A change that leaves the columns and keys as they are. `table`: a second table it names (EXCHANGE
-    PARTITION).
-    """
+    """A change that leaves columns and keys alone. `table`: a second table it names (EXCHANGE PARTITION)."""
 
     kind: DdlKind
     table: TableName | None = None

@@ -47,9 +47,7 @@ _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "
 
 
 class Token(NamedTuple):
-    """One token. `kind` is word, name, string, number, bits, mark or end; `text` its value, `start` and `end`
-    where it stood.
-    """
+    """A token. `kind`: word, name, string, number, bits, mark, end; `text`: value; `start`, `end`: place."""
 
     kind: str
     text: str
@@ -103,9 +101,7 @@ def _unescape(found: re.Match[str], quote: str) -> str:
 
 
 class Cursor:
-    """Reads tokens from left to right. Every `expect` raises DdlNotUnderstood when something else stands
-    there.
-    """
+    """Reads tokens from left to right. `expect` methods raise DdlNotUnderstood if something else is there."""
 
     def __init__(self, sql: str, tokens: list[Token]) -> None:
         self._sql, self._tokens, self._at = sql, tokens, 0
@@ -117,9 +113,7 @@ class Cursor:
         return self._tokens[at] if at < len(self._tokens) else self._end
 
     def text_from(self, start: int) -> str:
-        """What is written from there to the next token, with a blank in place of comments and whatever else
-        is no token.
-        """
+        """The text from there to the next token, with a blank for comments and all else that is no token."""
         tokens = [token for token in self._tokens[: self._at] if token.start >= start]
         gaps = ["" if before.end == after.start else " " for before, after in pairwise(tokens)]
         return "".join(
