@@ -1,6 +1,4 @@
-"""Wires the service up: from the handlers of signals down to the loop, and from what ended the loop to an
-exit status.
-"""
+"""Wires up the service: from signal handlers down to the loop, and from what ended that to an exit status."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What one cluster answers to questions that change nothing: which of its brokers can be reached, its topics,
-and what is allowed.
-"""
+"""One cluster's answers to questions that change nothing: brokers in reach, its topics, what is allowed."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class NoAnswer(Exception):
 
 
 class Topic(NamedTuple):
-    """A topic as the cluster tells it: `code` is Kafka's error, `partitions` maps numbers to leaders, -1 for
-    none.
-    """
+    """A topic as the cluster tells it: Kafka's error `code`; `partitions`: number to leader, -1 for none."""
 
     name: str
     code: int
@@ -127,9 +123,7 @@ class ClusterInspection:
         await asyncio.gather(*(close(connection) for connection in self._connections.values()))
 
     async def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Look at topics, without creating any. Those that exist come with their settings, None if these may
-        not be read. Raises NoAnswer.
-        """
+        """Look at topics, creating none; settings are None if they may not be read. Raises NoAnswer."""
         wanted = sorted(set(names))
         answer = await self._ask(TopicsRequest(wanted))
         self.operations = getattr(answer, "cluster_operations", UNTOLD)
@@ -205,9 +199,7 @@ class ClusterInspection:
         return _unexpected(answer.error_code) if answer.error_code else True
 
     async def _ask_coordinator(self, kind: int, key: str, request: Any) -> Any:
-        """Ask the coordinator of a group or a transactional id. Return its answer, the code of an error, or
-        as text why there is none.
-        """
+        """Ask the coordinator of a group or transactional id: its answer, an error code, or text why none."""
 
         async def ask() -> Any:
             place = await self._ask(FindCoordinatorRequest(key, kind))

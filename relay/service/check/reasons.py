@@ -1,6 +1,4 @@
-"""Why a relay cannot start: aiokafka says the same of a wrong password, an untrusted certificate and a closed
-port.
-"""
+"""Why relay cannot start: to aiokafka a wrong password, untrusted certificate and closed port look alike."""
 
 from __future__ import annotations
 
@@ -10,9 +8,7 @@ from relay.service.check.route import diagnosis
 
 
 async def with_reasons(error: BrokerUnavailable, clusters: Clusters) -> BrokerUnavailable:
-    """Return the same error with what is wrong with each address of both clusters, or unchanged if all can be
-    used by now.
-    """
+    """Return the error with what is wrong with each address of both clusters; unchanged if all work now."""
     wrong = [await diagnosis(clusters.source)]
     if clusters.target is not clusters.source:
         wrong.append(await diagnosis(clusters.target))

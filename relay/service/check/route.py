@@ -54,9 +54,7 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED_TOPIC = 3, 29
 
 
 async def preflight(config: Config, clusters: Clusters) -> list[Finding]:
-    """Try everything that a route needs of its brokers; return the findings in the order in which a record
-    passes.
-    """
+    """Try all that a route needs of its brokers; return findings in the order in which a record passes."""
     with _quiet_client():
         source = target = ClusterInspection(clusters.source)
         if clusters.target is not clusters.source:

@@ -1,6 +1,4 @@
-"""What commands do with the schema history's topic: read its records, write some, and ask whether a relay is
-at work.
-"""
+"""What commands do with the schema history's topic: read records, write some, ask if a relay is at work."""
 
 from __future__ import annotations
 

@@ -46,9 +46,7 @@ class Failure(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a replay has done: how many dead letters it has translated (and, unless it was a dry run, written
-    and marked), and to how many records of the target.
-    """
+    """Counts of a replay: dead letters translated (if no dry run, written and marked), and target records."""
 
     letters: int = 0
     records: int = 0
@@ -85,9 +83,7 @@ async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Ove
 
 
 class Replay:
-    """One run over some dead letters. `writes`: whether anything is written and stored, or they are only
-    translated.
-    """
+    """One run over some dead letters. `writes`: they are written and stored too, not only translated."""
 
     def __init__(
         self, config: Config, translator: Translator, limits: Mapping[str, int], *, writes: bool

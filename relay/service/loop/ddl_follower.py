@@ -54,9 +54,7 @@ class DdlFollower:
 
     @property
     def ahead(self) -> AbstractSet[tuple[str, int, int]]:
-        """Places of records that the translator has learnt from here, and that teach it nothing new in the
-        loop.
-        """
+        """Places of records the translator has learnt from here, which teach it nothing new in the loop."""
         return self._ahead.keys()
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
@@ -72,9 +70,7 @@ class DdlFollower:
         self._seek()
 
     def rewound(self, positions: Mapping[Partition, int]) -> None:
-        """Have the translator, which was set back, learn again, and read those partitions 0 again that the
-        loop reads again.
-        """
+        """Have the translator, set back, learn again, and reread those partitions 0 that the loop rereads."""
         for record in self._ahead.values():
             self._teach(record)
         for partition, offset in positions.items():

@@ -33,9 +33,7 @@ def history_record(record: ConsumerRecord, topic: str) -> ProducerRecord:
 
 
 def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Return the history's own records that count: the newest of each key, in order. A key whose newest value
-    is null was deleted.
-    """
+    """Return the history's records that count: the newest of each key, in order. A null deletes its key."""
     found: dict[bytes | None, ConsumerRecord] = {}
     for each in records:
         if each.value is None:
@@ -138,9 +136,7 @@ class Schemas:
         )
 
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
-        """Learn what other instances have added to the history, and what the polled records wait for. Raises
-        PollFailed.
-        """
+        """Learn what other instances added to the history and what polled records need. Raises PollFailed."""
         if self._topic is not None and (new := [*self._unlearnt, *await self._topic.new()]):
             self._unlearnt.clear()
             self._learn(source_records(new))

@@ -167,9 +167,7 @@ class Ledger:
         self._check_watermarks()
 
     def _check_watermarks(self) -> None:
-        """Refuse to spread watermarks that cannot be right: the lowest of all source partitions must be known
-        here.
-        """
+        """Refuse to spread wrong watermarks: the lowest of all source partitions must be known here."""
         if not self._translator.needs_all_partitions:
             return
         every = self._connections.source.partitions()
@@ -211,9 +209,7 @@ class Ledger:
     def in_turn(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]]
     ) -> list[tuple[Partition, Sequence[ConsumerRecord]]]:
-        """Put those polled partitions first for which earlier rounds had no time, the one that has waited
-        longest before all others.
-        """
+        """Order polled partitions: those that earlier rounds had no time for first, longest wait first."""
         if not self._passed_over:
             return list(polled.items())
         turn = {partition: at for at, partition in enumerate(self._passed_over)}
@@ -235,9 +231,7 @@ class Ledger:
         self._status.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
 
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
-        """Return positions that have moved although nothing was polled: over what is no record. So lag ends
-        with the partition.
-        """
+        """Return positions that moved without a poll, over what is no record: lag ends with the partition."""
         passed = {
             partition: self._connections.source.passed(partition) or 0
             for partition in self.owned.keys() - polled

@@ -61,9 +61,7 @@ class Recovery:
         await self._stop.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1])
 
     async def check_topics(self) -> None:
-        """Report topics that are to blame, and create those of our own that are gone: the client itself only
-        says that time is up.
-        """
+        """Report topics to blame, and create our own that are gone: the client only says that time is up."""
         try:
             await self._check_topics()
         except ServiceError as error:

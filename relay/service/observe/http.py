@@ -190,9 +190,7 @@ class _Connection(web.RequestHandler):
 
 
 def content_security_policy(page: bytes) -> str:
-    """Return a policy that lets the page run its own script and style, ask the server that it came from, and
-    nothing else.
-    """
+    """Return a policy: the page may run its own script and style and ask the server it came from, no more."""
     allowed = {"script": "", "style": ""}
     for kind, text in _INLINE.findall(page):
         allowed[kind.decode()] += f" 'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"

@@ -47,9 +47,7 @@ _SHORTEST_LIMIT_SECONDS: Final = 60.0
 
 
 def heartbeat_limit(delivery: Delivery) -> float:
-    """Return the age, in seconds, from which on a heartbeat means that the loop hangs: longer than any turn
-    may take.
-    """
+    """Return the age in seconds from which a heartbeat means that the loop hangs: longer than any turn."""
     return max(_SHORTEST_LIMIT_SECONDS, _DELIVERIES_OF_A_TURN * delivery.delivery_timeout_seconds)
 
 
