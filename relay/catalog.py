@@ -99,9 +99,7 @@ _Effect = _Define | _Alter | _Copy | _CopiedTo | _Drop | _DropView | _Recover
 
 
 class _Version(msgspec.Struct, frozen=True):
-    """What a table is from a statement on. `is_gone`: known not to exist; else a `schema` of None means
-    unknown.
-    """
+    """A table as left by a statement. `is_gone`: known not to exist; else a `schema` of None: unknown."""
 
     at: Position
     schema: TableSchema | None
@@ -133,9 +131,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return None
 
     def has(self, id: TableId, at: Position) -> bool:
-        """Whether a table of exactly this name is known to exist before this position. What comes later does
-        not count.
-        """
+        """Whether a table of exactly this name is known to exist before this position, not only later."""
         history = self.histories.get(id.database, {}).get(id.table, ())
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
@@ -226,9 +222,7 @@ def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
-    """What is equal for copies of one statement. Two parts of one RENAME share their commit ts but not their
-    text.
-    """
+    """What is equal for copies of one statement. Parts of one RENAME share their commit ts, not the text."""
     text = ddl.strip(" \t\r\n;")
     if at.commit_ts is not None:
         return (at.commit_ts, table.database, table.table, text)
@@ -236,18 +230,14 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
 
 
 def _left_by(identity: _Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
-    """The definition that a statement has left: its own version, whatever else has its position and was
-    learnt before or since.
-    """
+    """Return the definition that a statement has left, whatever else was learnt at its position."""
     history = catalog.histories.get(table.database, {}).get(table.table, ())
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema
 
 
 def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
-    """Record what a statement does. False if it cannot have happened here, and then nothing may be kept of
-    it.
-    """
+    """Record what a statement does. False if it cannot have happened here; nothing of it may then be kept."""
     match statement:
         case CreateTable(table, changes, if_not_exists):
             writer.record(names(table), _Define(define_table(names(table), changes), if_not_exists))
@@ -320,9 +310,7 @@ class _Writer:
         return Catalog(self._histories, self._before.limit) if self._owned else self._before
 
     def record(self, table: TableId, effect: _Effect) -> None:
-        """Give the table a version, in the order of positions, unless this very statement has given it
-        before.
-        """
+        """Give the table a version, in order of position, unless this very statement has given it before."""
         if self._is_repeated(table):
             return
         history = self._history(table)
@@ -386,9 +374,7 @@ class _Writer:
         return (None, False) if found is None else (found.schema, found.is_gone)
 
     def _redo(self, table: TableId, newer: _History, older: _History) -> list[tuple[TableId, _Identity]]:
-        """Put the newer versions on top of the older ones, derived again. Gives the copies that were made of
-        them.
-        """
+        """Put the newer versions on top of the older ones, derived again. Return the copies made of them."""
         copies = []
         for version in reversed(newer):
             older = (self._version(table, older, version.at, version.effect, version.identity), *older)
@@ -433,9 +419,7 @@ class _Writer:
         return _Version(at, schema, is_gone, effect, identity)
 
     def _copied(self, source: TableId, target: TableId, identity: _Identity) -> TableSchema | None:
-        """The source's definition just before it was copied: below the note of the copy, or as of now if that
-        is still to come.
-        """
+        """Return the source's definition just before its copy was made; as of now if that is to come."""
         history = self._history(source)
         for place, version in enumerate(history):
             if (
@@ -463,9 +447,7 @@ def _recovered(history: _History) -> TableSchema | None:
 
 
 class _Names:
-    """Full names of the tables in a statement whose envelope names `table`; `exists` knows the tables before
-    it.
-    """
+    """Full names of tables in a statement whose envelope names `table`; `exists` knows those before it."""
 
     def __init__(self, table: TableId, exists: Callable[[TableId], bool]) -> None:
         self._table, self._exists = table, exists
@@ -487,9 +469,7 @@ class _Names:
 
 
 def _subject_of(table: TableId, targets: tuple[TableId, ...], statement: Ddl) -> TableId:
-    """The table of the event: the envelope's if the statement is about it; else the first target, else a
-    database.
-    """
+    """The event's table: the envelope's if the statement is about it, else the first target or a database."""
     if targets:
         # Canal's envelope may have the old name of a rename, or `a,` out of a list of tables.
         return table if table in targets else targets[0]

@@ -75,9 +75,7 @@ def error_headers(
 
 
 def _bytes(text: str) -> bytes:
-    """Encode the text as UTF-8, and cut it if it is too long. Lone surrogates, which UTF-8 cannot hold, are
-    escaped.
-    """
+    """Encode the text as UTF-8 and cut it if too long. Lone surrogates, which UTF-8 lacks, are escaped."""
     data = text.encode(errors="backslashreplace")
     if len(data) <= _MAX_TEXT_BYTES:
         return data
@@ -99,9 +97,7 @@ def _tables_json(tables: Sequence[TableId]) -> bytes:
 
 
 def dead_letter_partition(partition: int, partitions: int) -> int:
-    """Return where dead letters of a source partition go, so that they keep its order: its number modulo that
-    of the dead-letter topic's partitions.
-    """
+    """Return the dead-letter partition of a source partition, by modulo: dead letters keep their order."""
     return partition % partitions
 
 

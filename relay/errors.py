@@ -62,9 +62,7 @@ class ConfigError(RelayError):
 
 
 class CodecError(RelayError):
-    """A message could not be read or written. `path` names the place in the message (`data[0].c1`), never its
-    value.
-    """
+    """A message could not be read or written. `path` is the place in it (`data[0].c1`), never its value."""
 
     code = "codec"
     exit_status = 2
@@ -114,9 +112,7 @@ class MessageTooLarge(EncodeError):
 
 
 class DdlNotUnderstood(RelayError):
-    """The DDL reader does not know this statement. The statement itself is still passed on; rows never stop
-    for it.
-    """
+    """The DDL reader does not know this statement. It is still passed on; rows never stop for it."""
 
     code = "ddl.not-understood"
     exit_status = 2
@@ -178,9 +174,7 @@ class StorageUnavailable(ServiceError):
 
 
 class WatermarksUnknowable(ServiceError):
-    """Rows are spread over the partitions anew and this instance does not see all of the source: no watermark
-    would be right.
-    """
+    """Rows are repartitioned, but this instance sees only part of the source: no watermark would be right."""
 
     code = "service.watermarks-unknowable"
 

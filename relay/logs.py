@@ -45,9 +45,7 @@ class Log:
         self._write("error", event, fields)
 
     def seldom(self, event: str, kind: str, *, level: str = "warning", **fields: Field) -> None:
-        """Log what may come for every record: one of a kind every ten seconds. `repeated` counts those left
-        out since.
-        """
+        """Log what may come for every record: one of a kind every 10 s. `repeated`: those left out since."""
         now, key = time.monotonic(), (event, kind)
         if now - self._written.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
             self._left_out[key] += 1
@@ -101,9 +99,7 @@ def client_logs(log: Log) -> Iterator[None]:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Return what the client says. asyncio shows whole exceptions, and one of ours may hold a row's values:
-    of these only the class is shown.
-    """
+    """Return what the client says. asyncio shows exceptions whole, maybe with row values: only the class."""
     if record.name != "asyncio":
         return record.getMessage()
     error = record.exc_info[1] if record.exc_info else None

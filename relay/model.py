@@ -84,9 +84,7 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
 
 
 class Default(msgspec.Struct, frozen=True, gc=False):
-    """A column's default: the literal's text (None for DEFAULT NULL), or an expression such as
-    CURRENT_TIMESTAMP(3).
-    """
+    """A column's default: the literal's text (None: DEFAULT NULL), or an expression: CURRENT_TIMESTAMP(3)."""
 
     text: str | None
     is_expression: bool = False
@@ -100,9 +98,7 @@ class Generated(enum.Enum):
 
 
 class Column(msgspec.Struct, frozen=True, gc=False):
-    """One column; `nullable` is None and `default` ABSENT where the source does not say (or there is no
-    default).
-    """
+    """One column. `nullable` None, `default` ABSENT: the source does not say (or there is no default)."""
 
     name: str
     type: ColumnType
@@ -161,9 +157,7 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """Where an event stands in its source: `commit_ts` (TiDB's TSO) if the source has one, event time, and
-    the Kafka record.
-    """
+    """An event's place in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record."""
 
     commit_ts: int | None
     event_time_ns: int
@@ -245,9 +239,7 @@ class Transaction(msgspec.Struct, frozen=True, gc=False):
 
 
 class Images(Protocol):
-    """The before- and after-image of a change. A codec may keep the wire's own text and read it when it is
-    asked for.
-    """
+    """The before- and after-image of a change. A codec may keep the wire's text and read it on demand."""
 
     @property
     def before(self) -> Row | None:

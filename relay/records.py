@@ -58,9 +58,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
-    """An object for external storage: the configured URI (it may hold secrets: never show it), the object's
-    name, its bytes.
-    """
+    """An object for external storage: configured URI (may hold secrets: never show it), name and bytes."""
 
     storage: str
     name: str

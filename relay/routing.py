@@ -90,9 +90,7 @@ class WatermarkGate(msgspec.Struct, frozen=True):
     passed: int = -1
 
     def after(self, events: list[Event], record: ConsumerRecord) -> tuple[list[Event], WatermarkGate]:
-        """The events, with each watermark replaced by what holds for all partitions, or left out; and the
-        gate after them.
-        """
+        """The events, with watermarks replaced by those of all partitions or left out; and the next gate."""
         key = record.topic, record.partition
         reached, passed = self.reached, self.passed
         if key not in reached:

@@ -62,9 +62,7 @@ class Storage:
             raise StorageUnavailable(f"{location} cannot be read: {_reason(error)}") from error
 
     def store(self, blob: Blob) -> None:
-        """Write an object, over an older one of its name; when this returns, it will last. Raises
-        StorageUnavailable.
-        """
+        """Write an object, over an older one of its name; on return it lasts. Raises StorageUnavailable."""
         try:
             files, folder = _open(blob.storage)
             if _is_local(files):
@@ -118,9 +116,7 @@ class _UnknownParameter(Exception):
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
-    """Scheme in fsspec's words, what follows it, and the parameters. A path without a scheme may hold any
-    character.
-    """
+    """Scheme as in fsspec, what follows, and parameters. A path without a scheme may hold any character."""
     scheme, mark, rest = uri.partition("://")
     if not mark:
         return "file", uri, ""
@@ -177,8 +173,6 @@ def _write_file(folder: Path, blob: Blob) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The kind of an error. Its text may hold what a storage was told, so only the operating system's own
-    words are shown.
-    """
+    """An error's kind. Its text may hold what a storage was told: only the system's own words are shown."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number else type(error).__name__

@@ -123,9 +123,7 @@ class Route(NamedTuple):
 
 
 class _PartitionRoute(msgspec.Struct, frozen=True):
-    """A source partition, where its records go if they keep it, and how the values of their `SOURCE_HEADER`
-    begin.
-    """
+    """A source partition, where records go if they keep it, and how their `SOURCE_HEADER` values begin."""
 
     topic: str
     partition: int
@@ -223,9 +221,7 @@ class Translator:
         return out
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
-        """Decode one record and give its canonical events, without translating them. All or nothing, like
-        `translate`.
-        """
+        """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
         lossy: list[Lossy] = []
         events, self.catalog = self._decoded(record, lossy)
         for what in lossy:
@@ -267,16 +263,12 @@ class Translator:
 
     @property
     def needs_all_partitions(self) -> bool:
-        """Whether watermarks are right only if this translator sees every partition of the source: rows are
-        spread anew.
-        """
+        """Whether watermarks need a translator that sees every source partition, as rows are spread anew."""
         return self._gate is not None and self.route.passes_watermarks
 
     @property
     def state(self) -> State:
-        """All that a record may leave behind for later ones. A value: `restore` goes back to it as often as
-        needed.
-        """
+        """All that a record may leave for later ones. A value: `restore` may go back to it repeatedly."""
         return State(self.catalog, self._gate)
 
     def restore(self, state: State) -> None:
@@ -295,9 +287,7 @@ class Translator:
 
     @property
     def events(self) -> Counter[str]:
-        """How many events have been translated, by kind: `insert`, `update`, `delete`, `read`,
-        `schema-change`, `watermark`.
-        """
+        """Events translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
         return Counter({_KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property

@@ -99,9 +99,7 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names mean one regular file, so that writing the one destroys the other. `one` may be `-`,
-    for stdin.
-    """
+    """Whether two names mean one regular file: writing one destroys the other. `one` may be `-` (stdin)."""
     if other == STANDARD:
         return False
     if one == STANDARD:

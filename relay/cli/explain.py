@@ -1,6 +1,4 @@
-"""`relay explain`: the trace of one source record, from its bytes to the records of the target, or to the
-error and its policy.
-"""
+"""`relay explain`: trace one source record from its bytes to the target's records, or to error and policy."""
 
 from __future__ import annotations
 
@@ -168,9 +166,7 @@ def _object(explanation: Explanation, config: Config) -> dict[str, Any]:
 
 
 def _event_objects(explanation: Explanation) -> list[object]:
-    """Return the events as `relay inspect --json` prints them. One whose image cannot be read is left out;
-    `error` says why.
-    """
+    """Return events as `relay inspect --json` prints them. Unreadable ones are left out; `error` says why."""
     found: list[object] = []
     for event in explanation.events:
         try:

@@ -38,9 +38,7 @@ from relay.translator import Translator, kind_of
 def inspect(
     source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool
 ) -> int:
-    """Print every event of INPUT and return the worst exit status of any record. One that cannot be read is
-    reported and passed over.
-    """
+    """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
     translator, resolver = _translator(source, options), Resolver()
     show = _print_json if as_json else _text_printer()
     status = 0

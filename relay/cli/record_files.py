@@ -161,9 +161,7 @@ class RecordWriter:
             ) from error
 
     def _cut_half_line(self, data: bytearray, sent: int) -> None:
-        """Remove an unfinished line from the end of the file, whose last bytes are the first `sent` of
-        `data`.
-        """
+        """Remove an unfinished line from the file's end, whose last bytes are the first `sent` of `data`."""
         half = sent - (data.rfind(b"\n", 0, sent) + 1)
         if half and self._raw.seekable():
             end = self._raw.seek(0, os.SEEK_END)  # a file opened for appending has other bytes before ours

@@ -174,9 +174,7 @@ def export(config_path: Path, output_name: str, *, quiet: bool) -> None:
 
 @dataclass
 class _Found:
-    """What a file holds: how many records, how many of these cannot be read, and the history's entries for
-    those that change the catalogue.
-    """
+    """What a file holds: how many records, how many unreadable, and history entries for catalogue changes."""
 
     read: int = 0
     unreadable: int = 0

@@ -1,6 +1,4 @@
-"""The relay's configuration: a TOML file, overridden by the environment and by flags, as frozen and typed
-tables.
-"""
+"""The relay's configuration: a TOML file, overridden by environment and flags, as frozen and typed tables."""
 
 from relay.config.choices import Mode
 from relay.config.config import Config

@@ -1,6 +1,4 @@
-"""Addresses as aiokafka and the system's resolver read them: what they would fail on is found before anything
-connects.
-"""
+"""Addresses as aiokafka and the system's resolver read them: errors are found before anything connects."""
 
 from __future__ import annotations
 

@@ -39,9 +39,7 @@ def config_problems(config: Config) -> list[Problem]:
 
 
 def route_problems(route: Route | None) -> list[Problem]:
-    """Check codec names and options. Also called if other tables are wrong, so that one run shows all
-    problems.
-    """
+    """Check codec names and options, also if other tables are wrong, so that one run shows all problems."""
     if route is None:
         return []
     try:

@@ -6,9 +6,7 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What a target topic holds after a crash: repeats (`at-least-once`), or each record once
-    (`exactly-once`).
-    """
+    """What a target topic holds after a crash: repeats (`at-least-once`), or each once (`exactly-once`)."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"

@@ -55,9 +55,7 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags win over the environment, and that over the file, which comes as
-        arguments.
-        """
+        """Order the sources: flags win over the environment, that over the file, which comes as arguments."""
         return FlagSource(settings_cls), env_settings, init_settings
 
     @property
@@ -107,9 +105,7 @@ class Config(BaseSettings):
         return ErrorPolicies(self.errors.by_class, topic, dead_letter_partitions, self.route_name)
 
     def translator(self, before_commit_ts: int | None = None) -> Translator:
-        """Make the route's translator, with an empty catalogue. `before_commit_ts`: where it ends, see
-        `Selection`.
-        """
+        """Make the route's translator, its catalogue empty. `before_commit_ts`: its end, see `Selection`."""
         route = self.route
         selection = Selection(
             self.source.start_commit_ts, before_commit_ts, self.target.watermarks is Watermarks.KEEP
@@ -126,9 +122,7 @@ class Config(BaseSettings):
 
 
 def _in_topic_names(group: str) -> str:
-    """A group's name as a part of a topic's: what topics cannot hold becomes hyphens, and a hash keeps such
-    groups apart.
-    """
+    """A group's name in a topic's: hyphens for what topics cannot hold, and a hash to keep groups apart."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", group)
     digest = hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
     return name if name == group else f"{name}-{digest[:_HASH_DIGITS]}"

@@ -32,9 +32,7 @@ _ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
 
 
 def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
-    """Read the file, the environment and flags (`table.key=value`); raises ConfigError with every problem
-    there is.
-    """
+    """Read file, environment and flags (`table.key=value`); raises ConfigError with every problem found."""
     data = _read(path)
     problems = stray_variables(os.environ, Config)
     token = flag_tables.set(tables_of(settings, Config, problems))

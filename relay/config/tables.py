@@ -1,6 +1,4 @@
-"""The tables of the configuration: keys, types and defaults. A new key is one line here and one in
-config.example.toml.
-"""
+"""Tables of the configuration: keys, types, defaults. A new key is a line here and in config.example.toml."""
 
 from __future__ import annotations
 
@@ -226,9 +224,7 @@ def _milliseconds(moment: str) -> int | None:
 
 
 class Target(_Table):
-    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0 keeps the source's
-    partition.
-    """
+    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0: as in the source."""
 
     topic: Text
     bootstrap_servers: str = ""

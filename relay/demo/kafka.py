@@ -161,9 +161,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Hold signals back while a process is started: an interrupt inside `Popen` would leave it running for
-    ever.
-    """
+    """Hold signals back while a process starts: an interrupt within `Popen` would leave it running."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -180,9 +178,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 class NodeOptions(NamedTuple):
-    """What differs between uses. `properties` come last in the broker's file, where the last line of a key
-    wins.
-    """
+    """What differs between uses. `properties` end the broker's file, where the last line of a key wins."""
 
     java: tuple[str, ...] = JAVA_OPTIONS
     properties: str = ""
@@ -256,9 +252,7 @@ class Node:
             )
 
     def wait_ready(self, seconds: float = 120) -> None:
-        """Wait until the broker serves requests. Raises BrokerUnavailable with the end of its log if it does
-        not.
-        """
+        """Wait until the broker serves requests; else raise BrokerUnavailable with the end of its log."""
         deadline = time.monotonic() + seconds
         while READY_MARK not in self.log.read_bytes():
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
