@@ -112,8 +112,7 @@ _History = tuple[_Version, ...]
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """All tables' definitions, by database and table, as far as the stream has told. Immutable; may be
-    pickled.
+    """All tables' definitions, by database and table, as told by the stream. Immutable; may be pickled.
 
     `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
     """

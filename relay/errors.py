@@ -23,8 +23,7 @@
         ├─ AddressUnavailable       the address of [http] cannot be served at
         └─ DeliveryFailed           a record was not acknowledged, or an offset not committed
 
-Configuration and codec errors are the user's input (exit status 2); service errors are the environment (exit
-status 3).
+Configuration and codec errors are the user's input (exit status 2); service errors are the environment (3).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Logs: one JSON object a line. `event` is a short stable name, all else are fields; never a row's values,
 never secrets.
 
-Start-up, assignment, errors, shutdown; nothing for each record. The clients' own warnings come as
-`kafka.client`.
+Start-up, assignment, errors, shutdown; nothing for each record. Clients' own warnings are `kafka.client`.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ class Storage:
 
 
 def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the URIs of a translator's storages (`Route.storages`), which are not
-    contacted.
+    """What is wrong with the URIs of a translator's storages (`Route.storages`), without contacting them.
 
     A target's folder must be absolute: messages repeat it, and their readers stand elsewhere.
     """

@@ -231,8 +231,7 @@ class Translator:
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
         """Take from a record what it says about tables, and nothing else; return the tables that it is about.
 
-        For records that a schema history has kept, and for those that cannot be translated. Raises
-        DecodeError, Need.
+        For records that a schema history kept, and those that cannot be translated. Raises DecodeError, Need.
         """
         events, self.catalog = self._decoded(record, [])
         return _tables_in(events)
@@ -253,8 +252,7 @@ class Translator:
             raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions (topic, number), so that no watermark passes before each of them has
-        reached it.
+        """Name all source partitions (topic, number), so that no watermark passes before all have reached it.
 
         It matters only where rows are spread anew; without it only the partitions that were seen count.
         """

@@ -301,8 +301,7 @@ async def _replay(config: Config, wanted: DeadLetterFilter, request: Request, *,
 
 
 async def _choose(config: Config, wanted: DeadLetterFilter, request: Request) -> list[DeadLetter]:
-    """Return the dead letters of the route, or of the one that is asked for; `--limit` takes the first
-    originals of them.
+    """Return the dead letters of the route, or of the one asked for; `--limit` takes their first originals.
 
     Those of source topics that this configuration does not read are left alone. Those that name no route may
     be of any.

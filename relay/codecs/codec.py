@@ -122,8 +122,7 @@ _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
 
 
 class RowSignature(msgspec.Struct, frozen=True):
-    """Bytes by which a message that says nothing about tables (rows, watermarks) is known before it is
-    parsed.
+    """Bytes by which a message that says nothing about tables (rows, watermarks) is known unparsed.
 
     One of each of the `groups` stands in the message's `part`, as its producers print it, and none of
     `never`. No message with DDL has that: a mark holds quotes, and inside a JSON text they would be escaped.

@@ -97,8 +97,7 @@ def kafka_jars(cache: Path | None = None, progress: Progress | None = None) -> P
     """Return the folder of the broker's jars, which are downloaded once (45 MB, about 20 s). It is complete
     or not there.
 
-    jgo's own downloads are neither atomic nor safe in parallel, hence the lock, the staging folder and the
-    rename.
+    jgo's own downloads are neither atomic nor safe in parallel, hence lock, staging folder and rename.
     """
     try:
         from jgo.env import EnvironmentBuilder  # noqa: PLC0415 - only those who start a broker have it

@@ -1,5 +1,4 @@
-"""Tokens for SASL OAUTHBEARER: from a file that somebody renews, or from an endpoint that gives them for
-client credentials.
+"""Tokens for SASL OAUTHBEARER: from a file that is kept renewed, or from an endpoint, for client credentials.
 
 Both are asked by aiokafka at each new connection. What they raise is a `TokenUnavailable` of relay and a
 retriable error of aiokafka at once, so that the client tries again as it does when a broker is away. Messages

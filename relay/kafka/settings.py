@@ -1,5 +1,4 @@
-"""What the clients of this room are told, in Kafka's words. `relay.config.kafka` makes it from the
-configuration.
+"""What the clients of this room are told, in Kafka's words. Made by `relay.config.kafka`.
 
 Nothing here imports a Kafka client, so that whoever reads a configuration alone does without one.
 """

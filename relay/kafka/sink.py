@@ -232,8 +232,7 @@ class KafkaSink:
             await self.abandon()
 
     async def abandon(self) -> None:
-        """Disconnect without sending what is queued: a late write of this producer would come behind those of
-        its successor.
+        """Disconnect without sending what is queued: a late write would come behind those of its successor.
 
         The client has no public method for it. So the sending task is ended first: it waits for the answer to
         its request, and sends no other one. Cancelled once more, it gives up that request, too.

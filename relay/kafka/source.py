@@ -151,8 +151,7 @@ class KafkaSource:
     ) -> dict[Partition, int]:
         """Read the committed offsets until the answer is not older than `at_least`.
 
-        Right after a transaction a broker may still return the offset before it (with Kafka 4.3, for up to 50
-        ms).
+        Right after a transaction a broker may still return the offset before it (Kafka 4.3: for up to 50 ms).
         """
         deadline = time.monotonic() + STALE_SECONDS
         while True:
@@ -210,8 +209,7 @@ class KafkaSource:
         return added
 
     async def _has_begun(self, pair: TopicPartition) -> bool:
-        """Whether all lower partitions, which others have, are committed: the group has begun without this
-        one.
+        """Whether all lower partitions, which others have, are committed: the group began without this.
 
         It is also true if the others have started at the same time and are ahead by more than their first
         poll, each with at most one partition of the topic. Then this one begins too early, at the oldest

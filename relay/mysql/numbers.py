@@ -58,8 +58,7 @@ _PLAIN_DECIMAL: Final = re.compile(r"-?[0-9]{1,65}(?:\.[0-9]{1,30})?").fullmatch
 def read_scaled_decimal(scale: int, text: str) -> Decimal:
     """Read a DECIMAL of a known scale from a text that may have lost trailing zeros.
 
-    Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept as
-    they are.
+    Canal 1.1.8 prints `1.0` for 1.000000 (all fraction digits zero). More digits than the scale are kept.
     """
     value = read_decimal(text)
     exponent = value.as_tuple().exponent

@@ -35,8 +35,7 @@ DEFECT = 1
 def run_service(config: Config, log: Log | None = None, translator: Translates | None = None) -> int:
     """Run the relay in this process until SIGTERM or SIGINT, and return the exit status.
 
-    0 stopped on request with everything delivered and committed, 1 a bug, 2 the user's input, 3 the
-    environment.
+    0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
     """
     log = log or Log()
     tune()

@@ -39,8 +39,7 @@ _to_json = msgspec.json.Encoder().encode
 class TextChange(msgspec.Struct, gc=False):
     """A change as text cells in column order, ready to be sent: the row, and the old row if there is one.
 
-    `loses_parameters`: the source said more of the types than the target will, or less than the target
-    should.
+    `loses_parameters`: the source said more of the types than the target will, or less than it should.
     """
 
     writer: TextWriter

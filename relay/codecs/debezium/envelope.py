@@ -1,5 +1,4 @@
-"""Messages of TiCDC Debezium JSON as they travel: the envelope, with rows, schema and table changes still as
-JSON.
+"""Messages of TiCDC Debezium JSON as they travel: the envelope, rows, schema and table changes still JSON.
 
 Contract: `parse` is strict and raises what msgspec raises; `parse_again` reads what that refuses, or raises
 Malformed. The other functions take single facts out of a parsed message. A payload without its wrapper is

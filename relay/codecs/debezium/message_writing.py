@@ -1,5 +1,4 @@
-"""Messages of TiCDC Debezium JSON, written: `source`, rows, DDL statements and watermarks around their schema
-blocks.
+"""Messages of TiCDC Debezium JSON, written: `source`, rows, DDL and watermarks around their schema blocks.
 
 Contract: all that is the same in every message of a table version is encoded once, as the text around a
 message's own numbers and rows (`RowPlan`). `Messages` is made for one encoder's settings; what it keeps are

@@ -1,5 +1,4 @@
-"""Rows of TiCDC's Debezium JSON, read: `before` and `after` as JSON objects, and the definition they are read
-with.
+"""Rows of TiCDC's Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
 
 Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of a message before is
 parsed in one step into a struct that was compiled for them (`Layout`). Everything else takes the general way:
@@ -311,8 +310,7 @@ class RowDecoder:
         layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
-            # What one row's values look like says nothing of the next one, and must not decide how it is
-            # read.
+            # What one row's values look like says nothing of the next one and must not decide how to read it.
             if not layout.is_value_guessed:
                 table.keep(layout, _CACHED_LAYOUTS)
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)

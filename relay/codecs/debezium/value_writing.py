@@ -56,8 +56,7 @@ class ValueWriter:
 
     def __init__(self) -> None:
         self.lost: list[Lossy] = []
-        # By whether the column can be NULL; a date that is not in the calendar becomes NULL there, else the
-        # number 0.
+        # By whether the column can be NULL: a date that is not in the calendar becomes NULL there, else 0.
         self._dates = {nullable: self._dated(date_days, nullable) for nullable in (True, False)}
         self._millis = {
             nullable: _datetime(1_000, self._dated(datetime_millis, nullable)) for nullable in (True, False)

@@ -48,8 +48,7 @@ def row_function(
     *,
     as_struct: bool = False,
 ) -> RowFunction:
-    """Return the function that writes a row of these columns as `{column: target value}`, or as a
-    `row_struct`.
+    """Return the function that writes a row of these columns as `{column: target value}`, or `row_struct`.
 
     `steps` are each column's conversions; `nulls` what NULL becomes in a column where it does not stay NULL.
     The code is straight-line, `return {'id': c0, 'at': None if c1 is None else s1_0(c1)}`: a loop over the

@@ -61,8 +61,7 @@ class Topic(NamedTuple):
 
 
 class ClusterInspection:
-    """One cluster. `connect` first, `close` at the end; the requests between them go to the first broker that
-    was reached.
+    """One cluster. `connect` first, `close` at the end; requests between them go to the first broker reached.
 
     `bootstrap` and `advertised` hold why each broker cannot be used, None if it can. `addresses` are those
     that the brokers advertise. `operations`: what may be done with the cluster as a whole.

@@ -44,8 +44,7 @@ def kept_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
 
 
 def source_records(records: Iterable[ConsumerRecord]) -> list[ConsumerRecord]:
-    """Return the source records that the history's own records hold, in order, each once, without deleted
-    ones.
+    """Return the source records that the history's own records hold, in order, once each, none deleted.
 
     Raises TopicUnusable if one of them holds anything else.
     """

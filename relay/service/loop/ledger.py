@@ -1,5 +1,4 @@
-"""What is under way and what is safe: owned partitions, rounds, and what the translator remembered before
-them.
+"""What is under way and what is safe: owned partitions, rounds, and the translator's memory before them.
 
 Invariant of every partition: committed ≤ acknowledged ≤ next. Only what is acknowledged is ever committed,
 and `acknowledged` moves only when all batches of a round are acknowledged, oldest round first.

@@ -184,8 +184,7 @@ class Relay:
     async def _turn(self) -> None:
         self._status.heartbeat()
         if self._recovery.is_sink_abandoned:
-            # Before anything is opened: only a new sink tells whether the last transaction of the old one
-            # counts.
+            # Before anything is opened: only a new sink tells if the old one's last transaction counts.
             async with self._busy:
                 await self._recovery.after_failed_delivery(
                     Undelivered("the partitions were taken away with batches on their way", retriable=True)
@@ -215,8 +214,7 @@ class Relay:
             return
         source = self._connections.source
         try:
-            # What other members have learnt, or we ourselves before a restart, must be known before the first
-            # row.
+            # What other members have learnt, or we ourselves before a restart, must be known before any row.
             await self._stop.unless_asked(self._schemas.load())
             positions = await self._stop.unless_asked(source.open(opening, self._ledger.expected_offsets))
             await self._stop.unless_asked(self._schemas.begin(source, positions or {}))
