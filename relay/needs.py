@@ -135,14 +135,15 @@ _MAX_BYTES: Final = 16 << 20
 class Answers:
     """Answers to needs, kept within a bound: those that were looked up least recently go first.
 
-    What has been provided for the record at hand stays until another record needs something, however large
-    it is: a record that needs several objects would never have all of them otherwise.
+    What the record at hand needs stays until another record needs something, however large it is: a record
+    that needs several objects would never have all of them otherwise.
     """
 
     def __init__(self) -> None:
         self._answers: dict[Need[Any], Any] = {}
         self._bytes = 0
-        self._wanted_by: object = None
+        #: The record that asked last, and what it needs, which stays until another one asks.
+        self._record: object = None
         self._pinned: set[Need[Any]] = set()
 
     def find(self, need: Need[Answer]) -> Answer:
@@ -153,25 +154,39 @@ class Answers:
         answer = self._answers[need] = self._answers.pop(need)
         return cast("Answer", answer)
 
-    def want(self, need: Need[Any], wanted_by: object) -> None:
-        """Note which record needs this: what was provided for another one may go from now on."""
-        if wanted_by != self._wanted_by:
-            self._wanted_by = wanted_by
+    def want(self, need: Need[Any], record: object) -> None:
+        """Note which record needs this: what another one needed may go from now on."""
+        if record != self._record:
+            self._record = record
             self._pinned.clear()
-        self._pinned.add(need)
+        # Not the need that was raised, which holds frames of the call.
+        self._pinned.add(type(need)(*need.args))
+
+    def distrust(self, record: object) -> None:
+        """Forget what a record needed that could not be read with it, unless it never changes.
+
+        An object may have been fetched before it was complete; it is asked for again.
+        """
+        if record == self._record:
+            for need in self._pinned:
+                if not need.is_immutable:
+                    self._forget(need)
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
         """Keep an answer. Raises TypeError if it is not of the need's type."""
-        if not isinstance(answer, need.answer_type):
+        if not isinstance(answer, need.answer_type) or isinstance(answer, bool):
             raise TypeError(f"{need.what()} is {need.answer_type.__name__}, not {type(answer).__name__}")
         self._forget(need)
         self._answers[need] = answer
         self._bytes += _size(answer)
-        self._pinned.add(need)
-        for other in [each for each in self._answers if each not in self._pinned]:
-            if len(self._answers) <= _MAX_ANSWERS and self._bytes <= _MAX_BYTES:
-                break
-            self._forget(other)
+        if self._is_full():
+            for other in [each for each in self._answers if each not in self._pinned and each != need]:
+                self._forget(other)
+                if not self._is_full():
+                    break
+
+    def _is_full(self) -> bool:
+        return len(self._answers) > _MAX_ANSWERS or self._bytes > _MAX_BYTES
 
     def _forget(self, need: Need[Any]) -> None:
         if need in self._answers:

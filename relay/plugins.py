@@ -20,7 +20,7 @@ def installed(group: str, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
         place = entry_point.value
         try:
             found = entry_point.load()
-        except Exception as error:  # another package's code: anything may be wrong with it
+        except (Exception, SystemExit) as error:  # another package's code: anything may be wrong with it
             raise unusable(place, f"cannot be loaded: {type(error).__name__}: {error}") from error
         if not isinstance(found, kind):
             raise unusable(place, f"is not a {kind.__name__}")

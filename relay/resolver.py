@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -109,22 +109,21 @@ class AnswerCache:
             return None
         try:
             return cast("Answer", msgspec.json.decode(self._path(need).read_bytes(), type=need.answer_type))
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, TypeError, ValueError):
             return None
 
     def keep(self, need: Need[Answer], answer: Answer) -> None:
         """Write an answer so that readers see all of it or nothing; a folder that refuses is passed over."""
         if not need.is_immutable:
             return
-        path = self._path(need)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        try:
+        # What JSON cannot hold, such as half a character, is not kept either.
+        with contextlib.suppress(OSError, TypeError, ValueError):
+            path, data = self._path(need), msgspec.json.encode(answer)
             self._folder.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(msgspec.json.encode(answer))
-            unfinished.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
+            # A name of its own: other threads, and processes that are number 1 of their container, write too.
+            with NamedTemporaryFile(dir=self._folder, delete=False) as unfinished:
+                unfinished.write(data)
+            Path(unfinished.name).replace(path)
 
     def _path(self, need: Need[Any]) -> Path:
         named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))

@@ -211,8 +211,8 @@ class Translator:
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
                             )
                         )
-        except Need as need:
-            self._want(need, record)
+        except (Need, DecodeError) as error:
+            self._note_answers(error, record)
             raise
         if self._strict:
             self._refuse_losses(lossy)
@@ -247,8 +247,8 @@ class Translator:
     def _decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         try:
             return self._decode(record, self.catalog, lossy)
-        except Need as need:
-            self._want(need, record)
+        except (Need, DecodeError) as error:
+            self._note_answers(error, record)
             raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -280,8 +280,11 @@ class Translator:
         """
         self._answers.provide(need, answer)
 
-    def _want(self, need: Need[Any], record: ConsumerRecord) -> None:
-        self._answers.want(need, (record.topic, record.partition, record.offset))
+    def _note_answers(self, error: Need[Any] | DecodeError, record: ConsumerRecord) -> None:
+        if isinstance(error, Need):
+            self._answers.want(error, record.place)
+        else:
+            self._answers.distrust(record.place)
 
     @property
     def events(self) -> Counter[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from strategies import TABLE, creation
-from support import CANAL, TICDC, captured, translated_records
+from support import CANAL, TICDC, captured, record, translated_records
 from toy_protocol.codec import NAME as TOY
 from toy_protocol.registry import FETCHES
 
@@ -35,6 +35,7 @@ from relay import (
     resolver,
 )
 from relay.codecs.codec import Codec
+from relay.errors import Malformed
 from relay.model import Position
 from relay.needs import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
 from relay.plugins import installed
@@ -99,10 +100,10 @@ def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: p
     monkeypatch.setattr(needs, "_MAX_ANSWERS", 3)
     answers = Answers()
     for number in range(3):
-        answers.want(check(number), wanted_by=number)
+        answers.want(check(number), record=number)
         answers.provide(check(number), b"")
     answers.find(check(0))
-    answers.want(check(3), wanted_by=3)
+    answers.want(check(3), record=3)
     answers.provide(check(3), b"")
     assert [need for need, _ in answers] == [check(2), check(0), check(3)]
 
@@ -113,14 +114,28 @@ def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand(
     monkeypatch.setattr(needs, "_MAX_BYTES", 10)
     answers = Answers()
     for number in range(3):
-        answers.want(check(number), wanted_by="first")
+        answers.want(check(number), record="first")
         answers.provide(check(number), b"12345678")
     assert len(list(answers)) == 3
-    answers.want(check(9), wanted_by="second")
+    answers.want(check(9), record="second")
     answers.provide(check(9), b"9")
     assert [need for need, _ in answers] == [check(2), check(9)]
     answers.provide(check(9), b"1234567890")  # instead of the other answer, not beside it
     assert [need for need, _ in answers] == [check(9)]
+
+
+def test_an_object_that_cannot_be_read_is_asked_for_again(tmp_path: Path) -> None:
+    """It may have been fetched before it was complete."""
+    name = "0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a.json"
+    row = {"mysqlType": {"id": "int"}, "data": [{"id": "1"}], "type": "INSERT", "database": "d", "table": "t"}
+    stub = record(row | {"_tidb": {"commitTs": 7, "claimCheckLocation": f"s3://b/{name}"}})
+    whole = record(row | {"_tidb": {"commitTs": 7}}).value or b""
+    (tmp_path / name).write_bytes(whole[:40])
+    translator = Translator(TICDC, CANAL, {"claim-check-storage-uri": str(tmp_path)})
+    with pytest.raises(Malformed):
+        Resolver().translate(translator, stub)
+    (tmp_path / name).write_bytes(whole)
+    assert len(Resolver().translate(translator, stub)) == 1
 
 
 # ---------------------------------------------------------------- a translator's needs
@@ -252,8 +267,9 @@ def test_two_answers_to_one_need_are_refused(taken: Any, other_packages: Callabl
 
 def test_a_protocol_has_a_name_of_its_own(other_packages: Callable[..., None]) -> None:
     other_packages(codecs, codecs.BUILT_IN[TICDC])
+    Translator(TICDC, CANAL)  # relay's own work whatever else is installed
     with pytest.raises(ConfigError, match="has the name of another protocol, 'ticdc-canal-json'"):
-        Translator(TICDC, CANAL)
+        Translator("mine", CANAL)
 
 
 @pytest.mark.parametrize(

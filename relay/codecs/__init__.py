@@ -51,6 +51,8 @@ def _protocols() -> dict[str, Codec]:
 
 def codec_named(name: str, key_path: str) -> Codec:
     """The codec of this name. Raises ConfigError, with the near names, if there is none."""
+    if name in BUILT_IN:  # whatever else is installed
+        return BUILT_IN[name]
     protocols = _protocols()
     if name in protocols:
         return protocols[name]

@@ -152,8 +152,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     transaction_marks: bool = False
 
     def has(self, what: Lossy) -> bool:
-        """Whether the wire has a place for what this counter counts."""
-        return bool(getattr(self, what.replace("-", "_")))
+        """Whether the wire has a place for what this counter counts; for extras it depends on their names."""
+        return what is not Lossy.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
 
 #: How the loss of each field of `Source` and of `Transaction` is counted; None for what every target has in
