@@ -126,10 +126,9 @@ class RecordWriter:
         self._append(format_record(record, self._counted[place]))
         self._counted[place] += 1
 
-    def write_original(self, record: ConsumerRecord, headers: tuple[Header, ...] | None = None) -> None:
-        """Write a record as it was read, at its own offset; with other headers, if they are given."""
-        if headers is None:
-            headers = record.headers
+    def write_original(self, record: ConsumerRecord, more_headers: Sequence[Header] = ()) -> None:
+        """Write a record as it was read, with its own offset and some more headers."""
+        headers = (*record.headers, *more_headers)
         self._append(format_record(msgspec.structs.replace(record, headers=headers), record.offset))
 
     def _append(self, line: bytes) -> None:

@@ -180,7 +180,7 @@ class _Run:
         self._failed += 1
         if self._dead_letters is not None:
             for letter in refused.dead_letters:
-                self._dead_letters.write_original(record, letter.headers)
+                self._dead_letters.write_original(record, letter.headers[len(record.headers) :])
         if self._failed <= _REPORTED:
             say_error(describe(error))
         elif self._failed == _REPORTED + 1:
