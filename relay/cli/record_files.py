@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import msgspec

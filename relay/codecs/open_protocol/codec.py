@@ -379,20 +379,24 @@ class Encoder:
         lossy += losses
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
-        if change.op is _DELETE:
-            keys = plan.handle_key if only_key or options.delete_only_output_handle_key_columns else None
-            if keys is not None and not only_key and len(keys) < len(before or ()):
-                lossy.append(Lossy.DELETE_IMAGE)
-            return {"d": _cells(plan, before or {}, keys)}
         keys = plan.handle_key if only_key else None
-        document = {"u": _cells(plan, after or {}, keys)}
+        if change.op is _DELETE:
+            if options.delete_only_output_handle_key_columns and not only_key:
+                keys = plan.handle_key
+                if len(keys) < len(before):
+                    lossy.append(Lossy.DELETE_IMAGE)
+            return {"d": _cells(plan, before, keys)}
+        document = {"u": _cells(plan, after, keys)}
         if change.op is not _UPDATE:
             return document
-        if before is None or not options.output_old_value:
-            if before is not None or Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
-                lossy.append(Lossy.BEFORE_UNKNOWN if before is None else Lossy.BEFORE_IMAGE)
+        if before is None:
+            if Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
+                lossy.append(Lossy.BEFORE_UNKNOWN)
             return document
-        if options.only_output_updated_columns and after is not None:
+        if not options.output_old_value:
+            lossy.append(Lossy.BEFORE_IMAGE)
+            return document
+        if options.only_output_updated_columns:
             before = {
                 name: value for name, value in before.items() if name not in after or value != after[name]
             }
