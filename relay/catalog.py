@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from relay.errors import DdlNotUnderstood
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import (
     Bootstrap,
     Column,
@@ -115,10 +116,12 @@ class Catalog(msgspec.Struct, frozen=True):
     """All tables' definitions, by database and table, as told by the stream. Immutable; may be pickled.
 
     `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
+    `limits`: what a statement may cost.
     """
 
     histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
     limit: int = HISTORY_LIMIT
+    limits: Limits = DEFAULT_LIMITS
 
     def table(self, id: TableId, at: Position) -> TableSchema | None:
         """The definition that a row at this position has; None if the table is unknown or dropped."""
@@ -306,7 +309,9 @@ class _Writer:
 
     def catalog(self) -> Catalog:
         """The catalogue after the statement; the same object if nothing has changed."""
-        return Catalog(self._histories, self._before.limit) if self._owned else self._before
+        if not self._owned:
+            return self._before
+        return msgspec.structs.replace(self._before, histories=self._histories)
 
     def record(self, table: TableId, effect: _Effect) -> None:
         """Give the table a version, in order of position, unless this very statement has given it before."""

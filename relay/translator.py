@@ -17,7 +17,8 @@ from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named
 from relay.codecs.codec import SIDES, Codec, Options, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
-from relay.errors import ConfigError, DecodeError, NotRepresentable, Problem
+from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import (
     Bootstrap,
     Event,
@@ -143,7 +144,8 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name; all others are as in `Route`. What a `selection` leaves out still teaches the catalogue.
+    name; `limits` bound what one record may cost; all others are as in `Route`. What a `selection` leaves out
+    still teaches the catalogue.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -156,12 +158,13 @@ class Translator:
         topic: str = "{topic}",
         partitions: int | None = None,
         selection: Selection | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
         route = Route.parse(reading, writing, topic, partitions, selection)
         self.route = route
         self._selection, self._strict = selection, route.target_options.strict
-        self._answers = Answers()
+        self._answers = Answers(limits)
         encoder = route.target.encoder(route.target_options, self._answers)
         self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
@@ -169,7 +172,7 @@ class Translator:
         self._gate = None if partitions is None else WatermarkGate()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
-        self.catalog = Catalog()
+        self.catalog = Catalog(limits=limits)
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
         #: Counter here.
@@ -211,8 +214,8 @@ class Translator:
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
                             )
                         )
-        except (Need, DecodeError) as error:
-            self._note_answers(error, record)
+        except (Need, DecodeError, MemoryError) as error:
+            self._note(error, record)
             raise
         if self._strict:
             self._refuse_losses(lossy)
@@ -247,8 +250,8 @@ class Translator:
     def _decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         try:
             return self._decode(record, self.catalog, lossy)
-        except (Need, DecodeError) as error:
-            self._note_answers(error, record)
+        except (Need, DecodeError, MemoryError) as error:
+            self._note(error, record)
             raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -280,11 +283,15 @@ class Translator:
         """
         self._answers.provide(need, answer)
 
-    def _note_answers(self, error: Need[Any] | DecodeError, record: ConsumerRecord) -> None:
+    def _note(self, error: Need[Any] | DecodeError | MemoryError, record: ConsumerRecord) -> None:
+        """Note what a failed record needed. Raises OutOfMemory, which has a policy, for MemoryError."""
         if isinstance(error, Need):
             self._answers.want(error, record.place)
-        else:
-            self._answers.distrust(record.place)
+            return
+        self._answers.distrust(record.place)
+        if isinstance(error, MemoryError):
+            reason = "no memory is left to translate it; lower limits would refuse such a record before"
+            raise OutOfMemory(self.route.source.name, "", reason) from None
 
     @property
     def events(self) -> Counter[str]:

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from relay.config.addresses import same_brokers
 from relay.config.choices import Watermarks
 from relay.config.flags import FlagSource
-from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Source, Target
+from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
 from relay.policies import ErrorPolicies
@@ -43,6 +43,7 @@ class Config(BaseSettings):
     delivery: Delivery = Delivery()
     errors: Errors = Errors()
     schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
+    limits: Limits = Limits()
     http: Http = Http()
     backfill: Backfill = Backfill()
 
@@ -118,6 +119,7 @@ class Config(BaseSettings):
             topic=self.target.topic,
             partitions=self.target_partitions,
             selection=None if selection == Selection() else selection,
+            limits=self.limits.of_a_record(),
         )
 
 
