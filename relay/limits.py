@@ -62,8 +62,12 @@ class Budget:
     def spend(self, protocol: str, path: str, what: str, amount: int) -> None:
         """Take from what is left. Raises LimitExceeded if there is not so much."""
         if amount > self.left:
-            raise exceeded(protocol, path, what, self.name, self.limit)
+            raise self.exceeded(protocol, path, what)
         self.left -= amount
+
+    def exceeded(self, protocol: str, path: str, what: str) -> LimitExceeded:
+        """Return the error for parts that are more than the limit together."""
+        return exceeded(protocol, path, what, self.name, self.limit)
 
 
 __all__ = ["DEFAULT_LIMITS", "MYSQL_COLUMNS", "Budget", "Limits", "exceeded"]

@@ -59,14 +59,15 @@ class ClaimCheck(Need[bytes]):
     """An object in external storage that holds a message too large for Kafka; the answer is its bytes.
 
     `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in
-    it, a checked UUID with `.json`. The URI inside the message is untrusted and never used.
+    it, a checked UUID with `.json`. The URI inside the message is untrusted and never used. Whoever fetches
+    reads no more than `most_bytes` and one: then the codec refuses the object.
     """
 
     answer_type = bytes
 
-    def __init__(self, storage: str, name: str) -> None:
+    def __init__(self, storage: str, name: str, most_bytes: int = DEFAULT_LIMITS.claim_check_bytes) -> None:
         super().__init__(storage, name)
-        self.storage, self.name = storage, name
+        self.storage, self.name, self.most_bytes = storage, name, most_bytes
 
     def what(self) -> str:
         """Name the object."""

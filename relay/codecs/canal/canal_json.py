@@ -122,7 +122,8 @@ def _style(options: CanalOptions) -> TextStyle:
 class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
-    def __init__(self, options: CanalOptions, _: Answers) -> None:
+    def __init__(self, options: CanalOptions, answers: Answers) -> None:
+        self._limits = answers.limits
         self._rows = TextReaders(NAME, _style(options), _mistaken_texts)
 
     def decode(
@@ -132,7 +133,7 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = parse(NAME, record.value)
+        message = parse(NAME, record.value, self._limits)
         op = _OPS.get(message.type)
         if not message.is_ddl and op is not None and message.data:
             source = _source(message, record, is_snapshot=op is READ)

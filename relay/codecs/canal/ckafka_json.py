@@ -43,6 +43,7 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
@@ -108,7 +109,7 @@ class _DdlMessage(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(_RowMessage).decode
 
 
-def _parse_message(value: bytes) -> _RowMessage | CanalMessage:
+def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage | CanalMessage:
     """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format". Raises Malformed.
 
     `es` and `ts` are in milliseconds then, whatever their unit was in the message.
@@ -118,11 +119,11 @@ def _parse_message(value: bytes) -> _RowMessage | CanalMessage:
     except _json.REFUSED:
         pass
     try:
-        message = parse(NAME, value)
+        message = parse(NAME, value, limits)
     except Malformed:
         if b'"TYPE"' not in value:
             raise
-        return _json.parse_leniently(NAME, value, _RowMessage, _tidy)
+        return _json.parse_leniently(NAME, value, _RowMessage, _tidy, limits)
     message.es = _milliseconds("es", message.es)
     message.ts = _milliseconds("ts", message.ts)
     return message
@@ -231,7 +232,8 @@ def _style(options: CkafkaOptions) -> TextStyle:
 class Decoder:
     """Reads rows of official format 1 and of the "canal format", and the DDL of both."""
 
-    def __init__(self, options: CkafkaOptions, _: Answers) -> None:
+    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+        self._limits = answers.limits
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, _style(options), options.value_style)
 
@@ -242,7 +244,7 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = _parse_message(record.value)
+        message = _parse_message(record.value, self._limits)
         if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         op = _CANAL_OPS.get(message.type)
@@ -349,7 +351,8 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CkafkaOptions, _: Answers) -> None:
+    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+        self._limits = answers.limits
         self._zone = options.event_zone()
         self._ddl_unit_ns = _SECOND_NS if options.ddl_time_unit == "s" else 1_000_000
         self._rows = CkafkaWriters(NAME, _style(options))

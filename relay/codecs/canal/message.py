@@ -17,6 +17,7 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import Malformed
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
@@ -82,12 +83,12 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
 _decode = msgspec.json.Decoder(CanalMessage).decode
 
 
-def parse(protocol: str, value: bytes) -> CanalMessage:
+def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> CanalMessage:
     """Parse one message, strictly or else leniently. Raises Malformed."""
     try:
         return _decode(value)
     except _json.REFUSED:
-        return _json.parse_leniently(protocol, value, CanalMessage, _tidy)
+        return _json.parse_leniently(protocol, value, CanalMessage, _tidy, limits)
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from relay.codecs.wire.large_messages import (
     claim_checked,
     compressed,
     decompressed,
+    decompression_budget,
 )
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
@@ -241,7 +242,7 @@ class Decoder:
     """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions, answers: Answers) -> None:
-        self._options, self._answers = options, answers
+        self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = TextReaders(NAME, _style(options))
@@ -255,8 +256,8 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
-            value = decompressed(NAME, "", value, self._compression)
-        message = parse(NAME, value)
+            value = decompressed(NAME, "", value, self._compression, decompression_budget(self._limits))
+        message = parse(NAME, value, self._limits)
         tidb = message.tidb
         if tidb is not None and "claimCheckLocation" in tidb:
             message = self._from_storage(message)
@@ -283,8 +284,9 @@ class Decoder:
         )
         parts = claim_check_parts(data)
         try:
-            value = decompressed(NAME, "", data if parts is None else parts.value, self._compression)
-            message = parse(NAME, value)
+            stored = data if parts is None else parts.value
+            value = decompressed(NAME, "", stored, self._compression, decompression_budget(self._limits))
+            message = parse(NAME, value, self._limits)
         except Malformed as error:
             raise Malformed(
                 NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"

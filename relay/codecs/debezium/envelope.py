@@ -17,6 +17,7 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import ticdc as _ticdc
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Source, TableId
 from relay.records import ConsumerRecord
 
@@ -79,12 +80,12 @@ _parse_key = msgspec.json.Decoder(Key).decode
 _parse_changes = msgspec.json.Decoder(list[_TableChange] | None).decode
 
 
-def parse_again(protocol: str, value: bytes) -> tuple[Envelope, bool]:
+def parse_again(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Envelope, bool]:
     """Parse leniently; also return whether there were bytes that are no UTF-8, which TiCDC passes as they
     are and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, Envelope, _tidy), text != value
+    return _json.parse_leniently(protocol, text, Envelope, _tidy, limits), text != value
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,13 @@ from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire.ddl import ddl_events
-from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
+from relay.codecs.wire.large_messages import (
+    Compression,
+    CompressionOptions,
+    compressed,
+    decompressed,
+    decompression_budget,
+)
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, split_updates
@@ -114,7 +120,8 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
 class Decoder:
     """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
-    def __init__(self, options: TicdcDebeziumOptions, _: Answers) -> None:
+    def __init__(self, options: TicdcDebeziumOptions, answers: Answers) -> None:
+        self._limits = answers.limits
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowDecoder(NAME)
@@ -128,17 +135,17 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
-            value = decompressed(NAME, "", value, self._compression)
+            budget = decompression_budget(self._limits)
+            value = decompressed(NAME, "", value, self._compression, budget)
             if record.key:
-                record = msgspec.structs.replace(
-                    record, key=decompressed(NAME, "key", record.key, self._compression)
-                )
+                key = decompressed(NAME, "key", record.key, self._compression, budget)
+                record = msgspec.structs.replace(record, key=key)
         counted = len(lossy)
         try:
             return self._event(_wire.parse(value), record, catalog, lossy)
         except REFUSED:
             del lossy[counted:]
-        message, is_invalid_text = _wire.parse_again(NAME, value)
+        message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)
         try:

@@ -34,6 +34,7 @@ from relay.codecs.wire.large_messages import (
     claim_checked,
     compressed,
     decompressed,
+    decompression_budget,
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
@@ -151,7 +152,7 @@ class Decoder:
     """Reads Open Protocol of all releases."""
 
     def __init__(self, options: OpenOptions, answers: Answers) -> None:
-        self._options, self._answers = options, answers
+        self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowDecoder(options.zone())
@@ -164,6 +165,7 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
+        budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
         for head, body in unframe(record.key, record.value):
             key, value = _key(head), body
@@ -177,7 +179,8 @@ class Decoder:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
             if value[:2] != b'{"' or self._is_compressed:
-                value = decompressed(NAME, "value", value, self._compression)
+                budget = budget or decompression_budget(self._limits)
+                value = decompressed(NAME, "value", value, self._compression, budget)
             if key.t == _DDL:
                 catalog, change = _ddl(key, value, source, record, catalog, lossy)
                 self._rows.forget(change)
