@@ -35,8 +35,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lenient_json_bytes: Positive = 2 * _MIB
     rows: Positive = 10_000
     columns: Positive = MYSQL_COLUMNS
-    ddl_bytes: Positive = 1 * _MIB
-    ddl_statements: Positive = 1000
+    ddl_bytes: Positive = _MIB // 4
+    ddl_statements: Positive = 100
     cache_bytes: Positive = 16 * _MIB
 
 
