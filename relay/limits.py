@@ -51,6 +51,18 @@ def exceeded(protocol: str, path: str, what: str, limit: str, value: int) -> Lim
     return LimitExceeded(protocol, path, f"more {what} than limits.{limit} allows, {value}")
 
 
+def check_rows(protocol: str, path: str, rows: int, limits: Limits) -> None:
+    """Raise LimitExceeded for a record of so many rows."""
+    if rows > limits.rows:
+        raise exceeded(protocol, path, "rows", "rows", limits.rows)
+
+
+def check_columns(protocol: str, path: str, columns: int, limits: Limits) -> None:
+    """Raise LimitExceeded for a row of so many columns."""
+    if columns > limits.columns:
+        raise exceeded(protocol, path, "columns", "columns", limits.columns)
+
+
 class Budget:
     """What is left of a limit while one record is read: its parts share it."""
 
@@ -70,4 +82,4 @@ class Budget:
         return exceeded(protocol, path, what, self.name, self.limit)
 
 
-__all__ = ["DEFAULT_LIMITS", "MYSQL_COLUMNS", "Budget", "Limits", "exceeded"]
+__all__ = ["DEFAULT_LIMITS", "MYSQL_COLUMNS", "Budget", "Limits", "check_columns", "check_rows", "exceeded"]

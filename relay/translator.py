@@ -18,7 +18,7 @@ from relay.codecs import LargeMessageOptions, codec_named
 from relay.codecs.codec import SIDES, Codec, Options, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
-from relay.limits import DEFAULT_LIMITS, Limits
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows
 from relay.model import (
     Bootstrap,
     Event,
@@ -165,6 +165,7 @@ class Translator:
         self.route = route
         self._selection, self._strict = selection, route.target_options.strict
         self._answers = Answers(limits)
+        self._most_rows = limits.rows
         encoder = route.target.encoder(route.target_options, self._answers)
         self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
@@ -179,7 +180,7 @@ class Translator:
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
@@ -189,6 +190,8 @@ class Translator:
         left_out: Sequence[Lossy] = ()
         try:
             events, catalog = self._decode(record, self.catalog, lossy)
+            if len(events) > self._most_rows:
+                check_rows(self.route.source.name, "", len(events), self._answers.limits)
             if self._selection is not None:
                 events, left_out = self._selection.filter(events)
             if self._prepare is not None:

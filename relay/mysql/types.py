@@ -68,6 +68,10 @@ _AS_BINARY: Final = {
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 
+#: What the longest ENUM has: a member and a comma 65535 times, and what stands around them.
+_MOST_TOKENS: Final = 2 * 65_535 + 100
+
+
 class _Words:
     """The tokens of a type text, read from left to right: quoted strings, words and punctuation."""
 
@@ -76,6 +80,8 @@ class _Words:
         at = 0
         while match := _TOKEN.match(text, at):
             at = match.end()
+            if len(self._tokens) > _MOST_TOKENS:
+                raise ValueError("more members in a type than MySQL allows")
             quoted = match.group(1)
             if quoted is None:
                 self._tokens.append((match.group(2) or match.group(3), False))
@@ -116,13 +122,32 @@ class _Words:
         raise ValueError("unbalanced parenthesis in a type")
 
 
-@functools.lru_cache(maxsize=4096)
+#: Texts up to this length are remembered; those of ENUM and SET may be long.
+_LONGEST_REMEMBERED: Final = 128
+
+
 def parse_type(text: str) -> ColumnType:
     """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character
     set latin1`.
 
-    Raises ValueError when the text is empty or its quotes or parentheses do not match.
+    Parameters beyond those of MySQL count as unknown, so that no value is ever padded to more. Raises
+    ValueError when the text is empty or its quotes or parentheses do not match.
     """
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _possible(_parsed(text))
+
+
+def defined_type(text: str) -> ColumnType:
+    """Read the type of a column definition.
+
+    Raises ValueError like `parse_type`, and for parameters that MySQL does not allow.
+    """
+    found = _parsed(text)
+    if _possible(found) is not found:
+        raise ValueError(f"{found.base[:32]} with parameters that MySQL does not allow")
+    return found
+
+
+def _parsed(text: str) -> ColumnType:
     words = _Words(text)
     if words.done():
         raise ValueError("empty type")
@@ -142,6 +167,23 @@ def parse_type(text: str) -> ColumnType:
     while not words.done():
         attributes.read(words)
     return _build(name, arguments, attributes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered(text: str) -> ColumnType:
+    return _possible(_parsed(text))
+
+
+def _possible(column_type: ColumnType) -> ColumnType:
+    """Return the type without parameters if they are beyond what MySQL allows."""
+    base, members = column_type.base, column_type.members
+    if (
+        (column_type.length or 0) <= _LONGEST.get(base, _ANY_LENGTH)
+        and (column_type.scale or 0) <= _MOST_DIGITS_BEHIND_POINT
+        and len(members or ()) <= _MOST_MEMBERS.get(base, 0)
+    ):
+        return column_type
+    return msgspec.structs.replace(column_type, length=None, scale=None, members=None)
 
 
 class _Attributes:
@@ -176,6 +218,19 @@ def _name_after(words: _Words) -> str | None:
     return None if words.done() else words.take().lower()
 
 
+#: The largest first parameter of a type (MySQL Reference Manual 8.4 §13.1 to §13.3). VARCHAR and VARBINARY
+#: count what a row can hold; above that a server without strict mode makes TEXT and BLOB of them.
+_LONGEST: Final = {
+    **dict.fromkeys(FRACTIONAL, 6), **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
+    "bit": 64, "decimal": 65, "char": 255, "binary": 255, "varchar": 65_535, "varbinary": 65_535, "year": 4,
+}  # fmt: skip
+#: Of TEXT(n) and BLOB(n), which choose the size of the type by it; VECTOR(n) has less.
+_ANY_LENGTH: Final = 2**32 - 1
+_MOST_DIGITS_BEHIND_POINT: Final = 30
+_MOST_DIGITS: Final = 12
+_MOST_MEMBERS: Final = {"enum": 65_535, "set": 64}
+
+
 def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnType:
     base = _ALIASES.get(name, name)
     if attributes.charset == "binary":
@@ -183,7 +238,8 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     if base in {"enum", "set"}:
         members = tuple(arguments) if arguments else None
         return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
-    numbers = [int(argument) for argument in arguments if argument.isascii() and argument.isdigit()]
+    # More digits only make a number larger that is too large already.
+    numbers = [int(one[:_MOST_DIGITS]) for one in arguments[:2] if one.isascii() and one.isdigit()]
     length = numbers[0] if numbers else None
     scale = numbers[1] if len(numbers) > 1 else None
     if name in {"bool", "boolean"}:

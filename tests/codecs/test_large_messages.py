@@ -26,6 +26,7 @@ from relay.codecs.canal.ticdc_canal_json import CODEC
 from relay.codecs.codec import parse_options
 from relay.codecs.wire.large_messages import (
     Compression,
+    Decompression,
     LargeMessageOptions,
     SizeLimit,
     claim_check_document,
@@ -34,12 +35,11 @@ from relay.codecs.wire.large_messages import (
     claim_checked,
     compressed,
     decompressed,
-    decompression_budget,
     object_location,
     object_name,
 )
 from relay.errors import LimitExceeded, MessageTooLarge
-from relay.limits import Budget, Limits
+from relay.limits import Limits
 from relay.needs import Answers, ClaimCheck, Need
 from relay.records import Blob, ProducerRecord
 
@@ -61,7 +61,7 @@ GO_SNAPPY = bytes.fromhex(
 
 
 def read(data: bytes, setting: Compression) -> bytes:
-    return decompressed("p", "part", data, setting, decompression_budget(Limits()))
+    return decompressed("p", "part", data, setting, Decompression(Limits()))
 
 
 def answered(
@@ -152,13 +152,16 @@ def test_a_block_that_says_it_is_huge_is_refused_before_there_is_memory_for_it()
 @pytest.mark.parametrize("setting", [LZ4, SNAPPY, AUTO])
 def test_what_grows_too_much_is_refused(setting: Compression) -> None:
     bomb = compressed(bytes(1 << 20), LZ4 if setting is AUTO else setting)
-    assert len(decompressed("p", "", bomb, setting, Budget("decompressed_bytes", 1 << 20))) == 1 << 20
+    assert (
+        len(decompressed("p", "", bomb, setting, Decompression(Limits(decompressed_bytes=1 << 20))))
+        == 1 << 20
+    )
     with pytest.raises(LimitExceeded, match=r"more .* than limits.decompressed_bytes allows, 1048575"):
-        decompressed("p", "", bomb, setting, Budget("decompressed_bytes", (1 << 20) - 1))
+        decompressed("p", "", bomb, setting, Decompression(Limits(decompressed_bytes=(1 << 20) - 1)))
 
 
 def test_the_parts_of_a_record_share_their_budget() -> None:
-    budget = Budget("decompressed_bytes", 2500)
+    budget = Decompression(Limits(decompressed_bytes=2500))
     part = compressed(bytes(1000), LZ4)
     for _ in range(2):
         assert len(decompressed("p", "", part, LZ4, budget)) == 1000

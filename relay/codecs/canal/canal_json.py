@@ -18,7 +18,16 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
-from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, parse
+from relay.codecs.canal.message import (
+    READ,
+    UPDATE,
+    CanalMessage,
+    Dialect,
+    check_size,
+    ddl_word,
+    parse,
+    unchecked_bytes,
+)
 from relay.codecs.canal.reading import SqlTypes, TextReaders
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
@@ -123,7 +132,7 @@ class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, answers: Answers) -> None:
-        self._limits = answers.limits
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._rows = TextReaders(NAME, _style(options), _mistaken_texts)
 
     def decode(
@@ -134,6 +143,8 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         message = parse(NAME, record.value, self._limits)
+        if len(record.value) > self._unchecked:
+            check_size(NAME, message, self._limits)
         op = _OPS.get(message.type)
         if not message.is_ddl and op is not None and message.data:
             source = _source(message, record, is_snapshot=op is READ)

@@ -32,9 +32,11 @@ from relay.codecs.canal.message import (
     UPDATE,
     CanalMessage,
     Cells,
+    check_size,
     ddl_word,
     parse,
     text_cells,
+    unchecked_bytes,
 )
 from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
@@ -43,7 +45,7 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
-from relay.limits import DEFAULT_LIMITS, Limits
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
@@ -127,6 +129,14 @@ def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage
     message.es = _milliseconds("es", message.es)
     message.ts = _milliseconds("ts", message.ts)
     return message
+
+
+def _check_size(message: _RowMessage | CanalMessage, limits: Limits) -> None:
+    if isinstance(message, CanalMessage):
+        check_size(NAME, message, limits)
+        return
+    for name, cells in (("NEW_VALUES", message.NEW_VALUES), ("OLD_VALUES", message.OLD_VALUES)):
+        check_columns(NAME, name, len(cells or ()), limits)
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +243,7 @@ class Decoder:
     """Reads rows of official format 1 and of the "canal format", and the DDL of both."""
 
     def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
-        self._limits = answers.limits
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, _style(options), options.value_style)
 
@@ -245,6 +255,8 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         message = _parse_message(record.value, self._limits)
+        if len(record.value) > self._unchecked:
+            _check_size(message, self._limits)
         if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         op = _CANAL_OPS.get(message.type)
@@ -352,7 +364,7 @@ class Encoder:
     prepare: Final = None
 
     def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
-        self._limits = answers.limits
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._ddl_unit_ns = _SECOND_NS if options.ddl_time_unit == "s" else 1_000_000
         self._rows = CkafkaWriters(NAME, _style(options))

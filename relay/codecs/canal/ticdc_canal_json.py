@@ -26,8 +26,10 @@ from relay.codecs.canal.message import (
     CanalMessage,
     Dialect,
     base64_bytes,
+    check_size,
     ddl_word,
     parse,
+    unchecked_bytes,
 )
 from relay.codecs.canal.reading import TextReaders
 from relay.codecs.canal.writing import TextChange, TextWriters
@@ -37,6 +39,7 @@ from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import (
     Compression,
+    Decompression,
     Handling,
     LargeMessageOptions,
     SizeLimit,
@@ -45,7 +48,6 @@ from relay.codecs.wire.large_messages import (
     claim_checked,
     compressed,
     decompressed,
-    decompression_budget,
 )
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
@@ -243,6 +245,7 @@ class Decoder:
 
     def __init__(self, options: TicdcOptions, answers: Answers) -> None:
         self._options, self._answers, self._limits = options, answers, answers.limits
+        self._unchecked = unchecked_bytes(answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = TextReaders(NAME, _style(options))
@@ -256,8 +259,10 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
-            value = decompressed(NAME, "", value, self._compression, decompression_budget(self._limits))
+            value = decompressed(NAME, "", value, self._compression, Decompression(self._limits))
         message = parse(NAME, value, self._limits)
+        if len(value) > self._unchecked:
+            check_size(NAME, message, self._limits)
         tidb = message.tidb
         if tidb is not None and "claimCheckLocation" in tidb:
             message = self._from_storage(message)
@@ -285,8 +290,9 @@ class Decoder:
         parts = claim_check_parts(data)
         try:
             stored = data if parts is None else parts.value
-            value = decompressed(NAME, "", stored, self._compression, decompression_budget(self._limits))
+            value = decompressed(NAME, "", stored, self._compression, Decompression(self._limits))
             message = parse(NAME, value, self._limits)
+            check_size(NAME, message, self._limits)
         except Malformed as error:
             raise Malformed(
                 NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"

@@ -36,6 +36,7 @@ from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_t
 from relay.codecs.wire.lenient_json import with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import (
     ABSENT,
     Absent,
@@ -275,8 +276,8 @@ class _Table(Table[Layout]):
 class RowDecoder:
     """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
-    def __init__(self, protocol: str) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._protocol, self._limits = protocol, limits
         self._tables = Tables(_Table)
         self._blocks: dict[bytes, dict[str, DeclaredColumn]] = {}
 
@@ -334,6 +335,7 @@ class RowDecoder:
             raise Malformed(self._protocol, part, str(error).partition(" - at ")[0]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
+        check_columns(self._protocol, part, len(row), self._limits)
         return row
 
     def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:

@@ -33,9 +33,9 @@ from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import (
     Compression,
     CompressionOptions,
+    Decompression,
     compressed,
     decompressed,
-    decompression_budget,
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
@@ -124,7 +124,7 @@ class Decoder:
         self._limits = answers.limits
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowDecoder(NAME)
+        self._rows = RowDecoder(NAME, answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -135,7 +135,7 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
-            budget = decompression_budget(self._limits)
+            budget = Decompression(self._limits)
             value = decompressed(NAME, "", value, self._compression, budget)
             if record.key:
                 key = decompressed(NAME, "key", record.key, self._compression, budget)

@@ -27,6 +27,7 @@ from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, fram
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
 from relay.codecs.wire.large_messages import (
     Compression,
+    Decompression,
     LargeMessageOptions,
     SizeLimit,
     claim_check_document,
@@ -34,7 +35,6 @@ from relay.codecs.wire.large_messages import (
     claim_checked,
     compressed,
     decompressed,
-    decompression_budget,
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
@@ -155,7 +155,7 @@ class Decoder:
         self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowDecoder(options.zone())
+        self._rows = RowDecoder(options.zone(), answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -167,7 +167,7 @@ class Decoder:
         events: list[Event] = []
         budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
-        for head, body in unframe(record.key, record.value):
+        for head, body in unframe(record.key, record.value, self._limits):
             key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key)
@@ -179,7 +179,7 @@ class Decoder:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
             if value[:2] != b'{"' or self._is_compressed:
-                budget = budget or decompression_budget(self._limits)
+                budget = budget or Decompression(self._limits)
                 value = decompressed(NAME, "value", value, self._compression, budget)
             if key.t == _DDL:
                 catalog, change = _ddl(key, value, source, record, catalog, lossy)

@@ -29,6 +29,7 @@ from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import ABSENT, ColumnType, Images, Op, Row, Rows, Source, TableSchema
 from relay.records import ConsumerRecord
 
@@ -205,8 +206,8 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
 class RowDecoder:
     """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
-    def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
+    def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._zone, self._limits = zone, limits
         self._tables: Tables[Table[_Layout]] = Tables(Table)
         self.forget = self._tables.forget
 
@@ -236,7 +237,7 @@ class RowDecoder:
                     if reader.is_guessed or reader.is_partial:
                         _count(reader, lossy)
                     return row
-        return _GeneralRow(table, known, self._zone, lossy).read(data)
+        return _GeneralRow(table, known, self._zone, lossy, self._limits).read(data)
 
 
 def _count(reader: TypedReader, lossy: list[Lossy]) -> None:
@@ -250,8 +251,14 @@ class _GeneralRow:
     """Reads one row in the general way: any columns, codes and flags."""
 
     def __init__(
-        self, table: Table[_Layout], known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]
+        self,
+        table: Table[_Layout],
+        known: TableSchema | None,
+        zone: tzinfo,
+        lossy: list[Lossy],
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
 
     def read(self, data: bytes) -> ReadRow:
@@ -265,6 +272,7 @@ class _GeneralRow:
             raise Malformed(NAME, "value", "a row without columns")
         # Columns in the order of the new row, each as the new row has it, if it does.
         cells = {**new, **(old or {}), **new}
+        check_columns(NAME, "value", len(cells), self._limits)
         layout = self._layout(
             {
                 name: DeclaredColumn(cell.t, cell.f, cell.f is None and bool(cell.h))

@@ -102,27 +102,52 @@ _SNAPPY_MAX_GROWTH: Final = 22
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-def decompression_budget(limits: Limits) -> Budget:
-    """Return what all compressed parts of one record share."""
-    return Budget("decompressed_bytes", limits.decompressed_bytes)
+class Decompression(Budget):
+    """What all compressed parts of one record share.
+
+    Bytes alone do not tell what JSON will take: an empty object is two bytes, and thirty times as many in
+    Python. So large parts are looked at before they are parsed.
+    """
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__("decompressed_bytes", limits.decompressed_bytes)
+        self._limits = limits
+
+    def check(self, protocol: str, path: str, text: bytes) -> None:
+        """Raise LimitExceeded if a text has far more objects and arrays than allowed rows and columns."""
+        most = 4 * self._limits.rows + 16 * self._limits.columns
+        if text.count(b"{") + text.count(b"[") <= most:
+            return
+        found = 0
+        for part in _STRING_OR_BEGIN(text):
+            found += text[part.start()] != _QUOTE
+            if found > most:
+                raise exceeded(protocol, path, "objects", "rows", self._limits.rows)
 
 
-def decompressed(protocol: str, path: str, data: bytes, setting: Compression, budget: Budget) -> bytes:
+#: A string, or the beginning of an object or array. The closing quote may be missing, so that no byte of a
+#: broken document is looked at twice.
+_STRING_OR_BEGIN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[]', re.DOTALL).finditer
+_QUOTE: Final = ord('"')
+#: Parts up to this size are parsed without a look.
+_SMALL: Final = 1 << 20
+
+
+def decompressed(protocol: str, path: str, data: bytes, setting: Compression, budget: Decompression) -> bytes:
     """Return the data as it was before the producer compressed it.
 
     With AUTO, data that is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to
     refuse. Raises Malformed for what is not compressed as the setting says, or is damaged; LimitExceeded for
     what grows above the rest of the budget, before memory is taken for it.
     """
-    match setting:
-        case Compression.AUTO:
-            return _recognised(protocol, path, data, budget)
-        case Compression.LZ4:
-            return _from_lz4(protocol, path, data, budget)
-        case Compression.SNAPPY:
-            return _from_snappy(protocol, path, data, budget)
-        case Compression.NONE:
-            return data
+    if setting is Compression.NONE:
+        return data
+    text = _READERS[setting](protocol, path, data, budget)
+    if len(text) > _SMALL and text is not data:
+        budget.check(protocol, path, text)
+    return text
 
 
 def compressed(data: bytes, setting: Compression) -> bytes:
@@ -174,6 +199,13 @@ def _from_snappy(protocol: str, path: str, data: bytes, budget: Budget) -> bytes
     except cramjam.DecompressionError as error:
         raise _no_snappy(protocol, path) from error
     raise _no_snappy(protocol, path)
+
+
+_READERS: Final = {
+    Compression.AUTO: _recognised,
+    Compression.LZ4: _from_lz4,
+    Compression.SNAPPY: _from_snappy,
+}
 
 
 def _no_snappy(protocol: str, path: str) -> Malformed:

@@ -15,7 +15,7 @@ from relay.errors import DdlNotUnderstood
 from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
 from relay.mysql.ddl.statements import AddIndex, AddPrimaryKey, Bits, Change, ColumnDefinition, OtherChange
 from relay.mysql.ddl.tokens import Cursor, Token
-from relay.mysql.types import parse_type, with_implied_parameters
+from relay.mysql.types import defined_type, with_implied_parameters
 
 #: The words that may follow the first word of a type and belong to its name (`double precision`, `national
 #: char varying`).
@@ -83,7 +83,7 @@ class _Definition:
 
     def _type(self) -> ColumnType:
         try:
-            return with_implied_parameters(parse_type(" ".join([self.type_text, *self.type_attributes])))
+            return with_implied_parameters(defined_type(" ".join([self.type_text, *self.type_attributes])))
         except ValueError as error:
             raise DdlNotUnderstood(f"the type of a column: {error}") from error
 

@@ -321,6 +321,9 @@ def _alter(cursor: Cursor) -> Statement:
     return _create_view_or_trigger(cursor)
 
 
+_RENAMES: Final = 4096
+
+
 def _rename(cursor: Cursor) -> Statement:
     if not cursor.accept_any("TABLE", "TABLES"):
         raise DdlNotUnderstood("RENAME of something else than a table")
@@ -330,6 +333,8 @@ def _rename(cursor: Cursor) -> Statement:
         old = table_name(cursor)
         cursor.expect("TO")
         pairs.append((old, table_name(cursor)))
+        if len(pairs) > _RENAMES:
+            raise DdlNotUnderstood("more tables are renamed than anybody renames at once")
         if not cursor.accept(","):
             return RenameTables(tuple(pairs))
 
