@@ -194,6 +194,16 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
 
+    def surely_keeps(self, names: tuple[str, ...]) -> bool:
+        """Return whether `old` lacks these columns or has the text of the new row."""
+        old, cells = self.old, self.cells
+        if old is None:
+            return True
+        for name in names:  # noqa: SIM110 - a generator would cost every row
+            if name in old and (name not in cells or old[name] != cells[name]):
+                return False
+        return True
+
 
 # ---------------------------------------------------------------- definitions
 
