@@ -162,16 +162,10 @@ class TypedReader:
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
-        self._indexes: dict[tuple[str, ...], tuple[int, ...]] = {}
+        keys = schema.key_columns()
+        #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
+        self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)
-
-    def indexes(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Return where the cells of these columns stand; columns without a cell are left out."""
-        found = self._indexes.get(names)
-        if found is None:
-            found = tuple(at for at, name in enumerate(self._names) if name in names)
-            self._indexes = {names: found}
-        return found
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
@@ -217,8 +211,8 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         raise NotImplementedError
 
-    def surely_keeps(self, names: tuple[str, ...]) -> bool:  # noqa: ARG002 - for those who can tell
-        """Return whether an update leaves these columns as they were; False if only their values can tell."""
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the wire shows that no key column has changed; False if only values can tell."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -258,12 +252,12 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
-    def surely_keeps(self, names: tuple[str, ...]) -> bool:
-        """Return whether both images have the same wire values here, or there is but one image."""
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the key columns have the same wire values in both images, if there are two."""
         old, new = self.old, self.new
         if old is None or new is None:
             return True
-        for at in self.reader.indexes(names):  # noqa: SIM110 - a generator would cost every row
+        for at in self.reader.key_cells:  # noqa: SIM110 - a generator would cost every row
             if old[at] != new[at]:
                 return False
         return True

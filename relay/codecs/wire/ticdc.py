@@ -7,14 +7,12 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
 from msgspec import Meta
 
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import LazyRows
 from relay.model import (
     TSO_LOGICAL_BITS,
     ColumnType,
@@ -67,6 +65,9 @@ def full_type_text(column_type: ColumnType) -> str:
 # ---------------------------------------------------------------- updates
 
 
+_UPDATE: Final = Op.UPDATE
+
+
 def split_updates(events: list[Event]) -> list[Event]:
     """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one.
 
@@ -74,11 +75,8 @@ def split_updates(events: list[Event]) -> list[Event]:
     cannot be NULL; the code and its records do not (pingcap/ticdc pkg/common/event, 2026-08).
     """
     for event in events:
-        if type(event) is RowChange and event.op is Op.UPDATE:
-            images = event.images
-            names = _identifying_columns(event.schema)
-            if not isinstance(images, LazyRows) or not images.surely_keeps(names):
-                break
+        if type(event) is RowChange and event.op is _UPDATE and not event.images.surely_keeps_keys():
+            break
     else:
         return events
     return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
@@ -92,15 +90,9 @@ def _changes_key(change: Event) -> TypeGuard[RowChange]:
         or change.after is None
     ):
         return False
-    names = _identifying_columns(change.schema)
+    names = change.schema.key_columns()
     cells = zip(change.schema.columns, change.before, change.after, strict=True)
     return any(column.name in names and was != now for column, was, now in cells)
-
-
-@lru_cache(maxsize=1024)
-def _identifying_columns(schema: TableSchema) -> tuple[str, ...]:
-    keys = (schema.primary_key or (), *(key.columns for key in schema.unique_keys))
-    return tuple(dict.fromkeys(name for key in keys for name in key))
 
 
 def _split(change: RowChange) -> list[Event]:
