@@ -135,6 +135,11 @@ class Ledger:
         """The offset to read next of every owned partition."""
         return {partition: owned.next for partition, owned in self.owned.items()}
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing is under way that the translator would be set back for."""
+        return self._safe_state is None
+
     # Partitions come and go.
 
     def assign(self, partitions: Sequence[Partition]) -> None:

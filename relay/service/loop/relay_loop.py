@@ -234,6 +234,8 @@ class Relay:
                 self._ledger.own(positions)
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        if self._ledger.is_safe:
+            self._schemas.settled(self._ledger.positions)
         try:
             polled = await self._stop.unless_asked(self._connections.source.poll()) or {}
             await self._stop.unless_asked(self._schemas.ready(polled))
@@ -281,7 +283,8 @@ class Relay:
         self._status.observe("translate", current.sent_at - began)
         self._status.batch(sum(map(len, polled.values())))
         ledger.rounds.append(current)
-        await ledger.settle(keep=0 if current.refused else self._timing.rounds - 1)
+        is_last = current.refused is not None or self._schemas.holds_much
+        await ledger.settle(keep=0 if is_last else self._timing.rounds - 1)
         if current.refused and current.generation == ledger.generation:
             await self._commit()
             raise current.refused
