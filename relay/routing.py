@@ -28,14 +28,14 @@ class Router(msgspec.Struct, frozen=True):
     """`topic` may hold `{topic}` (the source's); `partitions` None keeps the source's partition.
 
     `reads_ddl_everywhere`, `writes_ddl_everywhere`: the convention of the source and of the target.
-    `counts`: how many partitions a target topic gets from its sources, as far as somebody has said it.
+    `fed`: which partitions a target topic gets records in from its sources, as far as somebody has said it.
     """
 
     topic: str = "{topic}"
     partitions: int | None = None
     reads_ddl_everywhere: bool = False
     writes_ddl_everywhere: bool = False
-    counts: Mapping[str, int] = {}
+    fed: Mapping[str, tuple[int, ...]] = {}
 
     @property
     def drops_copies(self) -> bool:
@@ -45,17 +45,17 @@ class Router(msgspec.Struct, frozen=True):
 
     @property
     def makes_copies(self) -> bool:
-        """Whether a statement goes to all partitions of the source, however many these are."""
+        """Whether a statement goes to every partition that the target topic has from its sources."""
         is_everywhere = self.writes_ddl_everywhere and not self.reads_ddl_everywhere
         return is_everywhere and self.partitions is None
 
     def expecting(self, partitions: Iterable[tuple[str, int]]) -> Router:
         """Return the router that knows these as all partitions (topic, number) of the source."""
-        counts: dict[str, int] = defaultdict(int)
+        numbers: dict[str, set[int]] = defaultdict(set)
         for topic, number in partitions:
-            target = self.target_topic(topic)
-            counts[target] = max(counts[target], number + 1)
-        return self if counts == self.counts else msgspec.structs.replace(self, counts=dict(counts))
+            numbers[self.target_topic(topic)].add(number)
+        fed = {target: tuple(sorted(found)) for target, found in numbers.items()}
+        return self if fed == self.fed else msgspec.structs.replace(self, fed=fed)
 
     def without_copies(self, events: list[Event], record: ConsumerRecord) -> list[Event]:
         """Leave the statements out that partition 0 has, too."""
@@ -82,8 +82,8 @@ class Router(msgspec.Struct, frozen=True):
     def _partitions_of(self, event: Event, topic: str, record: ConsumerRecord) -> Sequence[int]:
         if self.partitions is None:
             if isinstance(event, SchemaChange) and self.makes_copies:
-                # A topic that has this partition has all below it.
-                return range(max(self.counts.get(topic, 0), record.partition + 1))
+                fed = self.fed.get(topic, ())
+                return fed if record.partition in fed else (*fed, record.partition)
             return (record.partition,)
         if isinstance(event, RowChange):
             return (_key_hash(event) % self.partitions,)

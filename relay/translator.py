@@ -177,7 +177,7 @@ class Translator:
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - one line, and no calls
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
@@ -261,7 +261,7 @@ class Translator:
         """Name all source partitions (topic, number): where rows are spread anew, so that no watermark passes
         before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
 
-        Without it, only those that were seen count for watermarks, and for DDL those up to its own.
+        Without it, only those that were seen count for watermarks, and DDL goes to its own partition alone.
         """
         found = dict.fromkeys(partitions)
         if self._gate is not None and not found.keys() <= self._gate.reached.keys():

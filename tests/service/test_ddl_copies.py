@@ -22,7 +22,11 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 3
 EXACTLY_ONCE = {"delivery_mode": "exactly-once", "delivery_transaction_interval_seconds": 0.05}
-ROUTES = [(TICDC, OPEN, range(PARTITIONS)), (OPEN, CANAL, range(1)), (OPEN, "ticdc-debezium", range(PARTITIONS))]
+ROUTES = [
+    (TICDC, OPEN, range(PARTITIONS)),
+    (OPEN, CANAL, range(1)),
+    (OPEN, "ticdc-debezium", range(PARTITIONS)),
+]
 
 
 def capture(protocol: str) -> list[ConsumerRecord]:
@@ -55,10 +59,11 @@ async def _all_committed(kafka: Any, group: str, count: int) -> bool:
 
 
 @pytest.mark.parametrize("mode", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
-@pytest.mark.parametrize(("source", "target", "at"), ROUTES)
+@pytest.mark.parametrize("route", ROUTES)
 async def test_two_instances_and_a_restart(
-    kafka: Any, make_config: Any, run_relay: Any, source: str, target: str, at: Sequence[int], mode: dict[str, Any]
+    kafka: Any, make_config: Any, run_relay: Any, route: tuple[str, str, range], mode: dict[str, Any]
 ) -> None:
+    source, target, at = route
     records = capture(source)
     half = len(records) // 2
     topic, written = await kafka.topic(PARTITIONS), await kafka.topic(PARTITIONS)
@@ -104,4 +109,3 @@ async def test_partitions_that_are_added_while_relay_runs(
     assert await relay.stop() == 0
     found = statements(OPEN, await kafka.read(written, committed=True))
     assert Counter({at: len(marks) for at, marks in found.items()}) == {0: len(records), 1: len(records) - 2}
-
