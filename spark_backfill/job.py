@@ -210,7 +210,7 @@ class TopicsRun:
         """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were
         sent before now.
         """
-        if not self._config.schema.wait:
+        if not self._config.waits_for_ddl:
             return []
         records, self._ahead = self._source.ahead(self._spark, self._ahead)
         return [] if records is None else find_ddl(captured(records), self._config)

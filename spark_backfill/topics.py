@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from relay.config import Config, Mode, Start, kafka
-from relay.config.choices import End
+from relay.config.choices import End, Wait
 from relay.errors import ConfigError, Problem, RecordsGone
 from relay.kafka.admin import TopicInfo
 from relay.kafka.positions import COMMIT_TS_MARGIN_MS
@@ -225,7 +225,7 @@ def _end(admin: JavaAdmin, config: Config, partitions: Mapping[str, int]) -> dic
 async def _checked(config: Config) -> Topics:
     """Check topics as the service does, without those that only the service keeps."""
     own = {
-        "schema": config.schema.model_copy(update={"history_topic": "", "wait": False}),
+        "schema": config.schema.model_copy(update={"history_topic": "", "wait": Wait.FALSE}),
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
     # Files do not tell a number of partitions.
