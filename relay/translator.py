@@ -169,7 +169,8 @@ class Translator:
         encoder = route.target.encoder(route.target_options, self._answers)
         self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
-        self._router = Router(topic, partitions, ddl_everywhere=route.target.ddl_everywhere)
+        self._router = Router(topic, partitions, route.source.ddl_everywhere, route.target.ddl_everywhere)
+        self._moves_ddl = self._router.drops_copies or self._router.makes_copies
         self._gate = None if partitions is None else WatermarkGate()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
@@ -199,11 +200,16 @@ class Translator:
             gate, path = self._gate, self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
-            if gate is None:
-                # Rows stay in their partitions: what `Router.group` says then, without the price of asking.
+            has_moving_ddl = self._moves_ddl and SchemaChange in map(type, events)
+            if has_moving_ddl:
+                read, events = events, self._router.without_copies(events, record)
+                lossy += [Lossy.DDL_COPIES] * (len(read) - len(events))
+            if gate is not None:
+                events, gate = gate.after(events, record)
+            if gate is None and not has_moving_ddl:
+                # All stays in its partition: what `Router.group` says then, without the price of asking.
                 groups: Iterable[Group] = ((path.target_topic, path.target_partitions, events),)
             else:
-                events, gate = gate.after(events, record)
                 groups = self._router.group(events, record)
             out: list[ProducerRecord] = []
             time_ms = record.timestamp_ms
@@ -258,12 +264,21 @@ class Translator:
             raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions (topic, number), so that no watermark passes before all have reached it.
+        """Name all source partitions (topic, number): where rows are spread anew, so that no watermark passes
+        before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
 
-        It matters only where rows are spread anew; without it only the partitions that were seen count.
+        Without it, only those that were seen count for watermarks, and DDL goes to its own partition alone.
         """
-        if self._gate is not None:
-            self._gate = WatermarkGate(dict.fromkeys(partitions) | self._gate.reached, self._gate.passed)
+        found = dict.fromkeys(partitions)
+        if self._gate is not None and not found.keys() <= self._gate.reached.keys():
+            self._gate = WatermarkGate(found | self._gate.reached, self._gate.passed)
+        if self._router.makes_copies:
+            self._router = self._router.expecting(found)
+
+    @property
+    def copies_ddl(self) -> bool:
+        """Whether a statement is written to every partition that the source has (`expect_partitions`)."""
+        return self._router.makes_copies
 
     @property
     def needs_all_partitions(self) -> bool:
@@ -309,7 +324,7 @@ class Translator:
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
         prefix = f"{topic}/{partition}/".encode()
-        return _PartitionRoute(topic, partition, self._router.topic_of(record), (partition,), prefix)
+        return _PartitionRoute(topic, partition, self._router.target_topic(topic), (partition,), prefix)
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""

@@ -92,6 +92,7 @@ class _Task:
         self._job = job
         self._translator = config.translator(config.backfill.end_commit_ts or None)
         self._translator.catalog = job.catalog.value
+        self._translator.expect_partitions(job.terms.sources)
         self._finder = TableFinder(config) if job.by_table else None
         self._tables: Counter[tuple[TableId, str]] = Counter()
         # To find the tables of each record takes a Counter for each.

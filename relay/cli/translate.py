@@ -21,6 +21,7 @@ from relay.cli.arguments import (
 )
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
+from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord
@@ -67,7 +68,11 @@ def translate(request: TranslateRequest) -> None:
         if request.dead_letters is not None:
             dead_file = stack.enter_context(open_output(request.dead_letters, "--dead-letters"))
             dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
-        reader = RecordReader(source.stream, source.name, request.input_format)
+        lines: Iterable[bytes] = source.stream
+        if translator.copies_ddl:
+            lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
+            translator.expect_partitions(partitions)
+        reader = RecordReader(lines, source.name, request.input_format)
         run = _Run(translator, reader, writer, dead_letters, request.on_error)
         try:
             run.all_records(source, quiet=request.quiet)

@@ -11,8 +11,9 @@ import warnings
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from relay.codecs import codec_named
 from relay.config.addresses import same_brokers
-from relay.config.choices import Watermarks
+from relay.config.choices import Wait, Watermarks
 from relay.config.flags import FlagSource
 from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
@@ -75,6 +76,18 @@ class Config(BaseSettings):
     def history_topic(self) -> str:
         """The topic that keeps the table definitions, empty for none."""
         return self.schema.history_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
+
+    @property
+    def waits_for_ddl(self) -> bool:
+        """Whether rows of other partitions wait for DDL of partition 0.
+
+        By default, if the source's DDL travels there alone and there is a schema history, without which it
+        could not be known what other instances have read.
+        """
+        if self.schema.wait is not Wait.AUTO:
+            return self.schema.wait is Wait.TRUE
+        source = codec_named(self.route.from_, "from")
+        return bool(self.history_topic) and source.decodes.ddl and not source.ddl_everywhere
 
     @property
     def transactional_id(self) -> str:

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay import limits
-from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Watermarks
+from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Wait, Watermarks
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start
 from relay.limits import DEFAULT_LIMITS
 from relay.policies import ERROR_CLASSES, Policy
@@ -296,7 +296,7 @@ class SchemaHistory(_Table):
     """How table definitions are kept beyond a restart, and whether rows wait for them."""
 
     history_topic: str = "relay.schema-history.{group_id}"
-    wait: bool = False
+    wait: Annotated[Wait, BeforeValidator(_option_text)] = Wait.AUTO
 
 
 class Limits(_Table):

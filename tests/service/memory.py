@@ -237,6 +237,7 @@ class PlainTranslator:
     """
 
     needs_all_partitions = False
+    copies_ddl = False
 
     def __init__(self) -> None:
         self.catalog = Catalog()

@@ -17,6 +17,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.kafka import source_cluster
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of
@@ -44,6 +45,7 @@ class DdlFollower:
         brokers: Brokers | None = None,
     ) -> None:
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
+        self._signature = codec_named(config.route.from_, "from").row_signature
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         # What was learnt before its turn, by place; None where the translator is never set back behind it.
         self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
@@ -54,6 +56,8 @@ class DdlFollower:
         # may have moved past records that were lost with an exception.
         self._begun: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
+        # The partitions 0 for which rows of this instance wait.
+        self._followed: list[TopicPartition] = []
         self._consumer: Any = None
         self._is_ready = False
 
@@ -63,16 +67,21 @@ class DdlFollower:
         return self._ahead.keys()
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
-        for topic in self._source.topics:
-            pair, position = TopicPartition(topic, 0), positions[Partition(topic, 0)]
+        """Read from these positions on, all of partitions 0, and no others. Raises PollFailed."""
+        for (topic, number), position in positions.items():
+            pair = TopicPartition(topic, number)
             # What was read ahead before a rebalance is still known: otherwise a long reading might never end.
             if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
                 self._begun[pair] = self._next[pair] = position
                 self._reached.pop(topic, None)
-        if not self._is_ready:
+        followed = [TopicPartition(*partition) for partition in positions]
+        if followed and not self._is_ready:
             await self._start()
-        self._seek()
+        if followed and followed != self._followed:
+            self._consumer.assign(followed)
+            self._followed = followed
+        if self._is_ready:
+            self._seek()
 
     def rewound(self, positions: Mapping[Partition, int]) -> None:
         """Have the translator, set back, learn again, and reread those partitions 0 that the loop rereads."""
@@ -137,12 +146,11 @@ class DdlFollower:
             await started(REQUEST_SECONDS, self._consumer)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
-        self._consumer.assign(list(self._next))
-        self._is_ready = True
+        self._followed, self._is_ready = [], True
 
     def _seek(self) -> None:
-        for pair, offset in self._next.items():
-            self._consumer.seek(pair, offset)
+        for pair in self._followed:
+            self._consumer.seek(pair, self._next[pair])
 
     async def _read_past(self, topic: str, time_ms: int) -> None:
         """Read until a record is younger, or until the end; for as long as that takes, if it goes on."""
@@ -176,7 +184,8 @@ class DdlFollower:
                 if time.monotonic() >= pause_at:
                     await self._let_others()
                     pause_at = time.monotonic() + _YIELD_SECONDS
-                self._learn(record)
+                if self._signature is None or not self._signature.matches(record.key, record.value):
+                    self._learn(record)
                 self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
                 self._next[pair] = record.offset + 1
 

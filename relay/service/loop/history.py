@@ -99,7 +99,9 @@ class Schemas:
         self._source_topics = config.source.topics
         self._topic = WholeTopic(clusters.target, config.history_topic) if config.history_topic else None
         self._follower = (
-            DdlFollower(config, translator, status.heartbeat, clusters.source) if config.schema.wait else None
+            DdlFollower(config, translator, status.heartbeat, clusters.source)
+            if config.waits_for_ddl
+            else None
         )
         # Read, but not learnt yet, because reading was interrupted.
         self._unlearnt: list[ConsumerRecord] = []
@@ -130,10 +132,14 @@ class Schemas:
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
-        """Read partition 0 ahead of what was just opened. Raises PollFailed, ServiceError."""
+        """Read partition 0 ahead of what was just opened, of topics of which other partitions were opened.
+
+        Raises PollFailed, ServiceError.
+        """
         if self._follower is None:
             return
-        firsts = [Partition(topic, 0) for topic in self._source_topics]
+        topics = dict.fromkeys(each.topic for each in positions if each.partition != 0)
+        firsts = [Partition(topic, 0) for topic in topics]
         others = await source.look([first for first in firsts if first not in positions], {})
         if others:
             # What another instance has committed by now, it had written to the history before.

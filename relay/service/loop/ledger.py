@@ -205,6 +205,9 @@ class Ledger:
 
     def begin(self) -> Round:
         """Begin a round."""
+        if self._translator.copies_ddl:
+            # The client's metadata is renewed now and then, and knows partitions that were added.
+            self._translator.expect_partitions(self._connections.source.partitions())
         current = Round(self.generation, self._translator.state)
         if self._safe_state is None:
             self._safe_state = current.before
