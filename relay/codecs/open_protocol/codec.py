@@ -85,8 +85,10 @@ class _Key(msgspec.Struct, gc=False):
 
 
 class _Ddl(msgspec.Struct, gc=False):
+    """A statement. Its number is text in the manual's table, and a number in every release."""
+
     q: str
-    t: int
+    t: int | Annotated[str, Meta(pattern="^[0-9]{1,3}$")]
 
 
 class _OutCell(msgspec.Struct, gc=False):
@@ -249,7 +251,7 @@ def _ddl(
     message = DdlMessage(
         ddl.q,
         TableId(key.scm or "", key.tbl or ""),
-        str(ddl.t),
+        str(int(ddl.t)),
         source,
         source.at(record),
         record.timestamp_ms * _NS_PER_MS,
@@ -258,7 +260,7 @@ def _ddl(
     catalog, change = learn(catalog, message)
     if not change.kinds:
         lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
-        change = msgspec.structs.replace(change, kinds=kinds_of(ddl.t))
+        change = msgspec.structs.replace(change, kinds=kinds_of(int(ddl.t)))
     return catalog, change
 
 
