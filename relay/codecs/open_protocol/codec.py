@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta, UnsetType
 from relay.catalog import Catalog, DdlMessage, learn
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
-from relay.codecs.open_protocol.columns import column_code, column_flags, loses_type, write_of
+from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
@@ -36,7 +36,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import Target, TypedReader, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -64,6 +64,9 @@ from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
+#: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
+_FLAGS_END: Final = 1 << 64
+_KNOWN_FLAGS: Final = 0xFF
 
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
@@ -293,6 +296,21 @@ class _Target(Target[_Plan]):
         }
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
         return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+
+    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:
+        """Return the plan with the flags that the messages have, if they are of Open Protocol themselves."""
+        if reader.protocol != NAME or not reader.wire:
+            return plan
+        said = {
+            name: (
+                plan.cells[name][0],
+                True if flags & HANDLE_KEY else UNSET,
+                flags if 0 <= flags < _FLAGS_END else flags & _KNOWN_FLAGS,
+            )
+            for name, flags in reader.wire.items()
+        }
+        cells = plan.cells | said
+        return plan if cells == plan.cells else msgspec.structs.replace(plan, cells=cells)
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses: types without a code, and parameters."""

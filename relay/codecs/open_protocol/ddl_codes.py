@@ -1,11 +1,11 @@
 """TiDB's DDL actions: the number that Open Protocol has for a statement, and what it stands for.
 
-A statement whose change has one number for all its forms has it in `_CODES`; others are told apart by their
-words (`_number_by_words`). Three numbers are of no statement: 31 (TiFlash reports a replica), 75 to 77 (TiDB's own
-tools), and 60 (several CREATE TABLEs of a restore at once; TiCDC sends each with 3).
+A statement whose change has one number for all its forms has it in `_CODES`; others are told apart by
+their words (`_number_by_words`). Some numbers are of no statement: 31 (TiFlash reports a replica), 60
+(several CREATE TABLEs of a restore at once; TiCDC sends each with 3), and 75 to 77 (TiDB's own tools).
 
-Source: pingcap/tidb pkg/meta/model/job.go (ActionType, 2026); pingcap/ticdc pkg/filter/ddl.go (230, 231, which
-are TiCDC's own); PingCAP "TiCDC Open Protocol", DDL type code, which ends at 36.
+Source: pingcap/tidb pkg/meta/model/job.go (ActionType, 2026); pingcap/ticdc pkg/filter/ddl.go (230 and 231,
+which are TiCDC's own); PingCAP "TiCDC Open Protocol", DDL type code, which ends at 36.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ def _number_of_options(words: list[str]) -> int | None:
 
 
 def _words(sql: str) -> list[str]:
-    """A statement's plain words in upper case and its marks; "" for names in quotes, literals and numbers, and
-    nothing for what stands in parentheses.
+    """A statement's plain words in upper case and its marks, without what stands in parentheses; "" for
+    names in quotes, literals and numbers.
     """
     try:
         tokens = tokenize(sql, backslash_escapes=not is_restored(sql))

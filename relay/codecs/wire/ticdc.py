@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.rows import halves
 from relay.model import (
     TSO_LOGICAL_BITS,
     ColumnType,
@@ -21,7 +22,6 @@ from relay.model import (
     Event,
     Op,
     RowChange,
-    Rows,
     SchemaChange,
     Source,
     TableId,
@@ -96,8 +96,9 @@ def split_updates(events: list[Event]) -> list[Event]:
 
 
 def _split(change: RowChange) -> list[Event]:
-    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
-    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
+    old, new = halves(change.images)
+    delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
+    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]
 
 
 # ---------------------------------------------------------------- DDL
