@@ -270,7 +270,7 @@ def test_flags_that_were_read_are_written(statements: list[Any], document: dict[
     rows_ = [row(document, ts=10), row(document, ts=11)]
     for options in ({}, {"output-raw-change-event": "false"}):
         found = values(records(*statements, *rows_), options)[len(statements) :]
-        assert len(found) == 2
+        assert len(found) >= 2
         for part in ("u", "p", "d"):
             for written in found:
                 for name, one in written.get(part, {}).items():
