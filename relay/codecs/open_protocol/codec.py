@@ -123,7 +123,11 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     """Options of TiCDC's sink URI and changefeed; those that change the content matter on the target side."""
 
     max_batch_size: Annotated[
-        int, Meta(ge=1, description="most events of one source record in a message")
+        int,
+        Meta(
+            ge=1,
+            description="most rows in a message; above 1, rows of neighbouring source records are joined",
+        ),
     ] = 1
     only_output_updated_columns: Annotated[
         bool, Meta(description="`p` of an UPDATE has only the columns that changed")
