@@ -15,7 +15,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named
-from relay.codecs.codec import SIDES, Codec, Options, parse_options
+from relay.codecs.codec import SIDES, Codec, Joining, Options, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows
@@ -115,6 +115,11 @@ class Route(NamedTuple):
             for side, options in (("from", self.source_options), ("to", self.target_options))
             if isinstance(options, LargeMessageOptions) and options.claim_check_storage_uri
         }
+
+    @property
+    def joining(self) -> Joining | None:
+        """How messages of neighbouring source records are joined (`relay.joining`); None if they are not."""
+        return self.target.joining(self.target_options)
 
     @property
     def passes_watermarks(self) -> bool:

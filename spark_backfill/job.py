@@ -18,6 +18,7 @@ from relay.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, read_files
+from spark_backfill.joined import joined, joining_of
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.places import check_apart, check_folder, check_places
 from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
@@ -63,15 +64,20 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     """Translate records and write what they become; return what was counted."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
+    # Tasks of the second kind have the same numbers.
+    of_joined = context.accumulator(Parts(), CountsParam())
     try:
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
-        write(records.frame.mapInArrow(translate, translate.schema))
+        produced = records.frame.mapInArrow(translate, translate.schema)
+        joining = joining_of(config)
+        write(produced if joining is None else joined(produced, joining, terms.limits, of_joined))
     finally:
         # Otherwise the catalogue's file stays on the driver's disk, and the counters in PySpark's list, while
         # the run lasts.
         shared.destroy()
-        _accumulatorRegistry.pop(counters.aid, None)
-    counts = total(counters.value.values())
+        for accumulator in (counters, of_joined):
+            _accumulatorRegistry.pop(accumulator.aid, None)
+    counts = total([*counters.value.values(), *of_joined.value.values()])
     counts.last_files = records.last_files
     return counts
 

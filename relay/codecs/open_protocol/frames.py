@@ -11,7 +11,7 @@ pingcap/ticdc pkg/sink/codec/open (2026-08).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from relay.errors import Malformed, UnsupportedMessage
@@ -84,6 +84,21 @@ def _segments(data: bytes, at: int, part: str) -> list[bytes]:
         found.append(data[at : at + size])
         at += size
     return found
+
+
+def segments_in(key: bytes) -> int:
+    """Return how many events a framed key holds."""
+    at, count = LENGTH_BYTES, 0
+    while at < len(key):
+        at += LENGTH_BYTES + int.from_bytes(key[at : at + LENGTH_BYTES], "big")
+        count += 1
+    return count
+
+
+def joined(messages: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """Return the key and the value that hold the events of these messages, in order."""
+    keys = b"".join([key[LENGTH_BYTES:] for key, _ in messages])
+    return VERSION + keys, b"".join([value for _, value in messages])
 
 
 def framed_key(segments: Iterable[bytes]) -> bytes:

@@ -27,10 +27,10 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
-from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import PartNames, ReadRows, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
-from relay.model import ABSENT, ColumnType, Images, Op, Row, Rows, Source, TableSchema
+from relay.model import ABSENT, ColumnType, Images, Op, Row, Source, TableSchema
 from relay.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
@@ -325,7 +325,9 @@ class _GeneralRow:
         for name, at in places.items():
             code, flags, _ = declared[name]
             reads.append(read_of(schema.columns[at].type, self._zone, code, is_legacy=flags is None))
-        made = _Layout(TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known), declared)
+        said = {name: one.flags for name, one in declared.items() if one.flags is not None}
+        reader = TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known, wire=said)
+        made = _Layout(reader, declared)
         table.keep(made, _CACHED_LAYOUTS)
         return made
 
@@ -336,7 +338,7 @@ class _GeneralRow:
             return TypedRows(reader, before, after)
         if not reader.is_partial:
             self._lossy.append(Lossy.COLUMNS_ABSENT)
-        return Rows(_row(reader, before, "p"), _row(reader, after, "u"))
+        return ReadRows(reader, _row(reader, before, "p"), _row(reader, after, "u"))
 
     def _cells(self, layout: _Layout, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
         if cells is None:

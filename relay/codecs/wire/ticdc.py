@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.rows import halves
 from relay.model import (
     TSO_LOGICAL_BITS,
     ColumnType,
@@ -20,7 +21,6 @@ from relay.model import (
     Event,
     Op,
     RowChange,
-    Rows,
     SchemaChange,
     Source,
     TableId,
@@ -96,8 +96,9 @@ def _changes_key(change: Event) -> TypeGuard[RowChange]:
 
 
 def _split(change: RowChange) -> list[Event]:
-    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
-    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
+    old, new = halves(change.images)
+    delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
+    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]
 
 
 # ---------------------------------------------------------------- DDL

@@ -316,10 +316,14 @@ def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
     return (cursor.name(), first) if cursor.accept(".") else (first, None)
 
 
+#: Words of TiDB's indexes, which are columns' names as well.
+_INDEX_WORDS: Final = ("VECTOR", "COLUMNAR", "HYBRID")
+
+
 def key_or_constraint(cursor: Cursor) -> Change | None:
     """Read a key, index or constraint up to the item's end; None (nothing read) if a column stands there."""
     word = cursor.look()
-    if word not in _KEYS or (word in {"VECTOR", "COLUMNAR"} and cursor.look(1) not in {"INDEX", "KEY"}):
+    if word not in _KEYS or (word in _INDEX_WORDS and cursor.look(1) not in {"INDEX", "KEY"}):
         return None
     name = ""
     if cursor.accept("CONSTRAINT") and cursor.look() not in _KEYS:
@@ -344,7 +348,7 @@ def _unique_key(cursor: Cursor, constraint: str) -> Change:
 
 
 def _plain_index(cursor: Cursor, _: str) -> Change:
-    if cursor.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+    if cursor.accept_any("FULLTEXT", "SPATIAL", *_INDEX_WORDS):
         cursor.accept_any("INDEX", "KEY")
         return OtherChange(DdlKind.ADD_INDEX)  # no index of column values
     cursor.take()
@@ -366,6 +370,7 @@ _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
     "SPATIAL": _plain_index,
     "VECTOR": _plain_index,
     "COLUMNAR": _plain_index,
+    "HYBRID": _plain_index,
     "FOREIGN": lambda _, __: OtherChange(DdlKind.ADD_FOREIGN_KEY),
     "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
 }

@@ -274,8 +274,10 @@ class Relay:
             owned = ledger.owned.get(partition)
             if owned is not None and current.refused is None:
                 done = 0
-                if not (current.reached and current.is_late):
-                    done = await builder.take(records, owned)
+                end = self._connections.source.end(partition)
+                ready = self._intake.ready(partition, records, end)
+                if ready and not (current.reached and current.is_late):
+                    done = await builder.take(ready, owned)
                 ledger.note_taken(partition, records, done)
         ledger.skip(gaps, current)
         await builder.send_rest()
