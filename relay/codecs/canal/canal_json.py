@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, parse
-from relay.codecs.canal.reading import SqlTypes, TextReaders
+from relay.codecs.canal.reading import SqlTypes, TextReaders, WireTable
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -155,12 +155,14 @@ def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
     return message.ddl(table, _source(message, record), record)
 
 
-def _mistaken_texts(sql_types: SqlTypes, types: dict[str, str]) -> dict[str, Read]:
+def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     """Find columns such as `TEXT(100)`, which Canal does not take for text.
 
     It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
     """
-    suspects = [name for name, text in types.items() if "(" in text and text.lower().startswith(_TEXTS)]
+    types = wire.mysql_types or {}
+    texts = [(name, types.get(name) or "") for name in wire.names]
+    suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
     return {name: _read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
 
 
