@@ -124,12 +124,15 @@ def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], No
 
 
 def _loads(route: Route, data: Path, messages: int) -> list[_Load]:
+    wide_rows = {name: wide.messages(name, min(messages, _WIDE_MESSAGES)) for name in wide.COLUMNS}
+    wide_loads = [_load(name, route, records, messages) for name, records in wide_rows.items()]
+    return [_captured_load(route, data, messages), *wide_loads]
+
+
+def _captured_load(route: Route, data: Path, messages: int) -> _Load:
     found = workloads(route, data)
-    captured = list(itertools.chain.from_iterable(found[name] for name in _WORKLOADS))
-    loads = [_load("captured", route, captured, messages)]
-    for name in wide.COLUMNS:
-        loads.append(_load(name, route, wide.messages(name, min(messages, _WIDE_MESSAGES)), messages))
-    return loads
+    records = itertools.chain.from_iterable(found[name] for name in _WORKLOADS)
+    return _load("captured", route, records, messages)
 
 
 def _load(name: str, route: Route, records: Iterable[ConsumerRecord], messages: int) -> _Load:
@@ -192,8 +195,10 @@ class _Bench:
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             speed, cpu = asyncio.run(self._watch(process, target))
+            peak_mb = _peak_mb(process.pid)
             process.send_signal(signal.SIGTERM)
-            return Run(program, speed, cpu, _wait(process))
+            _wait(process)
+            return Run(program, speed, cpu, peak_mb)
         except RunFailed as error:
             error.add_note(log.read_text(errors="replace")[-2000:])
             raise
@@ -257,18 +262,20 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wait(process: subprocess.Popen[bytes]) -> float:
-    """Wait for the end of a process that was asked to stop, and give its peak memory in MB."""
-    deadline = time.monotonic() + _STOP_SECONDS
-    while time.monotonic() < deadline:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
-                raise RunFailed(f"ended with status {process.returncode}")
-            return usage.ru_maxrss / 1024
-        time.sleep(_POLL_SECONDS)
-    raise RunFailed(f"did not stop within {_STOP_SECONDS} s of SIGTERM")
+def _peak_mb(pid: int) -> float:
+    """Peak memory of a running process (proc_pid_status(5)), without what its parent had when it began."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a process that was asked to stop."""
+    try:
+        status = process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"did not stop within {_STOP_SECONDS} s of SIGTERM") from None
+    if status != 0:
+        raise RunFailed(f"ended with status {status}")
 
 
 def _result(route: Route, load: _Load, runs: Sequence[Run]) -> Result:

@@ -20,8 +20,9 @@ PROTOCOL: Final = "ticdc-canal-json"
 COLUMNS: Final = {"wide_12": 12, "wide_40": 40}
 #: Types in the order in which columns have them: DDL, `mysqlType`, `sqlType`.
 _TYPES: Final = (
-    ("BIGINT", "bigint", -5), ("INT", "int", 4), ("VARCHAR(40)", "varchar", 12), ("DECIMAL(14,2)", "decimal", 3),
-    ("DATETIME(3)", "datetime", 93), ("TEXT", "text", 2005), ("DATE", "date", 91), ("TIMESTAMP", "timestamp", 93),
+    ("BIGINT", "bigint", -5), ("INT", "int", 4), ("VARCHAR(40)", "varchar", 12),
+    ("DECIMAL(14,2)", "decimal", 3), ("DATETIME(3)", "datetime", 93), ("TEXT", "text", 2005),
+    ("DATE", "date", 91), ("TIMESTAMP", "timestamp", 93),
 )  # fmt: skip
 _FIRST_MS: Final = 1_795_254_680_000
 _OPS: Final = ("INSERT", "INSERT", "INSERT", "INSERT", "UPDATE", "UPDATE", "UPDATE", "DELETE")
@@ -55,7 +56,8 @@ def _ddl(table: str, columns: dict[str, tuple[str, str, int]]) -> dict[str, obje
     sql = f"CREATE TABLE `{table}` ({listed},PRIMARY KEY (`id`))"
     return {
         "id": 0, "database": "bench", "table": table, "pkNames": None, "isDdl": True, "type": "CREATE",
-        "es": _FIRST_MS, "ts": _FIRST_MS, "sql": sql, "sqlType": None, "mysqlType": None, "data": None, "old": None,
+        "es": _FIRST_MS, "ts": _FIRST_MS, "sql": sql, "sqlType": None, "mysqlType": None,
+        "data": None, "old": None,
     }  # fmt: skip
 
 

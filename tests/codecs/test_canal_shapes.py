@@ -30,7 +30,7 @@ def create(table: dict[str, str]) -> dict[str, Any]:
 def message(type_: str, number: int, **members: Any) -> dict[str, Any]:
     times = {"es": _FIRST_MS + number, "ts": _FIRST_MS + number}
     ids = {"id": 0, "database": "d", "table": "t", "pkNames": ["c0"], "isDdl": False, "type": type_}
-    rest = {"sql": "", "sqlType": {}, "mysqlType": {}, "old": None, "data": None}
+    rest: dict[str, Any] = {"sql": "", "sqlType": {}, "mysqlType": {}, "old": None, "data": None}
     return ids | times | rest | members
 
 
@@ -121,6 +121,6 @@ def test_another_type_in_a_new_order_is_seen() -> None:
     chance = random.Random(1)
     for number, kind in enumerate(["bigint", "varchar", "bigint", "decimal"]):
         types = shuffled(table | {"c5": kind}, chance)
-        row = {name: "1" for name in table}
+        row = dict.fromkeys(table, "1")
         (out,) = translator.translate(record(message("INSERT", number, mysqlType=types, data=[row]), number))
         assert json.loads(out.value or b"")["mysqlType"]["c5"] == kind

@@ -299,7 +299,7 @@ class TextReaders:
         #: The table of the last message; mostly the next one's, too.
         self._last = self._tables["", ""]
 
-    def changes(
+    def changes(  # noqa: C901 - what is called here is called for every row
         self,
         message: CanalMessage,
         op: Op,
