@@ -24,6 +24,7 @@ from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -81,6 +82,7 @@ class CanalOptions(ZonedOptions, frozen=True):
             extra={"side": "target"},
         ),
     ] = 1
+    unknown_before: InsertUnknownBefore = "insert"
     hex_binary: Annotated[
         bool,
         Meta(
@@ -203,6 +205,7 @@ class Encoder:
 
     def __init__(self, options: CanalOptions, _: Answers) -> None:
         self._max_batch_size = options.max_batch_size
+        self._unknown_before = options.unknown_before
         self._count_lost = source_losses(carries(options))
         self._writers = TextWriters(
             NAME, Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES)
@@ -252,7 +255,12 @@ class Encoder:
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        old = [text.changed()] if op is UPDATE else None
+        old = None
+        if op is UPDATE:
+            if text.old is None:
+                op = op_without_before(self._unknown_before, NAME, lossy)
+            else:
+                old = [text.changed()]
         self._count_lost(source, lossy, change.transaction)
         if op is READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
