@@ -186,7 +186,7 @@ class Translator:
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
@@ -205,17 +205,11 @@ class Translator:
             gate, path = self._gate, self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
-            has_moving_ddl = self._moves_ddl and SchemaChange in map(type, events)
-            if has_moving_ddl:
-                read, events = events, self._router.without_copies(events, record)
-                lossy += [Lossy.DDL_COPIES] * (len(read) - len(events))
-            if gate is not None:
-                events, gate = gate.after(events, record)
-            if gate is None and not has_moving_ddl:
-                # All stays in its partition: what `Router.group` says then, without the price of asking.
+            if gate is None and not (self._moves_ddl and SchemaChange in map(type, events)):
+                # All stays in its partition: what `_spread` says then, without the price of asking.
                 groups: Iterable[Group] = ((path.target_topic, path.target_partitions, events),)
             else:
-                groups = self._router.group(events, record)
+                events, gate, groups = self._spread(events, record, lossy)
             out: list[ProducerRecord] = []
             time_ms = record.timestamp_ms
             for topic, partitions, group in groups:
@@ -236,6 +230,16 @@ class Translator:
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog, self._gate = catalog, gate
         return out
+
+    def _spread(
+        self, events: list[Event], record: ConsumerRecord, lossy: list[Lossy]
+    ) -> tuple[list[Event], WatermarkGate | None, Iterable[Group]]:
+        """Return the events that are written, the gate behind them, and where each goes."""
+        gate, written = self._gate, self._router.without_copies(events, record)
+        lossy += [Lossy.DDL_COPIES] * (len(events) - len(written))
+        if gate is not None:
+            written, gate = gate.after(written, record)
+        return written, gate, self._router.group(written, record)
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""

@@ -88,8 +88,8 @@ def test_old_that_is_shorter_than_data_tells_of_no_row_and_is_counted(target: st
     ]
     out = sent(CANAL, target, message)
     assert [(one["type"], one["data"], one["old"]) for one in out] == [
-        ("UPDATE", [ab(1)], [{}]),
-        ("UPDATE", [ab(2)], [{}]),
+        ("INSERT", [ab(1)], None),
+        ("INSERT", [ab(2)], None),
     ]
     assert counted(CANAL, target, message)["before-unknown"] == 2
 

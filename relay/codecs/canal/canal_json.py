@@ -28,11 +28,12 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import SqlTypes, TextReaders
+from relay.codecs.canal.reading import SqlTypes, TextReaders, WireTable
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -90,6 +91,7 @@ class CanalOptions(ZonedOptions, frozen=True):
             extra={"side": "target"},
         ),
     ] = 1
+    unknown_before: InsertUnknownBefore = "insert"
     hex_binary: Annotated[
         bool,
         Meta(
@@ -167,12 +169,14 @@ def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
     return message.ddl(table, _source(message, record), record)
 
 
-def _mistaken_texts(sql_types: SqlTypes, types: dict[str, str]) -> dict[str, Read]:
+def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     """Find columns such as `TEXT(100)`, which Canal does not take for text.
 
     It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
     """
-    suspects = [name for name, text in types.items() if "(" in text and text.lower().startswith(_TEXTS)]
+    types = wire.mysql_types or {}
+    texts = [(name, types.get(name) or "") for name in wire.names]
+    suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
     return {name: _read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
 
 
@@ -213,6 +217,7 @@ class Encoder:
 
     def __init__(self, options: CanalOptions, _: Answers) -> None:
         self._max_batch_size = options.max_batch_size
+        self._unknown_before = options.unknown_before
         self._count_lost = source_losses(carries(options))
         self._writers = TextWriters(
             NAME, Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES)
@@ -262,7 +267,12 @@ class Encoder:
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        old = [text.changed()] if op is UPDATE else None
+        old = None
+        if op is UPDATE:
+            if text.old is None:
+                op = op_without_before(self._unknown_before, NAME, lossy)
+            else:
+                old = [text.changed()]
         self._count_lost(source, lossy, change.transaction)
         if op is READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)

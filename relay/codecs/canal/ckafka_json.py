@@ -43,6 +43,7 @@ from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -198,6 +199,7 @@ class CkafkaOptions(ZonedOptions, frozen=True):
             extra={"side": "source"},
         ),
     ] = "auto"
+    unknown_before: KeepUnknownBefore = "update"
     ddl_time_unit: Annotated[
         Literal["s", "ms"],
         Meta(
@@ -366,6 +368,7 @@ class Encoder:
     def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
+        self._unknown_before = options.unknown_before
         self._ddl_unit_ns = _SECOND_NS if options.ddl_time_unit == "s" else 1_000_000
         self._rows = CkafkaWriters(NAME, _style(options))
         self._count_lost = source_losses(carries(options))
@@ -389,9 +392,9 @@ class Encoder:
         self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses
-        # Decoders count an unknown old row where they find it.
-        if change.op is UPDATE and images.old is None and Lossy.BEFORE_UNKNOWN not in lossy:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
+        op = change.op
+        if op is UPDATE and images.old is None:
+            op = op_without_before(self._unknown_before, NAME, lossy)
         binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
         return _RowMessage(
             BINLOG_NAME=binlog_file,
@@ -402,7 +405,7 @@ class Encoder:
             OLD_VALUES=images.old,
             TABLE=table.table,
             TIME=self._time(change, lossy),
-            TYPE=_LETTERS[change.op],
+            TYPE=_LETTERS[op],
         )
 
     def _binlog(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> tuple[str, int]:

@@ -29,6 +29,7 @@ Cells = dict[str, str | None]
 
 # The operations that are tested for every row. Python 3.11 resolves `Op.UPDATE` through a descriptor, at the
 # price of a function call.
+INSERT: Final = Op.INSERT
 UPDATE: Final = Op.UPDATE
 DELETE: Final = Op.DELETE
 READ: Final = Op.READ

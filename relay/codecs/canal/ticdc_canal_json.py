@@ -21,6 +21,7 @@ from msgspec import UNSET, Meta, UnsetType
 from relay.catalog import Catalog
 from relay.codecs.canal.message import (
     DELETE,
+    INSERT,
     READ,
     UPDATE,
     CanalMessage,
@@ -49,6 +50,7 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -187,6 +189,7 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
+    unknown_before: InsertUnknownBefore = "insert"
     claim_check_raw_value: Annotated[
         bool,
         Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
@@ -434,6 +437,12 @@ class Encoder:
 
     def _row_value(self, change: RowChange, text: TextChange, tidb: TidbMembers | UnsetType) -> bytes:
         op, writer, cells = change.op, text.writer, text.cells
+        old = None
+        if op is UPDATE:
+            if text.old is None:
+                op = INSERT
+            else:
+                old = [self._old(text, text.old)]
         message = _RowMessage(
             0,
             change.schema.id.database,
@@ -446,7 +455,7 @@ class Encoder:
             "",
             writer.sql_type or writer.sql_type_of(cells),
             writer.mysql_type,
-            [self._old(text)] if op is UPDATE else None,
+            old,
             [cells],
             tidb,
         )
@@ -459,6 +468,8 @@ class Encoder:
             lossy.append(Lossy.TYPE_PARAMETERS)
         if change.op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
+        if text.old is None and change.op is UPDATE:
+            op_without_before(self._options.unknown_before, NAME, lossy)
         if change.op is DELETE and self._options.delete_only_output_handle_key_columns:
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
@@ -477,12 +488,8 @@ class Encoder:
             old = {name: old[name] for name in names if name in old}
         return TextChange(writer, cells, old, text.loses_parameters)
 
-    def _old(self, text: TextChange) -> dict[str, Any]:
-        if text.old is None:
-            return {}
-        if self._only_changed:
-            return text.changed()
-        return text.cells | text.old
+    def _old(self, text: TextChange, old: dict[str, Any]) -> dict[str, Any]:
+        return text.changed() if self._only_changed else text.cells | old
 
     def _tidb(
         self,

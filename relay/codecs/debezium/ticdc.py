@@ -39,6 +39,7 @@ from relay.codecs.wire.large_messages import (
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
+from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
@@ -75,6 +76,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         Meta(description="write `tidb_type`, declare TiCDC's own members of `source`, and write watermarks"),
     ] = False
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
+    unknown_before: KeepUnknownBefore = "update"
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
@@ -277,8 +279,12 @@ class Encoder:
         if lost:
             lost.clear()
         plan, before, after, losses = self._rows.write(change)
-        if not self._has_before and op is _UPDATE and change.before is not None:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        if op is _UPDATE:
+            if self._has_before:
+                if before is None:
+                    op = op_without_before(self._options.unknown_before, NAME, lossy)
+            elif change.before is not None:
+                lossy.append(Lossy.BEFORE_IMAGE)
         lossy += losses
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
         times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)

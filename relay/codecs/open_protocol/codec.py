@@ -49,6 +49,7 @@ from relay.codecs.wire.large_messages import (
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import Target, TypedReader, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -139,6 +140,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     output_old_value: Annotated[
         bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
     ] = True
+    unknown_before: InsertUnknownBefore = "insert"
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
@@ -445,8 +447,8 @@ class Encoder:
         if change.op is not _UPDATE:
             return document
         if before is None:
-            if Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
-                lossy.append(Lossy.BEFORE_UNKNOWN)
+            if options.output_old_value:
+                op_without_before(options.unknown_before, NAME, lossy)
             return document
         if not options.output_old_value:
             lossy.append(Lossy.BEFORE_IMAGE)
