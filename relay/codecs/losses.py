@@ -72,6 +72,7 @@ class Lossy(enum.StrEnum):
     TRANSACTION_ORDER = "transaction-order"
     TRANSACTION_TOTAL = "transaction-total"
     BOOTSTRAP = "bootstrap"
+    TABLE_DEFINITION = "table-definition"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
@@ -80,7 +81,13 @@ class Lossy(enum.StrEnum):
 #: What is counted although nothing is lost by it: what relay had to assume, and text that passes without
 #: being understood.
 INFORMATIONAL: Final = frozenset(
-    {Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE}
+    {
+        Lossy.SCHEMA_GUESSED,
+        Lossy.DDL_NOT_UNDERSTOOD,
+        Lossy.NULL_OR_DEFAULT,
+        Lossy.EPOCH_OR_ZERO_DATE,
+        Lossy.TABLE_DEFINITION,
+    }
 )
 
 

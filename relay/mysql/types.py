@@ -100,7 +100,7 @@ class _Words:
         return self._at == len(self._tokens)
 
     def arguments(self) -> list[str]:
-        """The comma-separated arguments in parentheses, [] if there are none."""
+        """The comma-separated arguments in parentheses, [] if there are no parentheses."""
         if self.peek() != "(":
             return []
         self.take()
@@ -108,6 +108,8 @@ class _Words:
         while not self.done():
             if self.peek() == ")":
                 self.take()
+                if not found:
+                    raise ValueError("empty parentheses in a type")
                 return found
             if self.peek() == ",":
                 self.take()
@@ -121,7 +123,8 @@ def parse_type(text: str) -> ColumnType:
     """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character
     set latin1`.
 
-    Raises ValueError when the text is empty or its quotes or parentheses do not match.
+    Raises ValueError when the text is empty, its quotes or parentheses do not match, or no server has such a
+    type (`checked_type`).
     """
     words = _Words(text)
     if words.done():
@@ -182,7 +185,9 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
         base = _AS_BINARY.get(base, base)
     if base in {"enum", "set"}:
         members = tuple(arguments) if arguments else None
-        return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
+        return checked_type(
+            ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
+        )
     numbers = [int(argument) for argument in arguments if argument.isascii() and argument.isdigit()]
     length = numbers[0] if numbers else None
     scale = numbers[1] if len(numbers) > 1 else None
@@ -194,7 +199,7 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     if base == "decimal":
         length, scale = _precision(length, scale)
     is_character = base in CHARS
-    return ColumnType(
+    found = ColumnType(
         base,
         unsigned=attributes.unsigned or name == "serial",
         zerofill=attributes.zerofill,
@@ -203,10 +208,42 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
         charset=attributes.charset if is_character else None,
         collation=attributes.collation if is_character else None,
     )
+    return checked_type(found)
+
+
+#: The parameters that types may have at most (MySQL Reference Manual §13.1.1, §13.1.3, §13.2.6; MariaDB has
+#: DECIMAL with up to 38 digits behind the point).
+_MAX_BITS, _MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 64, 6, 65, 38
+_MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
+_YEAR_WIDTHS: Final = frozenset({None, 2, 4})
+
+
+def checked_type(column_type: ColumnType) -> ColumnType:
+    """Return the type as it is. Raises ValueError for parameters that no server allows, and for which
+    therefore no value has a meaning.
+    """
+    base, length, scale = column_type.base, column_type.length, column_type.scale
+    if base in FRACTIONAL and length is not None and length > _MAX_FRACTION:
+        raise ValueError(f"more than {_MAX_FRACTION} digits of a second")
+    if base == "bit" and length is not None and not 1 <= length <= _MAX_BITS:
+        raise ValueError(f"BIT has 1 to {_MAX_BITS} bits")
+    if base == "decimal" and length is not None and not (scale or 0) <= length <= _MAX_DIGITS:
+        raise ValueError(f"DECIMAL has at most {_MAX_DIGITS} digits, and no fewer than behind its point")
+    if base == "decimal" and scale is not None and scale > _MAX_SCALE:
+        raise ValueError(f"DECIMAL has at most {_MAX_SCALE} digits behind its point")
+    if base == "year" and length not in _YEAR_WIDTHS:
+        raise ValueError("YEAR has 4 digits")
+    if column_type.members is not None and not 0 < len(column_type.members) <= _MAX_MEMBERS[base]:
+        raise ValueError(f"{base.upper()} has 1 to {_MAX_MEMBERS[base]} members")
+    return column_type
 
 
 def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
-    """DECIMAL(p) has scale 0; a bare DECIMAL is left open: a bare `decimal` on the wire may be any."""
+    """DECIMAL(p) has scale 0, and DECIMAL(0) the usual 10 digits; a bare DECIMAL is left open: a bare
+    `decimal` on the wire may be any.
+    """
+    if length == 0:
+        length = 10
     return (length, 0) if length is not None and scale is None else (length, scale)
 
 

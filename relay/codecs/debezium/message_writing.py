@@ -245,7 +245,12 @@ class Messages(Target[RowPlan]):
     # ------------------------------------------------------------ DDL, watermarks
 
     def ddl(
-        self, change: SchemaChange, table: TableId, sql: str, changes: list[Json], commit_ts: int
+        self,
+        change: SchemaChange,
+        table: TableId,
+        sql: str,
+        changes: list[Json | msgspec.Raw],
+        commit_ts: int,
     ) -> Payload:
         """Return the message of a DDL statement for one table. Raises what `printed` raises."""
         database = printed(table.database)

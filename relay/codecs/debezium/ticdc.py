@@ -28,12 +28,13 @@ from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.envelope import Body, Envelope, Origin
 from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
+from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
+from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
-from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
-from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, split_updates
+from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
 from relay.mysql.types import quoted_table
@@ -187,26 +188,27 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | N
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
 ) -> tuple[list[Event], Catalog]:
-    ddl = _own_statement(body.ddl or "", body)
+    told = parse_changes(NAME, _wire.image(body.tableChanges), lossy)
+    ddl = _own_statement(body.ddl or "", told)
     message = DdlMessage(
         ddl,
         TableId(origin.db or "", origin.table or ""),
-        _wire.change_word(body.tableChanges),
+        change_word(told),
         source,
         source.at(record),
         _wire.emitted_at_ns(body, record),
         is_restored(ddl),
     )
-    return ddl_events(message, catalog, lossy)
+    return told_events(NAME, message, told, catalog, lossy)
 
 
-def _own_statement(ddl: str, body: Body) -> str:
+def _own_statement(ddl: str, told: Sequence[Told]) -> str:
     """The part of a rename of several tables that the message is about, in TiCDC's words; every other
     statement as it came.
 
     TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
     """
-    pair = _wire.renamed_pair(body.tableChanges) if "," in ddl and _RENAME(ddl) else None
+    pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _RENAME(ddl) else None
     return ddl if pair is None else f"RENAME TABLE {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
 
 
@@ -290,8 +292,8 @@ class Encoder:
             lossy.append(Lossy.START_TS)  # only rows have it
         commit_ts = commit_ts_of(change.source, caused_by, lossy)
         return [
-            self._messages.ddl(change, table, sql, table_changes(change, table, sql), commit_ts)
-            for table, sql in per_table_statements(change)
+            self._messages.ddl(change, table, sql, changes, commit_ts)
+            for table, sql, changes in table_changes(change, lossy)
         ]
 
 
