@@ -155,6 +155,11 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
         keys = (key.columns for key in self.unique_keys if not_null.issuperset(key.columns))
         return min(keys, key=len, default=())
 
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the primary key and of all unique keys, each once."""
+        keys = (self.primary_key or (), *(key.columns for key in self.unique_keys))
+        return tuple(dict.fromkeys(name for key in keys for name in key))
+
 
 class Position(msgspec.Struct, frozen=True, gc=False):
     """An event's place in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record."""
@@ -251,12 +256,20 @@ class Images(Protocol):
         """The row after the change; raises like `before`."""
         ...
 
+    def surely_keeps_keys(self) -> bool:
+        """Whether the wire shows that no key column has changed; False if only the values can tell."""
+        ...
+
 
 class Rows(msgspec.Struct, frozen=True):
     """Both images as plain values."""
 
     before: Row | None
     after: Row | None
+
+    def surely_keeps_keys(self) -> bool:
+        """Return False: the values must tell."""
+        return False
 
 
 class RowChange(msgspec.Struct, frozen=True, gc=False):

@@ -139,6 +139,8 @@ class TextReader:
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
         self._blank: list[Cell] = [ABSENT] * len(columns)
+        #: The columns by which TiCDC knows an UPDATE of a key.
+        self.key_columns = self.schema.key_columns()
         self._reads = [
             (name, at, custom.get(name) or reader(columns[at].type, style))
             for name, at in zip(wire.names, self.places, strict=True)
@@ -193,6 +195,16 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
+
+    def surely_keeps_keys(self) -> bool:
+        """Return whether `old` lacks the key columns or has the text of the new row."""
+        old, cells = self.old, self.cells
+        if old is None:
+            return True
+        for name in self.reader.key_columns:
+            if name in old and (name not in cells or old[name] != cells[name]):
+                return False
+        return True
 
 
 # ---------------------------------------------------------------- definitions

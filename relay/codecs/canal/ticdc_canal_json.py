@@ -183,7 +183,7 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     output_row_key: Annotated[bool, Meta(description="write `_tidb.rowkey` where the source has it")] = False
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = True
+    ] = False
     claim_check_raw_value: Annotated[
         bool,
         Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),

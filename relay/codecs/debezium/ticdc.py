@@ -72,7 +72,7 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = True
+    ] = False
     cluster_id: Annotated[
         str,
         Meta(

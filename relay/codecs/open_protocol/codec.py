@@ -120,7 +120,7 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     ] = True
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = True
+    ] = False
 
 
 def _before(options: OpenOptions) -> Before:

@@ -162,6 +162,9 @@ class TypedReader:
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
+        keys = schema.key_columns()
+        #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
+        self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
@@ -208,6 +211,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         raise NotImplementedError
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the wire shows that no key column has changed; False if only values can tell."""
+        return False
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -244,6 +251,16 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the key columns have the same wire values in both images, if there are two."""
+        old, new = self.old, self.new
+        if old is None or new is None:
+            return True
+        for at in self.reader.key_cells:  # noqa: SIM110 - a generator would cost every row
+            if old[at] != new[at]:
+                return False
+        return True
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
