@@ -70,7 +70,8 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
 
     `length` is the display width of integers, the characters or bytes of strings, the precision of numbers,
     the bits of BIT, the fraction digits (fsp) of temporal types, and the dimension of VECTOR; None where the
-    source does not say.
+    source does not say. `has_micros` is of a DATETIME without a length: whether it has more than three
+    digits; None where the source does not say that either.
     """
 
     base: str
@@ -81,6 +82,7 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
     charset: str | None = None
     collation: str | None = None
     members: tuple[str, ...] | None = None
+    has_micros: bool | None = None
 
 
 class Default(msgspec.Struct, frozen=True, gc=False):

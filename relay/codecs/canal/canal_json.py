@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, parse
-from relay.codecs.canal.reading import SqlTypes, TextReaders
+from relay.codecs.canal.reading import SqlTypes, TextReaders, are_full
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -123,7 +123,7 @@ class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
     def __init__(self, options: CanalOptions, _: Answers) -> None:
-        self._rows = TextReaders(NAME, _style(options), _mistaken_texts)
+        self._rows = TextReaders(NAME, _style(options), are_full, _mistaken_texts)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

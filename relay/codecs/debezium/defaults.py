@@ -172,9 +172,9 @@ def _date(text: str, column: Column) -> int | None:
 def _datetime(text: str, column: Column) -> int | None:
     if text == NOW:
         return _EPOCH
-    has_millis = (column.type.length or 0) <= 3
+    has_micros = (column.type.length or 0) > 3
     try:
-        count = datetime_millis(text) if has_millis else datetime_micros(text)
+        count = datetime_micros(text) if has_micros else datetime_millis(text)
     except ValueError:
         return _EPOCH
     return _epoch_unless_null(column) if count is None else count

@@ -107,13 +107,16 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class Messages(Target[RowPlan]):
-    """Writes the messages of one encoder; `lost` is what the values of its last row have lost."""
+    """Writes the messages of one encoder; `lost` is what the values of its last row have lost, `too_fine`
+    whether some had more digits than their columns (`ValueWriter`).
+    """
 
     has_structs = True
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._values = settings, ValueWriter()
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
+        self.too_fine = self._values.too_fine
         self.has_before = settings.has_before
         cluster = printed(settings.cluster)
         version = b'"2.4.0.Final","connector":"TiCDC","name":%b' % cluster

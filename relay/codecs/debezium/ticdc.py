@@ -28,15 +28,17 @@ from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.envelope import Body, Envelope, Origin
 from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
+from relay.codecs.debezium.schema import counts_micros
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
+from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
-from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
@@ -238,7 +240,7 @@ class Encoder:
             replaces_nulls=options.replace_null_with_default,
         )
         self._messages = Messages(settings)
-        self._lost = self._messages.lost
+        self._lost, self._too_fine = self._messages.lost, self._messages.too_fine
         self._rows = TypedWriters(NAME, self._messages)
         self._count_lost = source_losses(carries(options), options.cluster_id)
 
@@ -272,6 +274,9 @@ class Encoder:
         if lost:
             lost.clear()
         plan, before, after, losses = self._rows.write(change)
+        if self._too_fine:
+            self._too_fine.clear()
+            plan, before, after, _ = self._rows.write(self._widened(change))
         if not self._has_before and op is _UPDATE and change.before is not None:
             lossy.append(Lossy.BEFORE_IMAGE)
         lossy += losses
@@ -285,6 +290,25 @@ class Encoder:
         if op is _READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         return payload
+
+    def _widened(self, change: RowChange) -> RowChange:
+        """The change with every DATETIME that has more than three digits counted in microseconds.
+
+        Raises NotRepresentable if its DDL says that it has no more.
+        """
+        self._lost.clear()
+        before, after, columns = change.before, change.after, list(change.schema.columns)
+        for at, column in enumerate(columns):
+            digits = [micro_digits(row[at]) for row in (before, after) if row is not None]
+            if column.type.base != "datetime" or counts_micros(column.type) or not any(digits):
+                continue
+            if change.schema.complete and "".join(digits).strip("0"):
+                reason = "more digits of a second than its column has"
+                raise NotRepresentable(NAME, f"payload.{column.name}", reason)
+            wide = msgspec.structs.replace(column.type, length=None, has_micros=True)
+            columns[at] = msgspec.structs.replace(column, type=wide)
+        schema = msgspec.structs.replace(change.schema, columns=tuple(columns))
+        return msgspec.structs.replace(change, schema=schema, images=Rows(before, after))
 
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         self._count_lost(change.source, lossy)
