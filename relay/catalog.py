@@ -217,7 +217,8 @@ class DdlMessage(msgspec.Struct, frozen=True):
 
     `table` is what the envelope names (`table.table` may be ""); its database is the default database of the
     statement. `wire_kind`, `emitted_at_ns`: as in `SchemaChange`. `is_restored`: the text is TiDB's own
-    spelling (see `relay.mysql.ddl.reader`).
+    spelling (see `relay.mysql.ddl.reader`). `definitions`, `gone`: the tables that the message itself says to
+    be so after the statement, or to be dropped; they count whatever the text says.
     """
 
     ddl: str
@@ -227,6 +228,8 @@ class DdlMessage(msgspec.Struct, frozen=True):
     at: Position
     emitted_at_ns: int
     is_restored: bool = False
+    definitions: tuple[TableSchema, ...] = ()
+    gone: tuple[TableId, ...] = ()
 
 
 def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]:
@@ -243,15 +246,18 @@ def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
         writer.record(table, _Define(None))  # an old definition might be a wrong one
-        catalog = writer.catalog()
     for part in statement.statements:
         if not _apply(writer, part, names):
+            writer = _Writer(known, at, identity)
             break
-    else:
-        catalog = writer.catalog()
+    for schema in message.definitions:
+        writer.record(schema.id, _Define(schema))
+    writer.drop(message.gone)
+    catalog = writer.catalog()
     targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in _targets_of(part, names)))
     about = _subject_of(table, targets, statement)
     after = _left_by(identity, catalog, about, at) if about.table else None
+    known_after = [_left_by(identity, catalog, id_, at) for id_ in targets]
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -262,6 +268,7 @@ def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]
         targets=targets,
         renamed=tuple(pair for part in statement.statements for pair in _renamed_by(part, names)),
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
+        definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
         views=_views(statement, targets, known, catalog, at, identity),
     )
     return catalog, event
@@ -307,6 +314,11 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
     if at.commit_ts is not None:
         return (at.commit_ts, table.database, table.table, text)
     return (at.offset, at.partition, at.topic, table.database, table.table, text)
+
+
+def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
+    """Return the definition that a statement, which was learnt, has left of a table."""
+    return _left_by(_identity(message.ddl, message.table, message.at), catalog, table, message.at)
 
 
 def _left_by(identity: _Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:

@@ -186,7 +186,7 @@ class Translator:
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may

@@ -73,6 +73,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
     Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
     Lossy.STATEMENT: "a statement that is no DDL",
+    Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
 }

@@ -73,6 +73,7 @@ class Lossy(enum.StrEnum):
     TRANSACTION_TOTAL = "transaction-total"
     BOOTSTRAP = "bootstrap"
     DDL_COPIES = "ddl-copies"
+    TABLE_DEFINITION = "table-definition"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
@@ -87,6 +88,7 @@ INFORMATIONAL: Final = frozenset(
         Lossy.NULL_OR_DEFAULT,
         Lossy.EPOCH_OR_ZERO_DATE,
         Lossy.DDL_COPIES,
+        Lossy.TABLE_DEFINITION,
     }
 )
 

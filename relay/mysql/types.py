@@ -106,7 +106,7 @@ class _Words:
         return self._at == len(self._tokens)
 
     def arguments(self) -> list[str]:
-        """The comma-separated arguments in parentheses, [] if there are none."""
+        """The comma-separated arguments in parentheses, [] if there are no parentheses."""
         if self.peek() != "(":
             return []
         self.take()
@@ -114,6 +114,8 @@ class _Words:
         while not self.done():
             if self.peek() == ")":
                 self.take()
+                if not found:
+                    raise ValueError("empty parentheses in a type")
                 return found
             if self.peek() == ",":
                 self.take()
@@ -130,8 +132,8 @@ def parse_type(text: str) -> ColumnType:
     """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character
     set latin1`.
 
-    Parameters beyond those of MySQL count as unknown, so that no value is ever padded to more. Raises
-    ValueError when the text is empty or its quotes or parentheses do not match.
+    Parameters that no server allows count as unknown, so that no value is ever padded to them. Raises
+    ValueError when the text is empty, its quotes or parentheses do not match, or parentheses are empty.
     """
     return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _possible(_parsed(text))
 
@@ -139,12 +141,9 @@ def parse_type(text: str) -> ColumnType:
 def defined_type(text: str) -> ColumnType:
     """Read the type of a column definition.
 
-    Raises ValueError like `parse_type`, and for parameters that MySQL does not allow.
+    Raises ValueError like `parse_type`, and like `checked_type`.
     """
-    found = _parsed(text)
-    if _possible(found) is not found:
-        raise ValueError(f"{found.base[:32]} with parameters that MySQL does not allow")
-    return found
+    return checked_type(_parsed(text))
 
 
 def _parsed(text: str) -> ColumnType:
@@ -175,15 +174,10 @@ def _remembered(text: str) -> ColumnType:
 
 
 def _possible(column_type: ColumnType) -> ColumnType:
-    """Return the type without parameters if they are beyond what MySQL allows."""
-    base, members = column_type.base, column_type.members
-    if (
-        (column_type.length or 0) <= _LONGEST.get(base, _ANY_LENGTH)
-        and (column_type.scale or 0) <= _MOST_DIGITS_BEHIND_POINT
-        and len(members or ()) <= _MOST_MEMBERS.get(base, 0)
-    ):
-        return column_type
-    return msgspec.structs.replace(column_type, length=None, scale=None, members=None)
+    try:
+        return checked_type(column_type)
+    except ValueError:
+        return msgspec.structs.replace(column_type, length=None, scale=None, members=None)
 
 
 class _Attributes:
@@ -218,17 +212,7 @@ def _name_after(words: _Words) -> str | None:
     return None if words.done() else words.take().lower()
 
 
-#: The largest first parameter of a type (MySQL Reference Manual 8.4 §13.1 to §13.3). VARCHAR and VARBINARY
-#: count what a row can hold; above that a server without strict mode makes TEXT and BLOB of them.
-_LONGEST: Final = {
-    **dict.fromkeys(FRACTIONAL, 6), **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
-    "bit": 64, "decimal": 65, "char": 255, "binary": 255, "varchar": 65_535, "varbinary": 65_535, "year": 4,
-}  # fmt: skip
-#: Of TEXT(n) and BLOB(n), which choose the size of the type by it; VECTOR(n) has less.
-_ANY_LENGTH: Final = 2**32 - 1
-_MOST_DIGITS_BEHIND_POINT: Final = 30
 _MOST_DIGITS: Final = 12
-_MOST_MEMBERS: Final = {"enum": 65_535, "set": 64}
 
 
 def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnType:
@@ -261,8 +245,48 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     )
 
 
+#: The parameters that types may have at most (MySQL Reference Manual 8.4 §13.1 to §13.3; MariaDB has DECIMAL
+#: with up to 38 digits behind the point). VARCHAR and VARBINARY count what a row can hold; above that a
+#: server without strict mode makes TEXT and BLOB of them.
+_MAX_BITS, _MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 64, 6, 65, 38
+_MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
+_MAX_LENGTH: Final = {
+    **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
+    "char": 255, "binary": 255, "varchar": 65_535, "varbinary": 65_535,
+}  # fmt: skip
+#: Of TEXT(n) and BLOB(n), which choose the size of the type by it; VECTOR(n) has less.
+_ANY_LENGTH: Final = 2**32 - 1
+_YEAR_WIDTHS: Final = frozenset({None, 2, 4})
+
+
+def checked_type(column_type: ColumnType) -> ColumnType:
+    """Return the type as it is. Raises ValueError for parameters that no server allows, and for which
+    therefore no value has a meaning.
+    """
+    base, length, scale = column_type.base, column_type.length, column_type.scale
+    if base in FRACTIONAL and length is not None and length > _MAX_FRACTION:
+        raise ValueError(f"more than {_MAX_FRACTION} digits of a second")
+    if base == "bit" and length is not None and not 1 <= length <= _MAX_BITS:
+        raise ValueError(f"BIT has 1 to {_MAX_BITS} bits")
+    if base == "decimal" and length is not None and not (scale or 0) <= length <= _MAX_DIGITS:
+        raise ValueError(f"DECIMAL has at most {_MAX_DIGITS} digits, and no fewer than behind its point")
+    if scale is not None and scale > _MAX_SCALE:
+        raise ValueError(f"a number has at most {_MAX_SCALE} digits behind its point")
+    if (length or 0) > _MAX_LENGTH.get(base, _ANY_LENGTH):
+        raise ValueError(f"{base[:32].upper()} is at most {_MAX_LENGTH.get(base, _ANY_LENGTH)} long")
+    if base == "year" and length not in _YEAR_WIDTHS:
+        raise ValueError("YEAR has 4 digits")
+    if column_type.members is not None and not 0 < len(column_type.members) <= _MAX_MEMBERS[base]:
+        raise ValueError(f"{base.upper()} has 1 to {_MAX_MEMBERS[base]} members")
+    return column_type
+
+
 def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
-    """DECIMAL(p) has scale 0; a bare DECIMAL is left open: a bare `decimal` on the wire may be any."""
+    """DECIMAL(p) has scale 0, and DECIMAL(0) the usual 10 digits; a bare DECIMAL is left open: a bare
+    `decimal` on the wire may be any.
+    """
+    if length == 0:
+        length = 10
     return (length, 0) if length is not None and scale is None else (length, scale)
 
 

@@ -299,9 +299,16 @@ def in_ddl(one: Column) -> dict[str, Any]:
     """The column as CREATE TABLE shows it."""
     schema = TableSchema(TableId("d", "t"), (one,))
     change = SchemaChange(
-        "CREATE TABLE t (c INT)", schema.id, (DdlKind.CREATE_TABLE,), "", Source("x", 0), 0, after=schema
+        "CREATE TABLE t (c INT)",
+        schema.id,
+        (DdlKind.CREATE_TABLE,),
+        "",
+        Source("x", 0),
+        0,
+        definitions=(schema,),
     )
-    (found,) = table_changes(change, schema.id, change.ddl)
+    ((_, _, (found,)),) = table_changes(change, [])
+    assert isinstance(found, dict)
     shown: dict[str, Any] = found["table"]["columns"][0]
     return shown
 

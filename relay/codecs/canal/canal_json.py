@@ -28,7 +28,7 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import SqlTypes, TextReaders, WireTable
+from relay.codecs.canal.reading import SqlTypes, TextReaders, WireTable, are_full
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -135,7 +135,7 @@ class Decoder:
 
     def __init__(self, options: CanalOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
-        self._rows = TextReaders(NAME, _style(options), _mistaken_texts)
+        self._rows = TextReaders(NAME, _style(options), are_full, _mistaken_texts)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

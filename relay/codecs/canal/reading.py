@@ -32,7 +32,14 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.mysql.types import INTEGER_BITS, has_parameters, parse_type
+from relay.mysql.types import (
+    FRACTIONAL,
+    INTEGER_BITS,
+    has_parameters,
+    lacks_parameters,
+    parse_type,
+    with_implied_parameters,
+)
 from relay.mysql.values import Read, TextStyle, reader
 from relay.records import ConsumerRecord
 
@@ -64,6 +71,24 @@ def parse_mysql_types(protocol: str, text: bytes | msgspec.Raw) -> MysqlTypes:
     return types
 
 
+def are_full(types: MysqlTypes) -> bool:
+    """Whether no type lacks parameters that it always has: `varchar`, `decimal` and so on are never bare."""
+    return not any(map(_is_bare, (types or {}).values()))
+
+
+def have_parameters(types: MysqlTypes) -> bool:
+    """Whether any type has parameters."""
+    return any("(" in text for text in (types or {}).values())
+
+
+def _is_bare(text: str) -> bool:
+    try:
+        found = parse_type(text)
+    except ValueError:
+        return True
+    return found.base not in FRACTIONAL and found.base != "bit" and lacks_parameters(found)
+
+
 class SqlTypes:
     """A message's `sqlType`, parsed when it is first needed: mostly never, because `mysqlType` says all.
 
@@ -90,20 +115,25 @@ class SqlTypes:
 
 
 class WireTable(msgspec.Struct, frozen=True):
-    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`."""
+    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`.
+
+    `is_full`: its types have all their parameters, so that a bare `datetime` has no fraction.
+    """
 
     id: TableId
     names: tuple[str, ...]
     mysql_types: MysqlTypes
     pk_names: list[str] | None
+    is_full: bool = False
 
     def type_of(self, name: str) -> ColumnType | None:
         """Return the column's type as the message has it, None if it says none (or none of MySQL's)."""
         text = (self.mysql_types or {}).get(name)
         try:
-            return parse_type(text) if text else None
+            found = parse_type(text) if text else None
         except ValueError:
             return None
+        return with_implied_parameters(found) if found is not None and self.is_full else found
 
     def types(self) -> list[ColumnType]:
         """Return the types that the message says."""
@@ -280,6 +310,8 @@ def _agrees(column: Column, declared: ColumnType | None) -> bool:
         return declared.members == known.members
     if declared.length is None or known.length is None or known.base in INTEGER_BITS or known.base == "year":
         return True
+    if not declared.length and known.base in FRACTIONAL:
+        return True  # producers that look alike write bare words
     return declared.length == known.length and declared.scale == known.scale
 
 
@@ -302,12 +334,19 @@ _BASES: Final = {
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
-    `custom_of` gives the columns that are read in another way than their type says.
+    `is_full` tells whether a message's types have all their parameters. `custom_of` gives the columns that
+    are read in another way than their type says.
     """
 
-    def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
+    def __init__(
+        self,
+        protocol: str,
+        style: TextStyle,
+        is_full: Callable[[MysqlTypes], bool],
+        custom_of: CustomOf = lambda _, __: {},
+    ) -> None:
         self._protocol = protocol
-        self._tables = Tables(lambda id: _Table(id, protocol, style, custom_of))
+        self._tables = Tables(lambda id: _Table(id, protocol, style, is_full, custom_of))
         #: The table of the last message; mostly the next one's, too.
         self._last = self._tables["", ""]
 
@@ -384,9 +423,17 @@ class _Shapes:
 class _Table(Table[TextReader]):
     """A table's readers."""
 
-    def __init__(self, id: TableId, protocol: str, style: TextStyle, custom_of: CustomOf) -> None:
+    def __init__(
+        self,
+        id: TableId,
+        protocol: str,
+        style: TextStyle,
+        is_full: Callable[[MysqlTypes], bool],
+        custom_of: CustomOf,
+    ) -> None:
         super().__init__(id)
         self._protocol, self._style, self._custom_of = protocol, style, custom_of
+        self._is_full = is_full
         # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which is
         # the same again from Canal, and from TiCDC for narrow tables: it prints a map, and Go gives the
         # members of a wider one a new order each time. Then by columns, comparing the types.
@@ -424,7 +471,7 @@ class _Table(Table[TextReader]):
             or found.known is not self.newest
             or found.wire.pk_names != message.pk_names
         ):
-            wire = WireTable(self.id, names, mysql_types, message.pk_names)
+            wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
             known = catalog.table(self.id, source.at(record))
             found = self.compiled(wire, known, SqlTypes(message.sql_type))
             if not is_newest or found.sql_types or found.wire.names != names:

@@ -32,7 +32,7 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import TextReaders
+from relay.codecs.canal.reading import MysqlTypes, TextReaders, have_parameters
 from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -251,7 +251,8 @@ class Decoder:
         self._unchecked = unchecked_bytes(answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = TextReaders(NAME, _style(options))
+        is_full = _always if options.content_compatible else have_parameters
+        self._rows = TextReaders(NAME, _style(options), is_full)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -319,6 +320,11 @@ class Decoder:
             commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"),
         )
         return Watermark(source, message.emitted_at_ns(record))
+
+
+def _always(_: MysqlTypes) -> bool:
+    """With content-compatible every type has its parameters."""
+    return True
 
 
 def _identity(message: CanalMessage) -> tuple[object, ...]:

@@ -23,6 +23,7 @@ from relay.codecs.debezium.envelope import key_names, key_of
 from relay.codecs.debezium.schema import (
     DeclaredColumn,
     agrees,
+    counts_micros,
     guessed_type,
     read_block,
     read_key_block,
@@ -95,7 +96,7 @@ def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
     if base in BINARIES:
         return read_base64
     if base == "datetime":
-        unit_micros = 1 if length is None or length > 3 else 1000
+        unit_micros = 1 if counts_micros(column_type) else 1000
         return lambda count: datetime_text(count * unit_micros, digits)
     if base == "timestamp":
         return lambda iso: timestamp_text(iso, digits)
