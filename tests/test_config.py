@@ -121,7 +121,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     assert found == [
         "source.bootstrap_servers: must not be empty",
         "source.topics: is missing (config.example.toml shows it)",
-        "source.start: input should be 'earliest', 'latest', 'offsets', 'timestamp' or 'commit-ts', not 'newest'",
+        "source.start: input should be 'earliest', 'latest', 'offsets', 'timestamp' or 'commit-ts'",
         "source.fetch_max_bytes: input should be greater than 0, not -1",
         "source.topcs: there is no such key (did you mean topics?)",
         "target: is missing (config.example.toml shows it)",

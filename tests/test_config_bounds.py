@@ -122,7 +122,7 @@ def test_start_offsets_name_partitions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("servers", "named", "why"),
     [
-        ("127.0.0.1:abc", "127.0.0.1:abc", "has no port from 1 to 65535"),
+        ("127.0.0.1:abc", "127.0.0.1:…", "has no port from 1 to 65535"),
         ("127.0.0.1:", "127.0.0.1:", "has no port from 1 to 65535"),
         ("127.0.0.1:99999", "127.0.0.1:99999", "has no port from 1 to 65535"),
         ("127.0.0.1:-1", "127.0.0.1:-1", "has no port from 1 to 65535"),
@@ -131,7 +131,7 @@ def test_start_offsets_name_partitions(tmp_path: Path) -> None:
         ("kafka:1" + "0" * 5000, "kafka:1" + "0" * 5000, "has no port from 1 to 65535"),
         ("[::1]9092", "[::1]9092", "has no port from 1 to 65535"),
         ("[::1]:", "[::1]:", "has no port from 1 to 65535"),
-        ("a:1, b:x", "b:x", "has no port from 1 to 65535"),
+        ("a:1, b:x", "b:…", "has no port from 1 to 65535"),
         ("xn--ü:1", "xn--ü:1", "has no name of a host"),
         ("é" * 300 + ":1", "é" * 300 + ":1", "has no name of a host"),
         ("a..b:1", "a..b:1", "has no name of a host"),
@@ -154,7 +154,7 @@ def test_servers_that_are_no_addresses(tmp_path: Path, servers: str, named: str,
 
 def test_a_password_in_a_server_is_not_shown(tmp_path: Path) -> None:
     (found,) = problems(tmp_path, with_servers("a:1,user:s3cret@kafka:9092"))
-    assert found.startswith("source.bootstrap_servers: what has an @ in it has no name of a host")
+    assert found.startswith("source.bootstrap_servers: server 2 has no name of a host")
     assert "s3cret" not in found
 
 

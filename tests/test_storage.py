@@ -147,7 +147,7 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
     ("uri", "message", "hint"),
     [
         ("nosuch://x", "is no storage that can be opened: ValueError", "s3://bucket/prefix"),
-        ("memory://x?secret=1", "there is no parameter 'secret'", "known here: none"),
+        ("memory://x?secret=1", "parameter 1 is not known", "known here: none"),
         (
             "s4://x?access-key=hidden",
             "is no storage that can be opened",
@@ -158,7 +158,7 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
             "there is no parameter 'acces-key'",
             "access-key, endpoint, region, secret-access-key",
         ),
-        ("azure://x?sas=hidden", "there is no parameter 'sas'", "account-key, account-name, sas-token"),
+        ("azure://x?sas=hidden", "parameter 1 is not known", "account-key, account-name, sas-token"),
     ],
 )
 def test_uris_that_are_not(uri: str, message: str, hint: str) -> None:

@@ -13,7 +13,7 @@ from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
-from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location, shown_uri
+from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
 
@@ -69,5 +69,4 @@ __all__ = [
     "LargeMessageOptions",
     "codec_named",
     "object_location",
-    "shown_uri",
 ]

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Watermarks
-from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start
+from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.policies import ERROR_CLASSES, Policy
 
 
@@ -122,6 +122,7 @@ class Security(_Table):
     password_file: FilePath = ""
     token_file: FilePath = ""
     token_endpoint: str = ""
+    token_endpoint_allow_http: bool = False
     client_id: str = ""
     client_secret: SecretStr = SecretStr("")
     client_secret_file: FilePath = ""
@@ -158,6 +159,10 @@ class Security(_Table):
             self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)
         ):
             raise ValueError("token_endpoint needs client_id and client_secret or client_secret_file")
+        elif self.token_endpoint:
+            fault, hint = endpoint_fault(self.token_endpoint, allow_http=self.token_endpoint_allow_http)
+            if fault:
+                raise ValueError(f"token_endpoint {fault}: {hint}")
 
 
 class Source(_Table):

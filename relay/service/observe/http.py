@@ -27,6 +27,7 @@ from relay.logs import Log, frames_of
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import RUNNING, Status
+from relay.shown import to_json
 
 #: All paths, with a word about each; also the answer to any other path.
 PATHS: Final[Mapping[str, str]] = {
@@ -201,7 +202,8 @@ def content_security_policy(page: bytes) -> str:
 
 
 def _json(body: Mapping[str, Any], code: int = 200, *, indent: bool = True) -> web.Response:
-    data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0))
+    option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0)
+    data = to_json(body, option=option)
     return web.Response(body=data, status=code, content_type="application/json")
 
 
