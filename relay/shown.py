@@ -135,14 +135,14 @@ def quoted(text: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Return a name of an option that does not exist, as far as it has the form of one."""
+    """Return the name of a key or an option that may not exist, if it has the form of one."""
     return name if _NAME(name) else HIDDEN
 
 
 #: Most characters of a word that a user has typed.
 _LONGEST_WORD: Final = 80
 _MARKS: Final = re.compile(r"://|[@=?&]|secret|passw", re.IGNORECASE).search
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}").fullmatch
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,249}(/[0-9]{1,10})?").fullmatch
 
 
 def shown_option(name: str, value: str) -> str:

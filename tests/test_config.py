@@ -66,7 +66,11 @@ def test_the_example_shows_every_key_with_its_true_default() -> None:
                 f"{table}.{key} has a default, so the example must comment it out"
             )
             assert shown[table][key] == (
-                default.get_secret_value() if isinstance(default, SecretStr) else default
+                default.get_secret_value()
+                if isinstance(default, SecretStr)
+                else list(default)
+                if isinstance(default, tuple)
+                else default
             )
 
 

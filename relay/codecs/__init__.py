@@ -16,6 +16,7 @@ from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
+from relay.shown import quoted
 
 #: relay's own, by name.
 BUILT_IN: Final = {
@@ -58,7 +59,7 @@ def codec_named(name: str, key_path: str) -> Codec:
         return protocols[name]
     near = difflib.get_close_matches(name, protocols, n=3, cutoff=0.4)
     hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(protocols)
-    raise ConfigError([Problem(key_path, f"there is no protocol {name!r}", hint)])
+    raise ConfigError([Problem(key_path, f"there is no protocol {quoted(name)}", hint)])
 
 
 __all__ = [

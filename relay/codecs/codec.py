@@ -116,7 +116,7 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         hint = "use a name such as Asia/Shanghai or an offset such as +08:00"
-        raise ValueError(f"unknown time zone {name!r}; {hint}") from None
+        raise ValueError(f"unknown time zone {quoted(name)}; {hint}") from None
 
 
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch

@@ -30,6 +30,7 @@ from relay.config.tables import Route
 from relay.config.variables import near, stray_variables
 from relay.errors import ConfigError, Problem
 from relay.files import read_small
+from relay.shown import shown_name
 
 _CHOICE = re.compile("'([^']*)'")
 #: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.
@@ -85,7 +86,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _problem(details: ErrorDetails) -> Problem:
-    path = ".".join(str(part) for part in details["loc"])
+    path = _shown_path(details["loc"])
     kind = details["type"]
     if kind == "missing":
         return Problem(path, "is missing", "config.example.toml shows it")
@@ -109,7 +110,11 @@ def _is_like_a_choice(details: ErrorDetails) -> bool:
 
 
 def _unknown(path: tuple[str, ...]) -> Problem:
-    return Problem(".".join(path), "there is no such key", near(path[-1], _keys(path[:-1])))
+    return Problem(_shown_path(path), "there is no such key", near(path[-1], _keys(path[:-1])))
+
+
+def _shown_path(path: Sequence[str | int]) -> str:
+    return ".".join(shown_name(str(part)) for part in path)
 
 
 def _keys(table: tuple[str, ...]) -> list[str]:

@@ -307,6 +307,7 @@ class Http(_Table):
 
     host: Text = "127.0.0.1"
     port: Port = 0
+    allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
 
 
 class Backfill(_Table):
