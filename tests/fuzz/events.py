@@ -1,0 +1,105 @@
+"""Whether what a reader of the target finds is what the source said, as far as the target carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Final
+
+from fuzz.findings import BrokenError, Setting
+from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import parse_options
+from relay.codecs.losses import Before
+from relay.model import Row, TableSchema
+
+#: Words that say that a row's cells are not all there, or not as they were.
+_VALUES_LOST: Final = frozenset(
+    {
+        *(Lossy.VALUE_GUESSED, Lossy.INVALID_TEXT, Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.YEAR_BELOW_100),
+        *(Lossy.ENUM_INDEX, Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE),
+        *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
+    }
+)
+_BEFORE_LOST: Final = frozenset({Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE})
+
+
+def compare(setting: Setting, given: Sequence[Event], found: Sequence[Event], lossy: Set[Lossy]) -> None:
+    """Raise BrokenError if the reader found other events than the source had."""
+    route = f"{setting.source} -> {setting.target}"
+    codec = PROTOCOLS[setting.target]
+    carries = codec.encodes(parse_options(codec, setting.target_options, "to"))
+    if carries.ddl and Lossy.DDL not in lossy:
+        copies = (setting.partitions or 1) if codec.ddl_everywhere else 1
+        _same_statements(route, given, found, copies)
+    rows = [event for event in given if isinstance(event, RowChange)]
+    read = [event for event in found if isinstance(event, RowChange)]
+    at = 0
+    for change in rows:
+        here = read[at : at + 2]
+        if not here:
+            raise BrokenError("events", "rows are missing", route, f"{len(rows)} rows, {len(read)} read")
+        used = _same_change(route, change, here, lossy, knows_before=carries.before is not Before.NONE)
+        at += used
+        if used == 1 and not _VALUES_LOST & lossy and setting.partitions in {None, 1}:
+            _same_images(route, change, here[0])
+    if at != len(read):
+        raise BrokenError("events", "rows too many", route, f"{len(rows)} rows, {len(read)} read")
+
+
+def _same_statements(route: str, given: Sequence[Event], found: Sequence[Event], copies: int) -> None:
+    told = [event.ddl for event in given if isinstance(event, SchemaChange) for _ in range(copies)]
+    read = [event.ddl for event in found if isinstance(event, SchemaChange)]
+    if len(told) != len(read):
+        raise BrokenError("events", "number of statements", route, f"{len(told)} said, {len(read)} read")
+    # Producers differ in what a backslash means in a statement's text.
+    if [text.replace("\\", "") for text in told] != [text.replace("\\", "") for text in read]:
+        raise BrokenError("events", "another statement", route, f"{told[0][:200]!r} / {read[0][:200]!r}")
+
+
+def _same_change(
+    route: str, change: RowChange, here: Sequence[RowChange], lossy: Set[Lossy], *, knows_before: bool
+) -> int:
+    """How many changes that were read stand for one of the source: two if it was split."""
+    ops = [each.op for each in here]
+    if change.table != here[0].table:
+        raise BrokenError("events", "another table", route, f"{change.table} / {here[0].table}")
+    if change.op is Op.UPDATE and ops == [Op.DELETE, Op.INSERT]:
+        return 2
+    expected = Op.INSERT if change.op is Op.READ else change.op
+    got = Op.INSERT if ops[0] is Op.READ else ops[0]
+    may_be_insert = expected is Op.UPDATE and (not knows_before or bool(_BEFORE_LOST & lossy))
+    if got is not expected and not (may_be_insert and got is Op.INSERT):
+        raise BrokenError("events", f"{change.op.value} became {ops[0].value}", route)
+    return 1
+
+
+def _same_images(route: str, change: RowChange, read: RowChange) -> None:
+    try:
+        given = change.before, change.after
+    except DecodeError:
+        return  # text that passes unread
+    try:
+        found = read.before, read.after
+    except DecodeError as error:
+        raise BrokenError("read back", "values refused", route, str(error)) from error
+    if not (change.schema.complete and read.schema.complete):
+        return
+    if _types(change.schema) != _types(read.schema):
+        return
+    for which, one, other in zip(("before", "after"), given, found, strict=True):
+        if one is not None and other is not None:
+            _same_row(f"{route}", which, (change.schema, one), (read.schema, other))
+
+
+def _types(schema: TableSchema) -> dict[str, object]:
+    return {column.name: column.type for column in schema.columns}
+
+
+def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple[TableSchema, Row]) -> None:
+    cells = {column.name: cell for column, cell in zip(other[0].columns, other[1], strict=True)}
+    for column, cell in zip(one[0].columns, one[1], strict=True):
+        found = cells[column.name]
+        if cell is not ABSENT and found is not ABSENT and cell != found:
+            raise BrokenError(
+                "values", f"{column.type.base} {which}", route, f"{column.type}: {cell!r:.200} / {found!r:.200}"
+            )
