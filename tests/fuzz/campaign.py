@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fuzz.findings import Finding, Setting, write
-from fuzz.lane import Lane, Run, reduced, watch
+from fuzz.lane import Lane, OvertimeError, Run, patience, reduced, watch
 from fuzz.scaling import scaled
 
 #: Address space of a worker: what takes more raises MemoryError instead of ending the machine.
@@ -26,9 +26,8 @@ _ADDRESS_SPACE: Final = 4 << 30
 #: Growth of a worker's memory that is no leak: caches of good records and of their places.
 _MAX_DRIFT: Final = 200 << 20
 _MIN_LANES_FOR_DRIFT: Final = 60
-#: One lane in so many is about times, not about records.
-_SCALING_EVERY: Final = 12
 _PATIENCE_SECONDS: Final = 60.0
+_SCALING_SECONDS: Final = 40.0
 
 
 @dataclass(frozen=True)
@@ -187,10 +186,8 @@ class _Worker:
         lane = Lane(self._plan.seed, number, self._plan.routes)
         records = cases = 0
         reset_peak()
-        # A prime distance, so that every route gets its turn.
-        if number % _SCALING_EVERY == _SCALING_EVERY - 1 and self._plan.lane is None:
-            for finding in scaled(lane, self._deadline):
-                self._tell(finding)
+        if lane.is_scaling:
+            self._scaling(lane)
         else:
             run = Run(lane, self._tell, lambda case: self._at.__setitem__(1, case))
             run.work(self._deadline)
@@ -200,6 +197,17 @@ class _Worker:
         spent = time.process_time() - began
         route = lane.setting.source, lane.setting.target
         self._results.put(Done(self._worker, number, records, cases, spent, route))
+
+    def _scaling(self, lane: Lane) -> None:
+        patience(_SCALING_SECONDS)
+        try:
+            for finding in scaled(lane, self._deadline):
+                self._tell(finding)
+        except OvertimeError:
+            origin = f"seed {lane.seed} lane {lane.number}, {lane.sample.name}"
+            self._tell(Finding("time", "does not end", lane.setting.route, "", lane.setting, (), (), origin))
+        finally:
+            patience(0)
 
     def _tell(self, finding: Finding) -> bool:
         is_new = finding.identity not in self._known

@@ -33,6 +33,7 @@ _BATCH: Final = 16
 _GOOD: Final = 3
 #: Processor time after which a case is given up.
 _PATIENCE_SECONDS: Final = 10
+_SCALING: Final = 0.05
 _SMALLER_SECONDS: Final = 3.0
 
 
@@ -60,6 +61,8 @@ class Lane:
     def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
         self.seed, self.number = seed, number
         chance = self._chance(-1)
+        #: Some lanes are about how time grows, not about records.
+        self.is_scaling = chance.random() < _SCALING
         source, target = routes[number % len(routes)]
         self.sample = chosen_sample(source, chance)
         records = self.sample.records
@@ -190,14 +193,16 @@ class Run:
     def _try(self, bench: Bench, case: Case, objects: dict[str, bytes], number: int) -> bool:
         """Try a case; False if the bench must not be used any more."""
         patience()
+        done = 0
         try:
             for record in case:
+                done += 1
                 bench.step(record)
         except BrokenError as error:
-            self._report(error, (case,), (), objects, number)
+            self._report(error, (case[:done],), (), objects, number)
         except OvertimeError:
             route = f"{self._lane.setting.source} -> {self._lane.setting.target}"
-            self._report(BrokenError("time", "does not end", route), (case,), (), objects, number)
+            self._report(BrokenError("time", "does not end", route), (case[:done],), (), objects, number)
         else:
             return True
         finally:
@@ -291,11 +296,11 @@ def reduced(finding: Finding) -> Finding:
         return finding
     finding = _with_less_before(finding, deadline)
     if len(finding.cases) == 1:
-        for records in smaller(finding.cases[0]):
-            less = finding._replace(cases=(tuple(records),))
+        for at in reversed(range(len(finding.cases[0]))):
+            records = (*finding.cases[0][:at], *finding.cases[0][at + 1 :])
+            less = finding._replace(cases=(records,))
             if records and time.monotonic() < deadline and _shows(less, finding):
                 finding = less
-                break
         finding = _with_less_text(finding, deadline)
     return finding
 

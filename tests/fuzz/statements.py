@@ -115,7 +115,7 @@ def _definitions(text: str, chance: random.Random) -> str:
         case 3:
             chance.shuffle(parts)
         case _:
-            parts += [_definition(chance) for _ in range(chance.choice((1, 3, 40)))]
+            parts += [_definition(chance) for _ in range(chance.choice((1, 1, 2, 3, 20)))]
     return f"{text[: found.start()]}({','.join(parts)}){text[found.end() :]}"
 
 
@@ -150,12 +150,12 @@ def _other_statement(text: str, chance: random.Random) -> str:
 
 
 def _several(text: str, chance: random.Random) -> str:
-    more = [_other_statement(text, chance) if chance.random() < 0.7 else text for _ in range(chance.choice((1, 2, 30)))]
+    more = [_other_statement(text, chance) if chance.random() < 0.7 else text for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5, 20)))]
     return chance.choice((";", "; ", ";;\n")).join([text, *more])
 
 
 def _tokens(text: str, chance: random.Random) -> str:
-    tokens: list[str] = _TOKENS(text[:20_000]) or [""]
+    tokens: list[str] = _TOKENS(text[:5_000]) or [""]
     at, other = chance.randrange(len(tokens)), chance.randrange(len(tokens))
     match chance.randrange(5):
         case 0:
@@ -172,7 +172,7 @@ def _tokens(text: str, chance: random.Random) -> str:
 
 
 def _nested(text: str, chance: random.Random) -> str:
-    depth = chance.choice((3, 30, 300, 3000))
+    depth = chance.choice((3, 3, 30, 30, 30, 300, 300, 3000))
     expression = "(" * depth + "1" + ")" * chance.choice((depth, depth, depth - 1))
     return chance.choice(
         (

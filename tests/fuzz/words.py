@@ -77,9 +77,9 @@ def odd_text(chance: random.Random) -> bytes:
         return json_string(chance.choice(DATES), chance)
     if roll < 0.8:
         return json_string(type_word(chance), chance)
-    if roll < 0.97:
+    if roll < 0.98:
         return chance.choice(_BROKEN)
-    return json_string(chance.choice(TEXTS) * chance.choice((10, 1000, 20_000)), chance)
+    return json_string(chance.choice(TEXTS) * chance.choice((10, 10, 100, 1000, 20_000)), chance)
 
 
 _BROKEN: Final = (
