@@ -26,7 +26,6 @@ and `relay translate` read as well. The exit status is 1 if there is any.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 from pathlib import Path
@@ -42,7 +41,7 @@ def main() -> int:
     """Parse the command line and run what it names."""
     given = _parser().parse_args()
     if given.record:
-        return _again(Path(os.environ.get("FUZZ_BASE", ".")) / given.record)
+        return _again(Path(given.record))
     seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
     routes = tuple(sample_routes(lambda source, target: not given.only or given.only in {source, target}))
     if not routes:

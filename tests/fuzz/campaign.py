@@ -177,7 +177,9 @@ class _Worker:
             number += self._plan.jobs
         if (drift := drifted(self._resident)) is not None:
             setting = Lane(self._plan.seed, first, self._plan.routes).setting
-            self._tell(Finding("memory", "drift", "worker", drift, setting, (), (), f"seed {self._plan.seed}"))
+            self._tell(
+                Finding("memory", "drift", "worker", drift, setting, (), (), f"seed {self._plan.seed}")
+            )
         self._results.put(Done(self._worker, None))
 
     def _lane(self, number: int) -> None:

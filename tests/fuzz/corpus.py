@@ -4,18 +4,18 @@ nobody has captured, and with other options.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from option_choices import Given, option_sets
 from support import CAPTURED, DATA, captured, protocol_of
 
-from relay import CodecError, ConfigError, ConsumerRecord, Need, Resolver, Translator
+from relay import ConfigError, ConsumerRecord, Need, ProducerRecord, Resolver, Translator
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import parse_options, side_of
-from relay.errors import ServiceError
+from relay.codecs.codec import parse_options
 from relay.needs import ClaimCheck
 
 #: Stands for the producer's storage; what lies there is in `Sample.objects`.
@@ -65,23 +65,25 @@ def made_sample(file: str, protocol: str, choice: int) -> Sample:
     origin = captured_sample(file)
     sets = option_sets(PROTOCOLS[protocol])
     written = sets[choice % len(sets)]
-    translator = Translator(origin.protocol, protocol, origin.options, with_storage(protocol, written))
-    records: list[ConsumerRecord] = []
-    objects: dict[str, bytes] = {}
-    for record in origin.records:
-        try:
-            produced = Resolver().translate(translator, record)
-        except (CodecError, ServiceError):
-            continue
-        for out in produced:
-            objects |= {blob.name: blob.data for blob in out.blobs}
-            records.append(
-                ConsumerRecord(
-                    out.topic, out.partition, len(records), out.timestamp_ms, out.key, out.value, out.headers
-                )
-            )
-    read = reading_options(protocol, with_storage(protocol, written))
-    return Sample(f"{file} as {protocol} {written}", protocol, read, tuple(records), objects)
+    options = with_storage(protocol, written)
+    produced = _produced(Translator(origin.protocol, protocol, origin.options, options), origin.records)
+    records = tuple(
+        ConsumerRecord(out.topic, out.partition, at, out.timestamp_ms, out.key, out.value, out.headers)
+        for at, out in enumerate(produced)
+    )
+    objects = {blob.name: blob.data for out in produced for blob in out.blobs}
+    return Sample(
+        f"{file} as {protocol} {written}", protocol, reading_options(protocol, options), records, objects
+    )
+
+
+def _produced(translator: Translator, records: Sequence[ConsumerRecord]) -> list[ProducerRecord]:
+    """What becomes of records; what is wrong with one is found where it is tried."""
+    found: list[ProducerRecord] = []
+    for record in records:
+        with contextlib.suppress(Exception):
+            found += Resolver().translate(translator, record)
+    return found
 
 
 def reading_options(protocol: str, written: Given) -> Given:
@@ -119,11 +121,3 @@ def answer(need: Need[object], objects: Mapping[str, bytes]) -> object:
     if isinstance(need, ClaimCheck):
         return objects.get(need.name, b"")
     return Resolver().fetch(need)
-
-
-def sides(protocol: str) -> dict[str, str | None]:
-    """The sides on which a protocol's options mean something, by name."""
-    import msgspec
-
-    fields = msgspec.structs.fields(PROTOCOLS[protocol].options)
-    return {field.encode_name: side_of(field.type) for field in fields}

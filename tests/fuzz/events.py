@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from fuzz.findings import BrokenError, Setting
@@ -15,12 +16,20 @@ from relay.model import Row, TableSchema
 #: Words that say that a row's cells are not all there, or not as they were.
 _VALUES_LOST: Final = frozenset(
     {
-        *(Lossy.VALUE_GUESSED, Lossy.INVALID_TEXT, Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.YEAR_BELOW_100),
+        *(
+            Lossy.VALUE_GUESSED,
+            Lossy.INVALID_TEXT,
+            Lossy.DECIMAL_DIGITS,
+            Lossy.ZERO_DATE,
+            Lossy.YEAR_BELOW_100,
+        ),
         *(Lossy.ENUM_INDEX, Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE),
         *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
     }
 )
-_BEFORE_LOST: Final = frozenset({Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE})
+_BEFORE_LOST: Final = frozenset(
+    {Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE}
+)
 
 
 class Target(NamedTuple):
@@ -45,7 +54,9 @@ class Target(NamedTuple):
         )
 
 
-def compare(target: Target, given: Sequence[Event], found: Sequence[Event], lossy: Set[Lossy]) -> None:
+def compare(
+    target: Target, given: Sequence[Event], found: Sequence[Event], lossy: AbstractSet[Lossy]
+) -> None:
     """Raise BrokenError if the reader found other events than the source had."""
     route = target.route
     if target.copies is not None and Lossy.DDL not in lossy:
@@ -78,7 +89,7 @@ def _same_statements(route: str, given: Sequence[Event], found: Sequence[Event],
 
 
 def _same_change(
-    route: str, change: RowChange, here: Sequence[RowChange], lossy: Set[Lossy], *, knows_before: bool
+    route: str, change: RowChange, here: Sequence[RowChange], lossy: AbstractSet[Lossy], *, knows_before: bool
 ) -> int:
     """How many changes that were read stand for one of the source: two if it was split."""
     ops = [each.op for each in here]
@@ -122,5 +133,8 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
         found = cells[column.name]
         if cell is not ABSENT and found is not ABSENT and cell != found:
             raise BrokenError(
-                "values", f"{column.type.base} {which}", route, f"{column.type}: {cell!r:.200} / {found!r:.200}"
+                "values",
+                f"{column.type.base} {which}",
+                route,
+                f"{column.type}: {cell!r:.200} / {found!r:.200}",
             )

@@ -75,7 +75,9 @@ class Finding(NamedTuple):
 
     def text(self, folder: Path | None = None) -> str:
         """What is printed of it."""
-        size = sum(len(record.value or b"") + len(record.key or b"") for case in self.cases for record in case)
+        size = sum(
+            len(record.value or b"") + len(record.key or b"") for case in self.cases for record in case
+        )
         lines = [
             f"FINDING {self.check}: {self.kind} at {self.place}",
             f"  {_shown(self.detail)}",

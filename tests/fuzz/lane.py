@@ -10,7 +10,7 @@ import random
 import signal
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Final
 
@@ -106,24 +106,26 @@ def _has_statement(record: ConsumerRecord) -> bool:
 
 
 def _with_other_objects(
-    case: list[ConsumerRecord], objects: dict[str, bytes] | object, chance: random.Random
+    case: list[ConsumerRecord], objects: Mapping[str, bytes], chance: random.Random
 ) -> tuple[Case, dict[str, bytes]]:
     """The case with some of its claim checks referring to damaged objects, which have names of their own."""
     added: dict[str, bytes] = {}
-    for at, record in enumerate(case):
-        for name, data in dict(objects).items() if isinstance(objects, dict) else ():
-            if name.encode() in (record.value or b"") and chance.random() < 0.6:
+    for name, data in objects.items():
+        for at, value in enumerate(record.value or b"" for record in tuple(case)):
+            if name.encode() in value and chance.random() < 0.6:
                 other = f"{uuid.UUID(int=chance.getrandbits(128))}.json"
                 added[other] = changed_object(data, chance)
-                value = (record.value or b"").replace(name.encode(), other.encode())
-                case[at] = record = msgspec.structs.replace(record, value=value)
+                changed = value.replace(name.encode(), other.encode())
+                case[at] = msgspec.structs.replace(case[at], value=changed)
     return tuple(case), added
 
 
 def changed_object(data: bytes, chance: random.Random) -> bytes:
     """Another content of a claim-check object."""
     whole = ConsumerRecord("storage", 0, 0, 0, None, data)
-    return mutated(whole, [whole], chance).value or b"" if chance.random() < 0.7 else changed_bytes(data, chance)
+    return (
+        mutated(whole, [whole], chance).value or b"" if chance.random() < 0.7 else changed_bytes(data, chance)
+    )
 
 
 def target_options(target: str, chance: random.Random) -> tuple[int | None, Given]:
@@ -157,8 +159,17 @@ class Run:
 
     def work(self, deadline: float, *, batches: int = _BATCHES) -> None:
         """Try all cases, or as many as there is time for (`time.monotonic`)."""
-        bench = self._bench()
-        expected = self._expected(bench)
+        patience(3 * _PATIENCE_SECONDS)
+        try:
+            bench = self._bench()
+            expected = self._expected(bench)
+        except (BrokenError, OvertimeError) as error:
+            route = f"{self._lane.setting.source} -> {self._lane.setting.target}"
+            slow = BrokenError("time", "good records do not end", route)
+            self._report(error if isinstance(error, BrokenError) else slow, (), self._lane.good, {}, -1)
+            return
+        finally:
+            patience(0)
         for batch in range(batches):
             if time.monotonic() > deadline:
                 return
@@ -264,6 +275,8 @@ def reproduce(finding: Finding) -> BrokenError | None:
     patience(3 * _PATIENCE_SECONDS)
     try:
         return _reproduced(finding)
+    except BrokenError as error:
+        return error  # a good record is not taken
     except OvertimeError:
         route = f"{finding.setting.source} -> {finding.setting.target}"
         return BrokenError("time", "does not end", route)

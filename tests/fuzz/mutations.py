@@ -31,8 +31,30 @@ _VERSION: Final = (1).to_bytes(8, "big")
 _DATE: Final = re.compile(r"-?\d{1,4}[-:]\d\d[-:]\d\d").match
 _TYPE: Final = re.compile(r"(?i)[a-z]+(\s*\(.*\))?( unsigned| zerofill)*", re.DOTALL).fullmatch
 _TYPE_MEMBERS: Final = frozenset({"mysqlType", "typeName", "typeExpression", "type"})
-_CONTAINERS: Final = (b"{}", b"[]", b"[null]", b"[[]]", b'{"":1}', b'[{"a":1},2]', b'{"a":{"b":[]}}', b"[1,2,3]")
-_NAMES: Final = (b"", b"a", b"\\u0000", b"\\ud800", b"\xff", b"id", b"ID", b"a.b", b"$", b"\\\"", b"n" * 3000, b"\xc3\xa9")
+_CONTAINERS: Final = (
+    b"{}",
+    b"[]",
+    b"[null]",
+    b"[[]]",
+    b'{"":1}',
+    b'[{"a":1},2]',
+    b'{"a":{"b":[]}}',
+    b"[1,2,3]",
+)
+_NAMES: Final = (
+    b"",
+    b"a",
+    b"\\u0000",
+    b"\\ud800",
+    b"\xff",
+    b"id",
+    b"ID",
+    b"a.b",
+    b"$",
+    b'\\"',
+    b"n" * 3000,
+    b"\xc3\xa9",
+)
 
 
 class Document(NamedTuple):
@@ -69,7 +91,9 @@ def _is_value(node: Node) -> bool:
     return not _ROW_MEMBERS.isdisjoint(names[:-1])
 
 
-def mutated(record: ConsumerRecord, donors: Sequence[ConsumerRecord], chance: random.Random) -> ConsumerRecord:
+def mutated(
+    record: ConsumerRecord, donors: Sequence[ConsumerRecord], chance: random.Random
+) -> ConsumerRecord:
     """The record with a change, or several. Parts of `donors` may come into it."""
     roll = chance.random()
     if roll < 0.08:
@@ -153,7 +177,9 @@ def _replaced(found: Document, node: Node, _donors: Sequence[ConsumerRecord], ch
     return node.start, node.end, new
 
 
-def _swapped_type(found: Document, node: Node, _donors: Sequence[ConsumerRecord], chance: random.Random) -> Edit:
+def _swapped_type(
+    found: Document, node: Node, _donors: Sequence[ConsumerRecord], chance: random.Random
+) -> Edit:
     """The same value as another type: quoted, bare, in a list, in an object, as text of itself."""
     raw = found.text[node.start : node.end]
     match chance.randrange(4):
@@ -180,13 +206,17 @@ def _removed(found: Document, node: Node, _donors: Sequence[ConsumerRecord], _ch
     return node.member_start, end, b""
 
 
-def _duplicated(found: Document, node: Node, _donors: Sequence[ConsumerRecord], chance: random.Random) -> Edit:
+def _duplicated(
+    found: Document, node: Node, _donors: Sequence[ConsumerRecord], chance: random.Random
+) -> Edit:
     """The member or element once more, or many times; the copy may have another value."""
     if node.parent is None:
         return node.end, node.end, found.text[node.start : node.end]
     raw = found.text[node.member_start : node.end]
     if chance.random() < 0.4:
-        raw = found.text[node.member_start : node.start] + chance.choice((b"null", b"1", b'"x"', b"{}", b"[]"))
+        raw = found.text[node.member_start : node.start] + chance.choice(
+            (b"null", b"1", b'"x"', b"{}", b"[]")
+        )
     return node.end, node.end, (b"," + raw) * chance.choice((1, 1, 1, 1, 2, 40))
 
 
@@ -217,7 +247,11 @@ def _donated(found: Document, node: Node, donors: Sequence[ConsumerRecord], chan
 
 def _spaced(found: Document, node: Node, _donors: Sequence[ConsumerRecord], chance: random.Random) -> Edit:
     """White space, or what JSON forbids, before a value."""
-    return node.start, node.start, chance.choice((b" ", b"\n", b"\t\r\n ", b"/* */", b"\x00", b",", b" " * 3000))
+    return (
+        node.start,
+        node.start,
+        chance.choice((b" ", b"\n", b"\t\r\n ", b"/* */", b"\x00", b",", b" " * 3000)),
+    )
 
 
 _Edit = Callable[[Document, Node, Sequence[ConsumerRecord], random.Random], Edit]
@@ -275,7 +309,9 @@ def frame(parts: Sequence[bytes]) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
-def _framed(record: ConsumerRecord, donors: Sequence[ConsumerRecord], chance: random.Random) -> ConsumerRecord:
+def _framed(
+    record: ConsumerRecord, donors: Sequence[ConsumerRecord], chance: random.Random
+) -> ConsumerRecord:
     """Open Protocol: a segment changed, or the frames themselves."""
     keys, values = segments((record.key or b"")[8:]), segments(record.value or b"")
     roll = chance.random()
@@ -333,11 +369,19 @@ def changed_bytes(data: bytes, chance: random.Random) -> bytes:
         at = chance.randrange(len(data) + 1)
         match chance.randrange(5):
             case 0:
-                data = data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :] if data[at:] else data
+                data = (
+                    data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
+                    if data[at:]
+                    else data
+                )
             case 1:
                 data = data[:at]
             case 2:
-                data = data[:at] + chance.choice((b"\x00", b"\xff", b'"', b"{", b"}", b"[", b",", b"\\", b"9" * 50)) + data[at:]
+                data = (
+                    data[:at]
+                    + chance.choice((b"\x00", b"\xff", b'"', b"{", b"}", b"[", b",", b"\\", b"9" * 50))
+                    + data[at:]
+                )
             case 3:
                 end = min(len(data), at + chance.choice((1, 8, 200)))
                 data = data[:at] + data[at:end] * 2 + data[end:]
@@ -353,19 +397,41 @@ def _bytes_of(record: ConsumerRecord, chance: random.Random) -> ConsumerRecord:
     return msgspec.structs.replace(record, value=changed_bytes(record.value or b"", chance))
 
 
-def _envelope(record: ConsumerRecord, donors: Sequence[ConsumerRecord], chance: random.Random) -> ConsumerRecord:
+def _envelope(
+    record: ConsumerRecord, donors: Sequence[ConsumerRecord], chance: random.Random
+) -> ConsumerRecord:
     """Another key, value, timestamp, partition, or headers."""
     other = chance.choice(donors)
     match chance.randrange(8):
         case 0:
-            keys = (None, b"", b"{}", b"\xff", b"null", b'{"payload":{}}', b'{"payload":null}', record.value, bytes(8))
+            keys = (
+                None,
+                b"",
+                b"{}",
+                b"\xff",
+                b"null",
+                b'{"payload":{}}',
+                b'{"payload":null}',
+                record.value,
+                bytes(8),
+            )
             return msgspec.structs.replace(record, key=chance.choice(keys))
         case 1 | 2:
             return msgspec.structs.replace(record, key=other.key)
         case 3:
             return msgspec.structs.replace(record, value=other.value)
         case 4:
-            values = (None, b"", b"{}", b"[]", b"null", b"{", record.key, b" ", b"\xef\xbb\xbf" + (record.value or b""))
+            values = (
+                None,
+                b"",
+                b"{}",
+                b"[]",
+                b"null",
+                b"{",
+                record.key,
+                b" ",
+                b"\xef\xbb\xbf" + (record.value or b""),
+            )
             return msgspec.structs.replace(record, value=chance.choice(values))
         case 5:
             times = (-1, 0, 1, 2**31, 2**53, 2**63 - 1, record.timestamp_ms + 10**9)

@@ -93,7 +93,11 @@ def ways(record: ConsumerRecord, chance: random.Random) -> Iterator[tuple[str, G
 
 
 def _put(
-    record: ConsumerRecord, part: str, version: bytes, framed: list[bytes] | None, grow: Callable[[int], bytes]
+    record: ConsumerRecord,
+    part: str,
+    version: bytes,
+    framed: list[bytes] | None,
+    grow: Callable[[int], bytes],
 ) -> Grow:
     def grown(size: int) -> ConsumerRecord:
         text = grow(size)
@@ -127,7 +131,10 @@ def _document_ways(text: bytes, chance: random.Random) -> Iterator[tuple[str, Ca
     texts = [node for node in found.values if node.kind == "string"]
     if texts:
         node = chance.choice(texts)
-        yield "a long value", lambda size: spliced(text, [(node.start, node.end, b'"%b"' % (b"1" * size * 16))])
+        yield (
+            "a long value",
+            lambda size: spliced(text, [(node.start, node.end, b'"%b"' % (b"1" * size * 16))]),
+        )
 
 
 def _replacing(
@@ -153,7 +160,9 @@ def _more_columns(text: bytes, nodes: list[Node], column: str) -> Callable[[int]
     """A column many times, wherever it is a member."""
     named = [node for node in nodes if node.name == column and node.parent is not None]
     grown = [_repeating_one(text, node) for node in named]
-    return lambda size: spliced(text, [(node.end, node.end, more(size)) for node, more in zip(named, grown, strict=True)])
+    return lambda size: spliced(
+        text, [(node.end, node.end, more(size)) for node, more in zip(named, grown, strict=True)]
+    )
 
 
 def _repeating_one(text: bytes, node: Node) -> Callable[[int], bytes]:
@@ -172,15 +181,38 @@ def _statement_ways(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
         return lambda size: f"ALTER TABLE t {listed(pattern)(size)}"
 
     yield "the statement many times", lambda size: ";".join([text] * size)
-    for pattern in ("ALTER TABLE t ADD c{n} INT", "CREATE TABLE t{n} (a INT)", "DROP TABLE t{n}", "RENAME TABLE t TO u, u TO t"):
+    for pattern in (
+        "ALTER TABLE t ADD c{n} INT",
+        "CREATE TABLE t{n} (a INT)",
+        "DROP TABLE t{n}",
+        "RENAME TABLE t TO u, u TO t",
+    ):
         yield pattern, lambda size, p=pattern: ";".join(p.format(n=at) for at in range(size))  # type: ignore[misc]
-    for pattern in ("c{n} INT", "UNIQUE (a)", "KEY (a)", "c{n} INT UNIQUE", "c{n} ENUM('a','b')", "CHECK (a > {n})"):
+    for pattern in (
+        "c{n} INT",
+        "UNIQUE (a)",
+        "KEY (a)",
+        "c{n} INT UNIQUE",
+        "c{n} ENUM('a','b')",
+        "CHECK (a > {n})",
+    ):
         yield f"CREATE TABLE, {pattern}", create(pattern)
-    for pattern in ("ADD c{n} INT", "ADD c{n} INT FIRST", "ADD UNIQUE (a)", "DROP c{n}", "RENAME TO t{n}", "ADD c{n} INT AFTER id", "CONVERT TO CHARACTER SET gbk"):
+    for pattern in (
+        "ADD c{n} INT",
+        "ADD c{n} INT FIRST",
+        "ADD UNIQUE (a)",
+        "DROP c{n}",
+        "RENAME TO t{n}",
+        "ADD c{n} INT AFTER id",
+        "CONVERT TO CHARACTER SET gbk",
+    ):
         yield f"ALTER TABLE, {pattern}", alter(pattern)
     yield "tables of a DROP", lambda size: "DROP TABLE " + listed("t{n}")(size)
     yield "pairs of a RENAME", lambda size: "RENAME TABLE " + listed("t{n} TO u{n}")(size)
-    yield "labels of an ENUM", lambda size: f"CREATE TABLE t (a ENUM({listed(chr(39) + 'm{n}' + chr(39))(size)}))"
+    yield (
+        "labels of an ENUM",
+        lambda size: f"CREATE TABLE t (a ENUM({listed(chr(39) + 'm{n}' + chr(39))(size)}))",
+    )
     yield "columns of a key", lambda size: f"CREATE TABLE t (a INT, PRIMARY KEY ({listed('c{n}')(size)}))"
     for piece in ("(", "/*", "'", "`", " ", ";", "-- \n", "\\", "()", "a.", "\n#"):
         yield f"many {piece!r}", lambda size, p=piece: f"CREATE TABLE t (a INT DEFAULT {p * size * 8}"  # type: ignore[misc]

@@ -10,7 +10,8 @@ from typing import Final
 from fuzz.words import DATES, TEXTS, type_word
 
 is_statement: Final = re.compile(
-    r"\s*(?:/\*.*?\*/)?\s*(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|FLASHBACK|RECOVER)\b", re.IGNORECASE | re.DOTALL
+    r"\s*(?:/\*.*?\*/)?\s*(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|FLASHBACK|RECOVER)\b",
+    re.IGNORECASE | re.DOTALL,
 ).match
 _TOKENS: Final = re.compile(
     r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|\w+|\s+|.", re.DOTALL
@@ -20,42 +21,216 @@ _TYPES: Final = re.compile(
     r"(?:VAR)?CHAR|(?:VAR)?BINARY|(?:TINY|MEDIUM|LONG)?(?:TEXT|BLOB)|ENUM|SET|JSON)\b(?:\s*\([^()]*\))?",
     re.IGNORECASE,
 )
-_TABLE: Final = re.compile(r"\bTABLE\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?((?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))?)", re.I)
+_TABLE: Final = re.compile(
+    r"\bTABLE\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?((?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))?)", re.IGNORECASE
+)
 _PARENTHESES: Final = re.compile(r"\(.*\)", re.DOTALL)
 _CONSTRAINTS: Final = (
-    *("PRIMARY KEY (`id`)", "PRIMARY KEY (`a`, `b`)", "PRIMARY KEY ()", "UNIQUE (`a`)", "UNIQUE KEY (`id`)", "KEY (a)"),
+    *(
+        "PRIMARY KEY (`id`)",
+        "PRIMARY KEY (`a`, `b`)",
+        "PRIMARY KEY ()",
+        "UNIQUE (`a`)",
+        "UNIQUE KEY (`id`)",
+        "KEY (a)",
+    ),
     *("UNIQUE INDEX `u` (`a`(10) DESC)", "UNIQUE ((lower(a)))", "INDEX i USING HASH (a)", "FULLTEXT KEY (a)"),
-    *("CONSTRAINT c CHECK (a > 0)", "CHECK ((((a))))", "FOREIGN KEY (a) REFERENCES t (id)", "CONSTRAINT UNIQUE (a)"),
-    *("UNIQUE KEY `u` (`missing`)", "PRIMARY KEY (`missing`)", "PRIMARY KEY (`id`, `id`)", "SPATIAL INDEX (a)"),
+    *(
+        "CONSTRAINT c CHECK (a > 0)",
+        "CHECK ((((a))))",
+        "FOREIGN KEY (a) REFERENCES t (id)",
+        "CONSTRAINT UNIQUE (a)",
+    ),
+    *(
+        "UNIQUE KEY `u` (`missing`)",
+        "PRIMARY KEY (`missing`)",
+        "PRIMARY KEY (`id`, `id`)",
+        "SPATIAL INDEX (a)",
+    ),
 )
 _COLUMN_OPTIONS: Final = (
-    *("", "", " NOT NULL", " NULL", " PRIMARY KEY", " UNIQUE", " AUTO_INCREMENT", " COMMENT 'it''s'", " DEFAULT NULL"),
-    *(" DEFAULT 'x'", " DEFAULT 1e400", " DEFAULT -0", " DEFAULT b'101'", " DEFAULT x'FF'", " DEFAULT _UTF8MB4'ä'"),
-    *(" DEFAULT CURRENT_TIMESTAMP(7) ON UPDATE NOW()", " DEFAULT (uuid())", " DEFAULT ((((1))))", " INVISIBLE"),
-    *(" GENERATED ALWAYS AS (a + 1) VIRTUAL", " AS (concat('(', a)) STORED", " CHARACTER SET gbk", " COLLATE x"),
-    *(" CHARSET latin1 NOT NULL", " FIRST", " AFTER id", " AFTER `missing`", " DEFAULT", " REFERENCES t (id)"),
+    *(
+        "",
+        "",
+        " NOT NULL",
+        " NULL",
+        " PRIMARY KEY",
+        " UNIQUE",
+        " AUTO_INCREMENT",
+        " COMMENT 'it''s'",
+        " DEFAULT NULL",
+    ),
+    *(
+        " DEFAULT 'x'",
+        " DEFAULT 1e400",
+        " DEFAULT -0",
+        " DEFAULT b'101'",
+        " DEFAULT x'FF'",
+        " DEFAULT _UTF8MB4'ä'",
+    ),
+    *(
+        " DEFAULT CURRENT_TIMESTAMP(7) ON UPDATE NOW()",
+        " DEFAULT (uuid())",
+        " DEFAULT ((((1))))",
+        " INVISIBLE",
+    ),
+    *(
+        " GENERATED ALWAYS AS (a + 1) VIRTUAL",
+        " AS (concat('(', a)) STORED",
+        " CHARACTER SET gbk",
+        " COLLATE x",
+    ),
+    *(
+        " CHARSET latin1 NOT NULL",
+        " FIRST",
+        " AFTER id",
+        " AFTER `missing`",
+        " DEFAULT",
+        " REFERENCES t (id)",
+    ),
 )
 _TABLE_ACTIONS: Final = (
-    *("CONVERT TO CHARACTER SET utf8mb4", "DEFAULT CHARSET = latin1", "COMMENT = 'x'", "RENAME TO `other`", "RENAME x.y"),
-    *("DROP PRIMARY KEY", "ADD PRIMARY KEY (id)", "ADD UNIQUE (a)", "DROP INDEX `PRIMARY`", "RENAME INDEX a TO b", "FORCE"),
-    *("ALTER COLUMN a SET DEFAULT 'x'", "ALTER a DROP DEFAULT", "ORDER BY a", "ENGINE = InnoDB", "AUTO_INCREMENT 5"),
-    *("ADD PARTITION (PARTITION p VALUES LESS THAN (5))", "TRUNCATE PARTITION p", "SHARD_ROW_ID_BITS = 4", "LOCK=NONE"),
-    *("EXCHANGE PARTITION p WITH TABLE q", "REMOVE PARTITIONING", "ADD CHECK (a)", "TTL = a + INTERVAL 1 DAY"),
+    *(
+        "CONVERT TO CHARACTER SET utf8mb4",
+        "DEFAULT CHARSET = latin1",
+        "COMMENT = 'x'",
+        "RENAME TO `other`",
+        "RENAME x.y",
+    ),
+    *(
+        "DROP PRIMARY KEY",
+        "ADD PRIMARY KEY (id)",
+        "ADD UNIQUE (a)",
+        "DROP INDEX `PRIMARY`",
+        "RENAME INDEX a TO b",
+        "FORCE",
+    ),
+    *(
+        "ALTER COLUMN a SET DEFAULT 'x'",
+        "ALTER a DROP DEFAULT",
+        "ORDER BY a",
+        "ENGINE = InnoDB",
+        "AUTO_INCREMENT 5",
+    ),
+    *(
+        "ADD PARTITION (PARTITION p VALUES LESS THAN (5))",
+        "TRUNCATE PARTITION p",
+        "SHARD_ROW_ID_BITS = 4",
+        "LOCK=NONE",
+    ),
+    *(
+        "EXCHANGE PARTITION p WITH TABLE q",
+        "REMOVE PARTITIONING",
+        "ADD CHECK (a)",
+        "TTL = a + INTERVAL 1 DAY",
+    ),
 )
 _STATEMENTS: Final = (
-    *("DROP TABLE {t}", "DROP TABLE IF EXISTS {t}, x", "TRUNCATE TABLE {t}", "TRUNCATE {t}", "RENAME TABLE {t} TO {t}"),
-    *("RENAME TABLE {t} TO a, a TO {t}", "RENAME TABLE {t} TO x.y, x.y TO z, z TO {t}", "CREATE TABLE {t} LIKE {t}"),
-    *("CREATE TABLE {t} (a INT)", "CREATE TABLE {t} ()", "CREATE TABLE {t} AS SELECT 1", "CREATE TABLE x LIKE {t}"),
-    *("CREATE VIEW {t} AS SELECT * FROM x", "CREATE VIEW v (a, b) AS SELECT 1, 2", "DROP VIEW {t}", "CREATE DATABASE x"),
-    *("DROP DATABASE d", "CREATE INDEX i ON {t} (a)", "CREATE UNIQUE INDEX u ON {t} (id)", "DROP INDEX `PRIMARY` ON {t}"),
-    *("CREATE SEQUENCE s", "ALTER DATABASE CHARACTER SET gbk", "FLASHBACK TABLE {t} TO x", "RECOVER TABLE {t}"),
-    *("LOCK TABLES {t} READ", "UNLOCK TABLES", "INSERT INTO {t} VALUES (1)", "SELECT 1", "", "ALTER TABLE {t}"),
-    *("ALTER TABLE {t} ADD COLUMN (", "CREATE TEMPORARY TABLE {t} (a INT)", "CREATE TABLE {t} (LIKE x)", "USE x"),
+    *(
+        "DROP TABLE {t}",
+        "DROP TABLE IF EXISTS {t}, x",
+        "TRUNCATE TABLE {t}",
+        "TRUNCATE {t}",
+        "RENAME TABLE {t} TO {t}",
+    ),
+    *(
+        "RENAME TABLE {t} TO a, a TO {t}",
+        "RENAME TABLE {t} TO x.y, x.y TO z, z TO {t}",
+        "CREATE TABLE {t} LIKE {t}",
+    ),
+    *(
+        "CREATE TABLE {t} (a INT)",
+        "CREATE TABLE {t} ()",
+        "CREATE TABLE {t} AS SELECT 1",
+        "CREATE TABLE x LIKE {t}",
+    ),
+    *(
+        "CREATE VIEW {t} AS SELECT * FROM x",
+        "CREATE VIEW v (a, b) AS SELECT 1, 2",
+        "DROP VIEW {t}",
+        "CREATE DATABASE x",
+    ),
+    *(
+        "DROP DATABASE d",
+        "CREATE INDEX i ON {t} (a)",
+        "CREATE UNIQUE INDEX u ON {t} (id)",
+        "DROP INDEX `PRIMARY` ON {t}",
+    ),
+    *(
+        "CREATE SEQUENCE s",
+        "ALTER DATABASE CHARACTER SET gbk",
+        "FLASHBACK TABLE {t} TO x",
+        "RECOVER TABLE {t}",
+    ),
+    *(
+        "LOCK TABLES {t} READ",
+        "UNLOCK TABLES",
+        "INSERT INTO {t} VALUES (1)",
+        "SELECT 1",
+        "",
+        "ALTER TABLE {t}",
+    ),
+    *(
+        "ALTER TABLE {t} ADD COLUMN (",
+        "CREATE TEMPORARY TABLE {t} (a INT)",
+        "CREATE TABLE {t} (LIKE x)",
+        "USE x",
+    ),
 )
 _PIECES: Final = (
-    *("(", ")", "((", "))", ",", ";", "'", '"', "`", "``", "''", "\\", "/*", "*/", "/*!50100", "/*T![x]", "--", "-- \n"),
-    *("#", "\n", " " * 300, "\x00", "COLUMN", "DEFAULT", "AS", "LIKE", "KEY", "PRIMARY", "NOT", "NULL", "TABLE", "=", "."),
-    *("FIRST", "AFTER", "TO", "CHANGE", "MODIFY", "ADD", "DROP", "ENUM", "@x", "0x", "_utf8", "N'a'", "$$", "😀"),
+    *(
+        "(",
+        ")",
+        "((",
+        "))",
+        ",",
+        ";",
+        "'",
+        '"',
+        "`",
+        "``",
+        "''",
+        "\\",
+        "/*",
+        "*/",
+        "/*!50100",
+        "/*T![x]",
+        "--",
+        "-- \n",
+    ),
+    *(
+        "#",
+        "\n",
+        " " * 300,
+        "\x00",
+        "COLUMN",
+        "DEFAULT",
+        "AS",
+        "LIKE",
+        "KEY",
+        "PRIMARY",
+        "NOT",
+        "NULL",
+        "TABLE",
+        "=",
+        ".",
+    ),
+    *(
+        "FIRST",
+        "AFTER",
+        "TO",
+        "CHANGE",
+        "MODIFY",
+        "ADD",
+        "DROP",
+        "ENUM",
+        "@x",
+        "0x",
+        "_utf8",
+        "N'a'",
+        "$$",
+        "😀",
+    ),
 )
 
 
@@ -68,7 +243,9 @@ def mutated_statement(text: str, chance: random.Random) -> str:
 
 def column(chance: random.Random) -> str:
     """A column's definition."""
-    name = chance.choice(("a", "b", "`c d`", "`id`", "id", "ID", "`é`", "`a``b`", '"q"', "``", "c" * 70, "`x.y`"))
+    name = chance.choice(
+        ("a", "b", "`c d`", "`id`", "id", "ID", "`é`", "`a``b`", '"q"', "``", "c" * 70, "`x.y`")
+    )
     return f"{name} {type_word(chance)}{chance.choice(_COLUMN_OPTIONS)}{chance.choice(_COLUMN_OPTIONS)}"
 
 
@@ -81,10 +258,18 @@ def _action(chance: random.Random) -> str:
     if roll < 0.4:
         return f"ADD COLUMN {column(chance)}"
     if roll < 0.55:
-        return f"{chance.choice(('MODIFY', 'MODIFY COLUMN', 'CHANGE COLUMN a', 'CHANGE id'))} {column(chance)}"
+        return (
+            f"{chance.choice(('MODIFY', 'MODIFY COLUMN', 'CHANGE COLUMN a', 'CHANGE id'))} {column(chance)}"
+        )
     if roll < 0.7:
         return chance.choice(
-            ("DROP COLUMN a", "DROP id", "RENAME COLUMN a TO b", "RENAME COLUMN id TO a", "DROP COLUMN IF EXISTS a")
+            (
+                "DROP COLUMN a",
+                "DROP id",
+                "RENAME COLUMN a TO b",
+                "RENAME COLUMN id TO a",
+                "DROP COLUMN IF EXISTS a",
+            )
         )
     if roll < 0.8:
         return f"ADD {chance.choice(_CONSTRAINTS)}"
@@ -133,7 +318,9 @@ def _split(text: str) -> list[str]:
 
 def _altered(text: str, chance: random.Random) -> str:
     """More actions of an ALTER, or an ALTER instead."""
-    head = f"{text.rstrip('; ')}, " if text.lstrip()[:5].upper() == "ALTER" else f"ALTER TABLE {_table(text)} "
+    head = (
+        f"{text.rstrip('; ')}, " if text.lstrip()[:5].upper() == "ALTER" else f"ALTER TABLE {_table(text)} "
+    )
     return head + ", ".join(_action(chance) for _ in range(chance.choice((1, 1, 2, 5))))
 
 
@@ -150,7 +337,10 @@ def _other_statement(text: str, chance: random.Random) -> str:
 
 
 def _several(text: str, chance: random.Random) -> str:
-    more = [_other_statement(text, chance) if chance.random() < 0.7 else text for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5, 20)))]
+    more = [
+        _other_statement(text, chance) if chance.random() < 0.7 else text
+        for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5, 20)))
+    ]
     return chance.choice((";", "; ", ";;\n")).join([text, *more])
 
 
@@ -167,7 +357,9 @@ def _tokens(text: str, chance: random.Random) -> str:
         case 3:
             tokens[at] = chance.choice(_PIECES)
         case _:
-            tokens[at] = chance.choice((f"`{tokens[at]}`", f"'{tokens[at]}'", f'"{tokens[at]}"', tokens[at].swapcase()))
+            tokens[at] = chance.choice(
+                (f"`{tokens[at]}`", f"'{tokens[at]}'", f'"{tokens[at]}"', tokens[at].swapcase())
+            )
     return "".join(tokens)
 
 
@@ -191,10 +383,22 @@ def _defaulted(text: str, chance: random.Random) -> str:
 
 
 def _commented(text: str, chance: random.Random) -> str:
-    return chance.choice((f"/* x */ {text}", f"{text} -- x", f"/*!40101 {text} */", f"# x\n{text}", f" \n\t{text};;"))
+    return chance.choice(
+        (f"/* x */ {text}", f"{text} -- x", f"/*!40101 {text} */", f"# x\n{text}", f" \n\t{text};;")
+    )
 
 
 _MUTATIONS: Final[tuple[Callable[[str, random.Random], str], ...]] = (
-    *(_definitions, _definitions, _altered, _altered, _retyped, _retyped, _retyped, _other_statement, _several),
+    *(
+        _definitions,
+        _definitions,
+        _altered,
+        _altered,
+        _retyped,
+        _retyped,
+        _retyped,
+        _other_statement,
+        _several,
+    ),
     *(_tokens, _tokens, _nested, _defaulted, _commented),
 )

@@ -16,7 +16,20 @@ _CANARY_NUMBER: Final = "7190283746"
 CANARY_SPELLINGS: Final = (CANARY, CANARY.lower(), _CANARY_NUMBER, "Q2FOYVJ5", "43614e615279", "0283746")
 
 NUMBERS: Final = (
-    *(b"0", b"-0", b"-0.0", b"1.0", b"0.1e1", b"-1", b"00", b"+1", b"0x10", b"NaN", b"Infinity", b"-Infinity"),
+    *(
+        b"0",
+        b"-0",
+        b"-0.0",
+        b"1.0",
+        b"0.1e1",
+        b"-1",
+        b"00",
+        b"+1",
+        b"0x10",
+        b"NaN",
+        b"Infinity",
+        b"-Infinity",
+    ),
     *(b"1e400", b"-1e400", b"1e-400", b"1E+308", b"1e19", b"5e-324", b"1e99999999999999999999"),
     *(b"127", b"128", b"255", b"256", b"65536", b"2147483648", b"-2147483649", b"4294967296"),
     *(b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809"),
@@ -36,26 +49,128 @@ DATES: Final = (
 )
 
 TEXTS: Final = (
-    *("", " ", "a", "'", '"', "`", "\\", "\x00", "\x1b[31m", "\x85\x9b", "\u2028", "\u202eabc", "\ufeff", "\ufffd"),
-    *("null", "true", "NaN", "0x", "{}", "[]", "é", "表", "😀", "İ", "ß", "a\nb", "a\r\nb", "\t", "\x7f", "%s{0}"),
+    *(
+        "",
+        " ",
+        "a",
+        "'",
+        '"',
+        "`",
+        "\\",
+        "\x00",
+        "\x1b[31m",
+        "\x85\x9b",
+        "\u2028",
+        "\u202eabc",
+        "\ufeff",
+        "\ufffd",
+    ),
+    *(
+        "null",
+        "true",
+        "NaN",
+        "0x",
+        "{}",
+        "[]",
+        "é",
+        "表",
+        "😀",
+        "İ",
+        "ß",
+        "a\nb",
+        "a\r\nb",
+        "\t",
+        "\x7f",
+        "%s{0}",
+    ),
     *("relay.source", "../../etc/passwd", "-", ".", "$", "a.b", "a,b", "a b", "CURRENT_TIMESTAMP", "b'1'"),
     *("AAAA", "AAA=", "A", "////", "-_==", "AA==AA==", "1e5", "12,5", "١٢", "a" * 300, "é" * 2000),
 )
 
 _BASES: Final = (
-    *("int", "bigint", "tinyint", "smallint", "mediumint", "float", "double", "decimal", "bit", "year", "date"),
-    *("datetime", "timestamp", "time", "char", "varchar", "binary", "varbinary", "tinytext", "text", "longtext"),
+    *(
+        "int",
+        "bigint",
+        "tinyint",
+        "smallint",
+        "mediumint",
+        "float",
+        "double",
+        "decimal",
+        "bit",
+        "year",
+        "date",
+    ),
+    *(
+        "datetime",
+        "timestamp",
+        "time",
+        "char",
+        "varchar",
+        "binary",
+        "varbinary",
+        "tinytext",
+        "text",
+        "longtext",
+    ),
     *("tinyblob", "blob", "mediumblob", "longblob", "enum", "set", "json", "vector", "geometry", "point"),
 )
 _PARAMETERS: Final = (
-    *("", "", "", "()", "(0)", "(1)", "(3)", "(6)", "(7)", "(9)", "(10,2)", "(65,30)", "(66,31)", "(2,5)", "(-1)"),
+    *(
+        "",
+        "",
+        "",
+        "()",
+        "(0)",
+        "(1)",
+        "(3)",
+        "(6)",
+        "(7)",
+        "(9)",
+        "(10,2)",
+        "(65,30)",
+        "(66,31)",
+        "(2,5)",
+        "(-1)",
+    ),
     *("(64)", "(65)", "(255)", "(65536)", "(400000000)", "(4294967296)", "(99999999999999999999)", "(1,2,3)"),
-    *("('a','b')", "('a')", "('')", "('it''s',\"x\")", "('a','a')", "('a,b','ü')", "(a)", "( 3 )", "(", ")", "('a"),
+    *(
+        "('a','b')",
+        "('a')",
+        "('')",
+        "('it''s',\"x\")",
+        "('a','a')",
+        "('a,b','ü')",
+        "(a)",
+        "( 3 )",
+        "(",
+        ")",
+        "('a",
+    ),
 )
-_ATTRIBUTES: Final = ("", "", "", "", " unsigned", " zerofill", " unsigned zerofill", " binary", " x", " array")
+_ATTRIBUTES: Final = (
+    "",
+    "",
+    "",
+    "",
+    " unsigned",
+    " zerofill",
+    " unsigned zerofill",
+    " binary",
+    " x",
+    " array",
+)
 _WHOLE: Final = (
     *("", "unknown", "bigint unsigned unsigned", "enum()", "set()", "BINARY(400000000)", "bit(4000000000)"),
-    *("double(10,2)", "float(53)", "varchar(20) character set latin1", "INT(11)", "serial", "bool", "national char"),
+    *(
+        "double(10,2)",
+        "float(53)",
+        "varchar(20) character set latin1",
+        "INT(11)",
+        "serial",
+        "bool",
+        "national char",
+    ),
     *("enum(" + ",".join(f"'m{number}'" for number in range(300)) + ")", "int" * 200, "decimal(" * 50),
 )
 
@@ -83,7 +198,15 @@ def odd_text(chance: random.Random) -> bytes:
 
 
 _BROKEN: Final = (
-    *(b'"\\ud800"', b'"a\\udc00b"', b'"\xff"', b'"\xc3"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"\\u0000"'),
+    *(
+        b'"\\ud800"',
+        b'"a\\udc00b"',
+        b'"\xff"',
+        b'"\xc3"',
+        b'"\xed\xa0\x80"',
+        b'"\xf4\x90\x80\x80"',
+        b'"\\u0000"',
+    ),
     *(b'"\x00"', b'"\x1f"', b'"a\nb"', b'"\\x"', b'"\\u12"', b'"', b"'a'", b'"\\', b'"\xef\xbb\xbf"'),
 )
 
@@ -101,6 +224,13 @@ def canary(chance: random.Random) -> bytes:
 _CANARIES: Final = (
     *(b'"CaNaRy"', b'"CaNaRy\\u0000"', b'"CaNaRy\xff"', b'"CaNaRy\\ud800"', b'"2024-CaNaRy"', b'"0xCaNaRy"'),
     *(b'"7190283746"', b"7190283746", b"-7190283746", b"71902837460283746028374602837460", b"7190283746.5e3"),
-    *(b'"7190283746-01-01"', b'"7190283746:00:00"', b'"Q2FOYVJ5"', b'"Q2FOYVJ5="', b'["CaNaRy"]', b'"a,CaNaRy"'),
+    *(
+        b'"7190283746-01-01"',
+        b'"7190283746:00:00"',
+        b'"Q2FOYVJ5"',
+        b'"Q2FOYVJ5="',
+        b'["CaNaRy"]',
+        b'"a,CaNaRy"',
+    ),
     *(b'{"v":"CaNaRy"}', b'"' + b"CaNaRy" * 200 + b'"', b'"7190283746e400"', b'"71902837.46028374602837460"'),
 )
