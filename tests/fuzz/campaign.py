@@ -20,6 +20,7 @@ from typing import Any, Final
 from fuzz.findings import Finding, Setting, write
 from fuzz.lane import Lane, OvertimeError, Run, patience, reduced, watch
 from fuzz.scaling import scaled
+from fuzz.trial import resident_bytes
 
 #: Address space of a worker: what takes more raises MemoryError instead of ending the machine.
 _ADDRESS_SPACE: Final = 4 << 30
@@ -229,12 +230,6 @@ def drifted(resident: Sequence[int]) -> str | None:
     return f"{before >> 20} MB after {third} lanes, {after >> 20} MB at the end of {len(resident)}"
 
 
-def resident_bytes() -> int:
-    """The memory that this process has now."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize()
-
-
 def reset_peak() -> None:
     """Let the highest memory be measured from now on."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -245,4 +240,4 @@ def default_jobs() -> int:
     return max(2, len(os.sched_getaffinity(0)))
 
 
-__all__ = ["Plan", "Summary", "default_jobs", "drifted", "reset_peak", "resident_bytes", "run"]
+__all__ = ["Plan", "Summary", "default_jobs", "drifted", "reset_peak", "run"]

@@ -22,7 +22,7 @@ from fuzz.corpus import Sample, chosen_sample, with_storage
 from fuzz.findings import BrokenError, Finding, Setting, smaller
 from fuzz.mutations import changed_bytes, document, mutated
 from fuzz.outline import spliced
-from fuzz.trial import Bench, Outcome, same
+from fuzz.trial import Bench, Outcome, resident_bytes, same
 from relay import ConsumerRecord
 from relay.codecs import PROTOCOLS
 
@@ -34,6 +34,8 @@ _GOOD: Final = 3
 #: Processor time after which a case is given up.
 _PATIENCE_SECONDS: Final = 10
 _SCALING: Final = 0.05
+#: Memory that translators may keep of some hundred records that were taken back.
+MAX_CACHES: Final = 150 << 20
 _SMALLER_SECONDS: Final = 3.0
 
 
@@ -170,7 +172,14 @@ class Run:
             return
         finally:
             patience(0)
+        resident = resident_bytes()
         for batch in range(batches):
+            if resident_bytes() - resident > MAX_CACHES:
+                grown = f"{(resident_bytes() - resident) >> 20} MB after {self.records} records"
+                self._report(
+                    BrokenError("memory", "caches grow", self._lane.setting.source, grown), (), (), {}, -1
+                )
+                return
             if time.monotonic() > deadline:
                 return
             numbers = range(batch * _BATCH, (batch + 1) * _BATCH)

@@ -138,7 +138,7 @@ def test_output_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch) ->
         return [msgspec.structs.replace(out, value=b"{") for out in TRANSLATE(translator, record)]
 
     plant(monkeypatch, fault)
-    assert broken(made) == ("read back", "refused by Malformed")
+    assert broken(made) == ("read back", "refused: … bytes where a length of … bytes should stand")
 
 
 def test_output_that_depends_on_records_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,6 +331,18 @@ def test_time_that_grows_with_the_square_is_found(monkeypatch: pytest.MonkeyPatc
         else:
             with pytest.raises(BrokenError, match="worse than linear"):
                 measured(made, grow)
+
+
+def test_caches_that_grow_without_bound_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bytes] = []
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        kept.append(b"x" * (1 << 20))
+        return TRANSLATE(translator, record)
+
+    plant(monkeypatch, fault)
+    monkeypatch.setattr(lane, "MAX_CACHES", 10 << 20)
+    assert ("memory", "caches grow") in {(found.check, found.kind) for found in findings()}
 
 
 def test_memory_that_grows_over_a_run_is_found() -> None:

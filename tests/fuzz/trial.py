@@ -10,10 +10,11 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from fuzz.corpus import answer, reading_options
-from fuzz.events import Target, compare
+from fuzz.events import Target, are_sound, compare
 from fuzz.findings import BrokenError, Setting, place_of
 from fuzz.words import CANARY_SPELLINGS
 from relay import (
@@ -286,17 +287,18 @@ class Bench:
         *,
         compared: bool,
     ) -> None:
-        counted = self.reader.lossy
+        counted, route = self.reader.lossy, f"{self.setting.source} -> {self.setting.target}"
         found = self.read(produced)
-        if isinstance(found, DecodeError):
-            place = f"{self.setting.target} {place_of(found)}"
-            raise BrokenError("read back", f"refused by {type(found).__name__}", place, str(found))
-        if compared:
-            given = self.inspected(record, before)
-            if isinstance(given, Refused):
-                route = f"{self.setting.source} -> {self.setting.target}"
-                raise BrokenError("inspect", "refuses what is translated", route, given.text)
+        if not compared and not isinstance(found, DecodeError):
+            return
+        given = self.inspected(record, before)
+        if isinstance(given, Refused):
+            raise BrokenError("inspect", "refuses what is translated", route, given.text)
+        if not isinstance(found, DecodeError):
             compare(self._target, given, found, set(lossy) | set(self.reader.lossy - counted))
+        elif are_sound(given):
+            place = f"{self.setting.target} {place_of(found)}"
+            raise BrokenError("read back", f"refused: {_general(found.reason)}", place, str(found))
 
     # ------------------------------------------------------------ sequences
 
@@ -323,7 +325,14 @@ def same(one: Outcome, other: Outcome, check: str, route: str) -> None:
         raise BrokenError(check, kind, route, detail)
 
 
+def _general(reason: str) -> str:
+    """A reason without numbers and names, which differ from record to record."""
+    return re.sub(r"`[^`]*`|'[^']*'|\d+", "…", reason)[:100]
+
+
 def _difference(one: Outcome, other: Outcome) -> tuple[str, str]:
+    if isinstance(one, Refused) and isinstance(other, Refused):
+        return "another error", f"{_shown(one)} / {_shown(other)}"
     if isinstance(one, Refused) or isinstance(other, Refused):
         return "refused or not", f"{_shown(one)} / {_shown(other)}"
     if len(one) != len(other):
@@ -352,6 +361,12 @@ def check_error(error: RelayError) -> None:
         raise BrokenError("error text", "without protocol, path or reason", place_of(error), text)
     if _SHOWS_CANARY(text):
         raise BrokenError("error text", "shows a value", place_of(error), text)
+
+
+def resident_bytes() -> int:
+    """The memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
 
 
 def peak_bytes() -> int:
