@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from pyspark.accumulators import AccumulatorParam
@@ -81,6 +81,14 @@ class Counts(msgspec.Struct):
 
 #: By Spark partition.
 Parts = dict[int, Counts]
+
+
+class Accumulator(Protocol):
+    """What Spark adds up of all tasks."""
+
+    def add(self, term: Parts) -> None:
+        """Add to it."""
+        ...
 
 
 class CountsParam(AccumulatorParam[Parts]):

@@ -21,9 +21,11 @@ from relay.cli.arguments import (
 )
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
+from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
+from relay.joining import Joiner
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
 from relay.storage import storage_problems
 from relay.translator import Translator
@@ -67,7 +69,11 @@ def translate(request: TranslateRequest) -> None:
         if request.dead_letters is not None:
             dead_file = stack.enter_context(open_output(request.dead_letters, "--dead-letters"))
             dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
-        reader = RecordReader(source.stream, source.name, request.input_format)
+        lines: Iterable[bytes] = source.stream
+        if translator.copies_ddl:
+            lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
+            translator.expect_partitions(partitions)
+        reader = RecordReader(lines, source.name, request.input_format)
         run = _Run(translator, reader, writer, dead_letters, request.on_error)
         try:
             run.all_records(source, quiet=request.quiet)
@@ -144,6 +150,8 @@ class _Run:
         self._dead_letters = dead_letters
         self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error))
         self._resolver = Resolver()
+        joining = translator.route.joining
+        self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)
         self._read = 0
         self._failed = 0
         self._stopped = False
@@ -158,6 +166,8 @@ class _Run:
                     self._one(record)
                     progress.at(self._reader.bytes_read)
         finally:
+            if self._joiner is not None:
+                self._write(out for out, _ in self._joiner.close())
             self._writer.flush()
 
     def _one(self, record: ConsumerRecord) -> None:
@@ -171,6 +181,13 @@ class _Run:
                 raise
             self._go_on(record, error, refused)
             return
+        if self._joiner is None:
+            self._write(translated)
+            return
+        for each in translated:
+            self._write(out for out, _ in self._joiner.add(each, None))
+
+    def _write(self, translated: Iterable[ProducerRecord]) -> None:
         for out in translated:
             for blob in out.blobs:
                 self._resolver.store(blob)

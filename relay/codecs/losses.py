@@ -72,15 +72,24 @@ class Lossy(enum.StrEnum):
     TRANSACTION_ORDER = "transaction-order"
     TRANSACTION_TOTAL = "transaction-total"
     BOOTSTRAP = "bootstrap"
+    DDL_COPIES = "ddl-copies"
+    TABLE_DEFINITION = "table-definition"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
-#: What is counted although nothing is lost by it: what relay had to assume, and text that passes without
-#: being understood.
+#: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
+#: understood, and copies of a statement that the target has once.
 INFORMATIONAL: Final = frozenset(
-    {Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE}
+    {
+        Lossy.SCHEMA_GUESSED,
+        Lossy.DDL_NOT_UNDERSTOOD,
+        Lossy.NULL_OR_DEFAULT,
+        Lossy.EPOCH_OR_ZERO_DATE,
+        Lossy.DDL_COPIES,
+        Lossy.TABLE_DEFINITION,
+    }
 )
 
 

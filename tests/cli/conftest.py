@@ -99,6 +99,9 @@ class LazyImages:
     def after(self) -> Row | None:
         raise Malformed("made-up", "data[0].id", "is no number")
 
+    def surely_keeps_keys(self) -> bool:
+        return False
+
 
 _DDL = "CREATE TABLE\n`orders`\x1b"
 EVENTS: dict[str, list[Event]] = {

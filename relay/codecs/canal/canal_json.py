@@ -18,12 +18,22 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
-from relay.codecs.canal.message import READ, UPDATE, CanalMessage, Dialect, ddl_word, parse
-from relay.codecs.canal.reading import SqlTypes, TextReaders
+from relay.codecs.canal.message import (
+    READ,
+    UPDATE,
+    CanalMessage,
+    Dialect,
+    check_size,
+    ddl_word,
+    parse,
+    unchecked_bytes,
+)
+from relay.codecs.canal.reading import SqlTypes, TextReaders, WireTable, are_full
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -81,6 +91,7 @@ class CanalOptions(ZonedOptions, frozen=True):
             extra={"side": "target"},
         ),
     ] = 1
+    unknown_before: InsertUnknownBefore = "insert"
     hex_binary: Annotated[
         bool,
         Meta(
@@ -122,8 +133,9 @@ def _style(options: CanalOptions) -> TextStyle:
 class Decoder:
     """Reads upstream Canal of all releases, and its look-alikes."""
 
-    def __init__(self, options: CanalOptions, _: Answers) -> None:
-        self._rows = TextReaders(NAME, _style(options), _mistaken_texts)
+    def __init__(self, options: CanalOptions, answers: Answers) -> None:
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
+        self._rows = TextReaders(NAME, _style(options), are_full, _mistaken_texts)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -132,7 +144,9 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = parse(NAME, record.value)
+        message = parse(NAME, record.value, self._limits)
+        if len(record.value) > self._unchecked:
+            check_size(NAME, message, self._limits)
         op = _OPS.get(message.type)
         if not message.is_ddl and op is not None and message.data:
             source = _source(message, record, is_snapshot=op is READ)
@@ -155,12 +169,14 @@ def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
     return message.ddl(table, _source(message, record), record)
 
 
-def _mistaken_texts(sql_types: SqlTypes, types: dict[str, str]) -> dict[str, Read]:
+def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     """Find columns such as `TEXT(100)`, which Canal does not take for text.
 
     It sends their UTF-8 bytes as ISO 8859-1, with the type number of a BLOB.
     """
-    suspects = [name for name, text in types.items() if "(" in text and text.lower().startswith(_TEXTS)]
+    types = wire.mysql_types or {}
+    texts = [(name, types.get(name) or "") for name in wire.names]
+    suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
     return {name: _read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
 
 
@@ -201,6 +217,7 @@ class Encoder:
 
     def __init__(self, options: CanalOptions, _: Answers) -> None:
         self._max_batch_size = options.max_batch_size
+        self._unknown_before = options.unknown_before
         self._count_lost = source_losses(carries(options))
         self._writers = TextWriters(
             NAME, Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES)
@@ -250,7 +267,12 @@ class Encoder:
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
-        old = [text.changed()] if op is UPDATE else None
+        old = None
+        if op is UPDATE:
+            if text.old is None:
+                op = op_without_before(self._unknown_before, NAME, lossy)
+            else:
+                old = [text.changed()]
         self._count_lost(source, lossy, change.transaction)
         if op is READ and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)

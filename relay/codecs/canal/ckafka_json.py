@@ -32,17 +32,21 @@ from relay.codecs.canal.message import (
     UPDATE,
     CanalMessage,
     Cells,
+    check_size,
     ddl_word,
     parse,
     text_cells,
+    unchecked_bytes,
 )
 from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
@@ -108,7 +112,7 @@ class _DdlMessage(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(_RowMessage).decode
 
 
-def _parse_message(value: bytes) -> _RowMessage | CanalMessage:
+def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage | CanalMessage:
     """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format". Raises Malformed.
 
     `es` and `ts` are in milliseconds then, whatever their unit was in the message.
@@ -118,14 +122,22 @@ def _parse_message(value: bytes) -> _RowMessage | CanalMessage:
     except _json.REFUSED:
         pass
     try:
-        message = parse(NAME, value)
+        message = parse(NAME, value, limits)
     except Malformed:
         if b'"TYPE"' not in value:
             raise
-        return _json.parse_leniently(NAME, value, _RowMessage, _tidy)
+        return _json.parse_leniently(NAME, value, _RowMessage, _tidy, limits)
     message.es = _milliseconds("es", message.es)
     message.ts = _milliseconds("ts", message.ts)
     return message
+
+
+def _check_size(message: _RowMessage | CanalMessage, limits: Limits) -> None:
+    if isinstance(message, CanalMessage):
+        check_size(NAME, message, limits)
+        return
+    for name, cells in (("NEW_VALUES", message.NEW_VALUES), ("OLD_VALUES", message.OLD_VALUES)):
+        check_columns(NAME, name, len(cells or ()), limits)
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
@@ -187,6 +199,7 @@ class CkafkaOptions(ZonedOptions, frozen=True):
             extra={"side": "source"},
         ),
     ] = "auto"
+    unknown_before: KeepUnknownBefore = "update"
     ddl_time_unit: Annotated[
         Literal["s", "ms"],
         Meta(
@@ -231,7 +244,8 @@ def _style(options: CkafkaOptions) -> TextStyle:
 class Decoder:
     """Reads rows of official format 1 and of the "canal format", and the DDL of both."""
 
-    def __init__(self, options: CkafkaOptions, _: Answers) -> None:
+    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._rows = CkafkaReaders(NAME, _style(options), options.value_style)
 
@@ -242,7 +256,9 @@ class Decoder:
         if not record.value:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
-        message = _parse_message(record.value)
+        message = _parse_message(record.value, self._limits)
+        if len(record.value) > self._unchecked:
+            _check_size(message, self._limits)
         if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
         op = _CANAL_OPS.get(message.type)
@@ -349,8 +365,10 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CkafkaOptions, _: Answers) -> None:
+    def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
+        self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
+        self._unknown_before = options.unknown_before
         self._ddl_unit_ns = _SECOND_NS if options.ddl_time_unit == "s" else 1_000_000
         self._rows = CkafkaWriters(NAME, _style(options))
         self._count_lost = source_losses(carries(options))
@@ -374,9 +392,9 @@ class Encoder:
         self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses
-        # Decoders count an unknown old row where they find it.
-        if change.op is UPDATE and images.old is None and Lossy.BEFORE_UNKNOWN not in lossy:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
+        op = change.op
+        if op is UPDATE and images.old is None:
+            op = op_without_before(self._unknown_before, NAME, lossy)
         binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
         return _RowMessage(
             BINLOG_NAME=binlog_file,
@@ -387,7 +405,7 @@ class Encoder:
             OLD_VALUES=images.old,
             TABLE=table.table,
             TIME=self._time(change, lossy),
-            TYPE=_LETTERS[change.op],
+            TYPE=_LETTERS[op],
         )
 
     def _binlog(self, source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
-from relay.codecs.canal.reading import SqlTypes, TextReader, WireTable, definition_for
+from relay.codecs.canal.reading import Definition, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -88,18 +88,20 @@ class CkafkaReaders:
         return found
 
     def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> TextReader:
-        schema, is_guessed = definition_for(wire, known, SqlTypes())
+        resolved = Definition(known, wire.pk_names).resolved(wire, SqlTypes())
+        schema = resolved.schema
         if not has_members:
             columns = tuple(
                 replace(column, type=replace(column.type, members=None)) for column in schema.columns
             )
-            schema, is_guessed = replace(schema, columns=columns, complete=False), True
+            schema = replace(schema, columns=columns, complete=False)
+            resolved = resolved._replace(schema=schema, is_guessed=True)
         custom: dict[str, Read] = {}
         for column in schema.columns:
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
                 custom[column.name] = read
-        return TextReader(self._protocol, self._style, wire, known, (schema, is_guessed), custom)
+        return TextReader(self._protocol, self._style, wire, known, resolved, custom)
 
 
 def _rows(reader: TextReader, images: CkafkaImages) -> Rows:

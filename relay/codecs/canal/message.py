@@ -17,6 +17,7 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import Malformed
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_rows
 from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
@@ -28,6 +29,7 @@ Cells = dict[str, str | None]
 
 # The operations that are tested for every row. Python 3.11 resolves `Op.UPDATE` through a descriptor, at the
 # price of a function call.
+INSERT: Final = Op.INSERT
 UPDATE: Final = Op.UPDATE
 DELETE: Final = Op.DELETE
 READ: Final = Op.READ
@@ -82,12 +84,31 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
 _decode = msgspec.json.Decoder(CanalMessage).decode
 
 
-def parse(protocol: str, value: bytes) -> CanalMessage:
+def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> CanalMessage:
     """Parse one message, strictly or else leniently. Raises Malformed."""
     try:
         return _decode(value)
     except _json.REFUSED:
-        return _json.parse_leniently(protocol, value, CanalMessage, _tidy)
+        return _json.parse_leniently(protocol, value, CanalMessage, _tidy, limits)
+
+
+#: Bytes that a row and a column have at least in JSON: `{},` and `"":"",`.
+_ROW_BYTES: Final = 3
+_COLUMN_BYTES: Final = 6
+
+
+def unchecked_bytes(limits: Limits) -> int:
+    """Return how long a message can be that needs no `check_size`: it has no room for too much."""
+    return min(limits.rows * _ROW_BYTES, limits.columns * _COLUMN_BYTES)
+
+
+def check_size(protocol: str, message: CanalMessage, limits: Limits) -> None:
+    """Raise LimitExceeded for a message with too many rows, or a row with too many columns."""
+    for name, rows in (("data", message.data or ()), ("old", message.old or ())):
+        check_rows(protocol, name, len(rows), limits)
+        widest = max([len(row) for row in rows if row is not None], default=0)
+        check_columns(protocol, name, widest, limits)
+    check_columns(protocol, "pkNames", len(message.pk_names or ()), limits)
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:

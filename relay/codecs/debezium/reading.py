@@ -23,6 +23,7 @@ from relay.codecs.debezium.envelope import key_names, key_of
 from relay.codecs.debezium.schema import (
     DeclaredColumn,
     agrees,
+    counts_micros,
     guessed_type,
     read_block,
     read_key_block,
@@ -36,6 +37,7 @@ from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_t
 from relay.codecs.wire.lenient_json import with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import (
     ABSENT,
     Absent,
@@ -94,7 +96,7 @@ def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
     if base in BINARIES:
         return read_base64
     if base == "datetime":
-        unit_micros = 1 if length is None or length > 3 else 1000
+        unit_micros = 1 if counts_micros(column_type) else 1000
         return lambda count: datetime_text(count * unit_micros, digits)
     if base == "timestamp":
         return lambda iso: timestamp_text(iso, digits)
@@ -275,8 +277,8 @@ class _Table(Table[Layout]):
 class RowDecoder:
     """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
-    def __init__(self, protocol: str) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._protocol, self._limits = protocol, limits
         self._tables = Tables(_Table)
         self._blocks: dict[bytes, dict[str, DeclaredColumn]] = {}
 
@@ -334,6 +336,7 @@ class RowDecoder:
             raise Malformed(self._protocol, part, str(error).partition(" - at ")[0]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
+        check_columns(self._protocol, part, len(row), self._limits)
         return row
 
     def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:

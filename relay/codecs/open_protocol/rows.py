@@ -27,9 +27,10 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
-from relay.codecs.wire.rows import PartNames, Table, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import PartNames, ReadRows, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
-from relay.model import ABSENT, ColumnType, Images, Op, Row, Rows, Source, TableSchema
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns
+from relay.model import ABSENT, ColumnType, Images, Op, Row, Source, TableSchema
 from relay.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
@@ -205,8 +206,8 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
 class RowDecoder:
     """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
-    def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
+    def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._zone, self._limits = zone, limits
         self._tables: Tables[Table[_Layout]] = Tables(Table)
         self.forget = self._tables.forget
 
@@ -236,7 +237,7 @@ class RowDecoder:
                     if reader.is_guessed or reader.is_partial:
                         _count(reader, lossy)
                     return row
-        return _GeneralRow(table, known, self._zone, lossy).read(data)
+        return _GeneralRow(table, known, self._zone, lossy, self._limits).read(data)
 
 
 def _count(reader: TypedReader, lossy: list[Lossy]) -> None:
@@ -250,8 +251,14 @@ class _GeneralRow:
     """Reads one row in the general way: any columns, codes and flags."""
 
     def __init__(
-        self, table: Table[_Layout], known: TableSchema | None, zone: tzinfo, lossy: list[Lossy]
+        self,
+        table: Table[_Layout],
+        known: TableSchema | None,
+        zone: tzinfo,
+        lossy: list[Lossy],
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
 
     def read(self, data: bytes) -> ReadRow:
@@ -265,6 +272,7 @@ class _GeneralRow:
             raise Malformed(NAME, "value", "a row without columns")
         # Columns in the order of the new row, each as the new row has it, if it does.
         cells = {**new, **(old or {}), **new}
+        check_columns(NAME, "value", len(cells), self._limits)
         layout = self._layout(
             {
                 name: DeclaredColumn(cell.t, cell.f, cell.f is None and bool(cell.h))
@@ -317,7 +325,9 @@ class _GeneralRow:
         for name, at in places.items():
             code, flags, _ = declared[name]
             reads.append(read_of(schema.columns[at].type, self._zone, code, is_legacy=flags is None))
-        made = _Layout(TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known), declared)
+        said = {name: one.flags for name, one in declared.items() if one.flags is not None}
+        reader = TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known, wire=said)
+        made = _Layout(reader, declared)
         table.keep(made, _CACHED_LAYOUTS)
         return made
 
@@ -328,7 +338,7 @@ class _GeneralRow:
             return TypedRows(reader, before, after)
         if not reader.is_partial:
             self._lossy.append(Lossy.COLUMNS_ABSENT)
-        return Rows(_row(reader, before, "p"), _row(reader, after, "u"))
+        return ReadRows(reader, _row(reader, before, "p"), _row(reader, after, "u"))
 
     def _cells(self, layout: _Layout, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
         if cells is None:

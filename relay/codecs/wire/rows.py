@@ -25,6 +25,7 @@ from relay.model import (
     Cell,
     Column,
     Generated,
+    Images,
     Op,
     Position,
     Row,
@@ -139,7 +140,8 @@ class TypedReader:
     `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
     is. `known`: the catalogue's definition that this was made for. `is_guessed`: the schema comes from a
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
-    `tells_types`: the messages themselves tell the types.
+    `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
+    type, for an encoder of the same wire.
     """
 
     def __init__(  # noqa: PLR0913 - what a reader is made of
@@ -152,9 +154,10 @@ class TypedReader:
         *,
         known: TableSchema | None = None,
         tells_types: bool = True,
+        wire: Mapping[str, int] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
-        self.places, self.reads = tuple(places), tuple(reads)
+        self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
         self.is_guessed = not schema.complete
         shown = {at for at, column in enumerate(schema.columns) if column.generated is not Generated.VIRTUAL}
         self.is_partial = schema.complete and not shown.issubset(self.places)
@@ -162,6 +165,9 @@ class TypedReader:
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
+        keys = schema.key_columns()
+        #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
+        self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
@@ -208,6 +214,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         raise NotImplementedError
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the wire shows that no key column has changed; False if only values can tell."""
+        return False
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -245,6 +255,41 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the key columns have the same wire values in both images, if there are two."""
+        old, new = self.old, self.new
+        if old is None or new is None:
+            return True
+        for at in self.reader.key_cells:  # noqa: SIM110 - a generator would cost every row
+            if old[at] != new[at]:
+                return False
+        return True
+
+
+class ReadRows(LazyRows, frozen=True, eq=False, gc=False):
+    """A change's images as canonical values, which may be ABSENT, with the reader that they came from."""
+
+    reader: TypedReader
+    old: Row | None
+    new: Row | None
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return self.old
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return self.new
+
+
+def halves(images: Images) -> tuple[Images, Images]:
+    """Return the old row and the new row of an update as images of their own."""
+    if isinstance(images, TypedRows | ReadRows):
+        return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
+    return Rows(images.before, None), Rows(None, images.after)
+
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
 #: is none), and what is lost of every row like this one. ABSENT columns are left out.
@@ -264,6 +309,12 @@ class Target(Protocol[Plan]):
     def plan(self, schema: TableSchema) -> Plan:
         """Return what the encoder needs of a table beside the values of its rows."""
         ...
+
+    def plan_of(self, reader: TypedReader, plan: Plan) -> Plan:  # noqa: ARG002 - most wires tell no more
+        """Return the plan for rows of a reader, given its table version's: another if the wires are the same
+        and the messages say something else than the definition.
+        """
+        return plan
 
     def losses(self, plan: Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses, given what the source's messages tell."""
@@ -313,7 +364,7 @@ class TypedWriters(Generic[Plan]):
             [target.null_of(column) for column in columns],
             as_struct=self._is_struct(schema, reader.places),
         )
-        plan, has_before = self.plan(schema), target.has_before
+        plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
         losses = target.losses(plan, reader.type_info)
 
         def write(change: RowChange) -> Written[Plan]:
@@ -344,6 +395,8 @@ class TypedWriters(Generic[Plan]):
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
         reader: Any = getattr(change.images, "reader", None)
+        if isinstance(reader, TypedReader):
+            plan = self._target.plan_of(reader, plan)
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
         return plan, self._row(change.schema, before), self._row(change.schema, after), losses
 

@@ -234,6 +234,8 @@ class Relay:
                 self._ledger.own(positions)
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        if self._ledger.is_safe:
+            self._schemas.settled(self._ledger.positions)
         try:
             polled = await self._stop.unless_asked(self._connections.source.poll()) or {}
             await self._stop.unless_asked(self._schemas.ready(polled))
@@ -272,8 +274,10 @@ class Relay:
             owned = ledger.owned.get(partition)
             if owned is not None and current.refused is None:
                 done = 0
-                if not (current.reached and current.is_late):
-                    done = await builder.take(records, owned)
+                end = self._connections.source.end(partition)
+                ready = self._intake.ready(partition, records, end)
+                if ready and not (current.reached and current.is_late):
+                    done = await builder.take(ready, owned)
                 ledger.note_taken(partition, records, done)
         ledger.skip(gaps, current)
         await builder.send_rest()
@@ -281,7 +285,8 @@ class Relay:
         self._status.observe("translate", current.sent_at - began)
         self._status.batch(sum(map(len, polled.values())))
         ledger.rounds.append(current)
-        await ledger.settle(keep=0 if current.refused else self._timing.rounds - 1)
+        is_last = current.refused is not None or self._schemas.holds_much
+        await ledger.settle(keep=0 if is_last else self._timing.rounds - 1)
         if current.refused and current.generation == ledger.generation:
             await self._commit()
             raise current.refused
