@@ -48,10 +48,13 @@ NAME: Final = "toy-lines"
 # ---------------------------------------------------------------- wire
 
 
+_Time = Annotated[int, Meta(ge=0, lt=1 << 46)]
+
+
 class _At(msgspec.Struct, omit_defaults=True):
-    time_ms: int
-    emitted_ms: int
-    commit_ts: int | None = None
+    time_ms: _Time
+    emitted_ms: _Time
+    commit_ts: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
     gtid: str | None = None
 
 
@@ -170,6 +173,8 @@ def _position(source: Source, record: ConsumerRecord) -> Position:
 def _row(schema: TableSchema, cells: dict[str, Any] | None, part: str) -> Row | None:
     if cells is None:
         return None
+    if not cells:
+        raise Malformed(NAME, part, "a row without columns")
     if unknown := cells.keys() - {column.name for column in schema.columns}:
         raise Malformed(NAME, f"{part}.{min(unknown)}", "not a column of its schema")
     return tuple(_cell(column, cells.get(column.name, ABSENT), part) for column in schema.columns)
