@@ -251,12 +251,20 @@ class Images(Protocol):
         """The row after the change; raises like `before`."""
         ...
 
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """The columns that the message itself names as the row's key, () if it names none; None if it says as
+        much of the key as the definition does.
+        """
+        ...
+
 
 class Rows(msgspec.Struct, frozen=True):
     """Both images as plain values."""
 
     before: Row | None
     after: Row | None
+    named_key: tuple[str, ...] | None = None
 
 
 class RowChange(msgspec.Struct, frozen=True, gc=False):

@@ -74,7 +74,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
     Lossy.STATEMENT: "a statement that is no DDL",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
-    Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
+    Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
 }
 
 

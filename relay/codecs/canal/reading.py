@@ -129,6 +129,8 @@ class TextReader:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         self.schema, self.is_guessed = resolved
         self.sql_types = sql_types or {}
+        #: The columns that the message names as its key.
+        self.named_key = tuple(wire.pk_names or ())
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.
         self.plans: dict[object, Any] = {}
@@ -193,6 +195,11 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
+
+    @property
+    def named_key(self) -> tuple[str, ...]:
+        """The columns of `pkNames`."""
+        return self.reader.named_key
 
 
 # ---------------------------------------------------------------- definitions

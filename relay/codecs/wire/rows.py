@@ -208,6 +208,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         raise NotImplementedError
 
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """As in `Images`: the definition's, unless a codec knows better."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -219,8 +224,8 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __repr__(self) -> str:
         return repr(Rows(self.before, self.after))
 
-    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
-        return Rows, (self.before, self.after)
+    def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
+        return Rows, (self.before, self.after, self.named_key)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):

@@ -96,8 +96,9 @@ def split_updates(events: list[Event]) -> list[Event]:
 
 
 def _split(change: RowChange) -> list[Event]:
-    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
-    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
+    key = change.images.named_key
+    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None, key))
+    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after, key))]
 
 
 # ---------------------------------------------------------------- DDL
