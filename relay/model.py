@@ -262,12 +262,20 @@ class Images(Protocol):
         """Whether the wire shows that no key column has changed; False if only the values can tell."""
         ...
 
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """The columns that the message itself names as the row's key, () if it names none; None if it says as
+        much of the key as the definition does.
+        """
+        ...
+
 
 class Rows(msgspec.Struct, frozen=True):
     """Both images as plain values."""
 
     before: Row | None
     after: Row | None
+    named_key: tuple[str, ...] | None = None
 
     def surely_keeps_keys(self) -> bool:
         """Return False: the values must tell."""

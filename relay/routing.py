@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -93,25 +93,31 @@ class Router(msgspec.Struct, frozen=True):
 
 
 def _key_hash(change: RowChange) -> int:
-    """A hash of the table and the row's key: the handle key, or the table alone if the row has none.
+    """A hash of the table and the row's key: the key that the message names or, where every message tells as
+    much as a definition does, the handle key; the table alone if there is none.
 
-    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
-    stays together. The old key counts for DELETE, the new one otherwise.
+    It must be the same before and after DDL is learnt, or changes of one row would be out of order: so it
+    rests on what the message says, and on no order of columns. Without a key two changes of one row cannot be
+    told apart from changes of two rows, so the whole table stays together. The old key counts for DELETE, the
+    new one otherwise.
     """
     row = change.after if change.after is not None else change.before
     found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
-    for value in _key_values(change.schema, row or ()):
+    named = change.images.named_key
+    key = change.schema.handle_key() if named is None else named
+    for value in _key_values(key, change.schema, row or ()):
         found = zlib.crc32(b"\0" + repr(value).encode(), found)
     return found
 
 
-def _key_values(schema: TableSchema, row: Row) -> list[object]:
-    key = schema.handle_key()
-    return (
-        [value for column, value in zip(schema.columns, row, strict=True) if column.name in key]
-        if row
-        else []
-    )
+def _key_values(key: Collection[str], schema: TableSchema, row: Row) -> list[object]:
+    """The values of these columns, in the order of their names."""
+    if not key or not row:
+        return []
+    values = {
+        column.name: value for column, value in zip(schema.columns, row, strict=True) if column.name in key
+    }
+    return [values[name] for name in sorted(values)]
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -35,6 +36,8 @@ from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
 Answer = TypeVar("Answer")
+#: How many tables `Translator.guessed_tables` names at most.
+MAX_GUESSED_TABLES: Final = 100
 
 
 class Selection(NamedTuple):
@@ -185,6 +188,7 @@ class Translator:
         #: Counter here.
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
+        self._guessed: dict[TableId, int] = {}
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
         """Give the target's records for one source record, in order; none if there is nothing to say.
@@ -330,6 +334,14 @@ class Translator:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
 
+    @property
+    def guessed_tables(self) -> Mapping[TableId, int]:
+        """Tables without known DDL of which rows were translated, and how many rows; the first ones only.
+
+        In the order in which they came; none is ever taken out.
+        """
+        return MappingProxyType(self._guessed)
+
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
         prefix = f"{topic}/{partition}/".encode()
@@ -342,10 +354,20 @@ class Translator:
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.route.target.name, "", reason)
 
+    def _note_guesses(self, events: Iterable[Event]) -> None:
+        guessed = self._guessed
+        for event in events:
+            if isinstance(event, RowChange) and not event.schema.complete:
+                table = event.table
+                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
+                    guessed[table] = guessed.get(table, 0) + 1
+
     def _count(self, events: list[Event], lossy: list[Lossy]) -> None:
         lost, counts = self._lossy, self._events
         for what in lossy:
             lost[what] += 1
+        if _SCHEMA_GUESSED in lossy:
+            self._note_guesses(events)
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += 1
         if self.tables is not None:
@@ -356,6 +378,7 @@ class Translator:
             )
 
 
+_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 _KINDS: dict[Op | type[Event], str] = {
     Op.INSERT: "insert",
     Op.UPDATE: "update",

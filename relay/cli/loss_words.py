@@ -75,7 +75,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.STATEMENT: "a statement that is no DDL",
     Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
-    Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
+    Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import msgspec
@@ -24,9 +24,11 @@ from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
+from relay.model import TableId
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
+from relay.shown import printable
 from relay.storage import storage_problems
 from relay.translator import Translator
 
@@ -35,6 +37,8 @@ _REPORTED = 20
 #: What Kafka allows in a topic's name.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PROGRESS_EVERY_BYTES = 1 << 20
+#: How many tables without DDL are named.
+_GUESSED_SHOWN = 20
 
 
 class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +214,7 @@ class _Run:
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
         lines += _counts("events", self._translator.events.items())
         lines += _counts("lost", self._translator.lossy.items())
+        lines += _guessed(self._translator.guessed_tables)
         if self._stopped:
             lines.append(
                 "  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on."
@@ -224,6 +229,15 @@ def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
     """Return one line, most frequent first; none if there is nothing to count."""
     ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
     return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
+
+
+def _guessed(tables: Mapping[TableId, int]) -> list[str]:
+    """Return lines about tables without DDL, most rows first; none if there is no such table."""
+    shown = sorted(tables.items(), key=lambda item: (-item[1], item[0]))[:_GUESSED_SHOWN]
+    lines = [f"    {printable(str(table))} {rows}" for table, rows in shown]
+    if len(tables) > len(shown):
+        lines.append("    and more tables")
+    return ["  guessed types, as no DDL of the table came before its rows:", *lines] if lines else []
 
 
 class _Silent:

@@ -88,7 +88,8 @@ async def run_until(
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
-    log.info("relay.stopped", records_read=counts.read, records_written=counts.written)
+    guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
+    log.info("relay.stopped", records_read=counts.read, records_written=counts.written, **guessed)
     return 0
 
 

@@ -91,6 +91,8 @@ class Encoder:
 class LazyImages:
     """Images that turn out to be malformed when they are read."""
 
+    named_key = None
+
     @property
     def before(self) -> Row | None:
         return None

@@ -244,6 +244,7 @@ class PlainTranslator:
         self.catalog = Catalog()
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
+        self.guessed_tables: dict[TableId, int] = {}
         self.restored = 0
 
     def provide(self, need: Need[Any], data: bytes, /) -> None:

@@ -139,11 +139,18 @@ async def test_without_wait_rows_outrun_their_ddl(
     """
     source, records = late_ddl
     config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | {"schema_wait": False})
-    found = outputs(await relayed(kafka, [run_relay(config, None)], records))
+    relay = run_relay(config, None)
+    found = outputs(await relayed(kafka, [relay], records))
     expected = ddl_first(records)
     assert found.keys() == expected.keys()
     assert untyped(found) > 20
     assert untyped(expected) == 0
+    # It is told, once for each table.
+    tables = [each["table"] for each in relay.log.named("table.guessed")]
+    assert "ddl_db.users" in tables
+    assert len(tables) == len(set(tables))
+    (stopped,) = relay.log.named("relay.stopped")
+    assert list(stopped["guessed_tables"]) == tables == list(relay.status.guessed_tables)
 
 
 @pytest.mark.parametrize("mode", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
@@ -158,6 +165,8 @@ async def test_by_default_every_row_knows_its_table(
     assert outputs(found) == ddl_first(records)
     assert len(found) == len(ddl_first(records)), "nothing twice"
     assert not relay.log.named("poll.failed")
+    assert not relay.log.named("table.guessed")
+    assert "guessed_tables" not in relay.log.named("relay.stopped")[0]
     # The DDL was learnt out of turn, and is in the history all the same.
     assert await remembered(kafka, config) == teaching(records)
 

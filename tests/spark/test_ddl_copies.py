@@ -13,6 +13,7 @@ from spark.backfills import config_for, lines_in
 from spark.test_files import relayed
 from support import CANAL, DATA, OPEN, TICDC, captured
 
+from spark_backfill.counts import as_document, as_text
 from spark_backfill.job import from_files
 
 
@@ -58,3 +59,17 @@ def _statements(protocol: str, lines: list[bytes]) -> list[int]:
         for at, each in enumerate(found)
         if mark in json.dumps([each["key"], each["value"]]).replace("\\", "")
     ]
+
+
+def test_tables_whose_ddl_is_not_there_are_named(spark: Any, tmp_path: Path) -> None:
+    file = DATA / "ticdc/canal-json.3-partitions/09_dml.jsonl"
+    lines = file.read_text().splitlines()
+    rows = [line for line in lines if '"isDdl":false' in json.loads(line)["value"]]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    route = {"from": TICDC, "to": CANAL}
+    counts = from_files(spark, config_for(str(tmp_path / "rows.jsonl"), str(tmp_path / "out"), route=route))
+    assert counts.guessed["dml_db.accounts"] > 0
+    assert counts.guessed.total() == counts.lost["schema-guessed"]
+    assert as_document(counts, 0)["guessed_tables"] == dict(sorted(counts.guessed.items()))
+    assert f"    dml_db.accounts {counts.guessed['dml_db.accounts']}" in as_text(counts, 0)
+    assert not from_files(spark, config_for(str(file), str(tmp_path / "known"), route=route)).guessed

@@ -174,6 +174,8 @@ class TextReader:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         self.schema, self.is_guessed, place_of, hidden = resolved
         self.sql_types = sql_types or {}
+        #: The columns that the message names as its key.
+        self.named_key = tuple(wire.pk_names or ())
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.
         self.plans: dict[object, Any] = {}
@@ -248,6 +250,11 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
             if name in old and (name not in cells or old[name] != cells[name]):
                 return False
         return True
+
+    @property
+    def named_key(self) -> tuple[str, ...]:
+        """The columns of `pkNames`."""
+        return self.reader.named_key
 
 
 # ---------------------------------------------------------------- definitions

@@ -218,6 +218,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return whether the wire shows that no key column has changed; False if only values can tell."""
         return False
 
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """As in `Images`: the definition's, unless a codec knows better."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -229,8 +234,8 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __repr__(self) -> str:
         return repr(Rows(self.before, self.after))
 
-    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
-        return Rows, (self.before, self.after)
+    def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
+        return Rows, (self.before, self.after, self.named_key)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -288,7 +293,8 @@ def halves(images: Images) -> tuple[Images, Images]:
     """Return the old row and the new row of an update as images of their own."""
     if isinstance(images, TypedRows | ReadRows):
         return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
-    return Rows(images.before, None), Rows(None, images.after)
+    key = images.named_key
+    return Rows(images.before, None, key), Rows(None, images.after, key)
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
