@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -301,6 +302,42 @@ async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> Non
     pupil.restore(before)
     schemas.rewound({})
     assert list(pupil.known) == [b"CREATE TABLE"]
+
+
+async def test_what_was_learnt_is_let_go_when_everything_is_safe(list_log: Any) -> None:
+    """The translator is never set back behind such a moment."""
+    pupil, topic = Pupil(), Topic()
+    config = PLAIN.model_copy(update={"limits": PLAIN.limits.model_copy(update={"cache_bytes": 1})})
+    schemas = Schemas(config, pupil, list_log, plain_status())
+    schemas._topic = topic  # type: ignore[assignment]
+    topic.coming = [told_by_another()]
+    await schemas.ready({})
+    much = [schemas.holds_much]
+    schemas.settled({})
+    assert [*much, schemas.holds_much] == [True, False]
+    assert not schemas._kept
+    assert list(pupil.known) == [b"CREATE TABLE"]
+
+
+async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
+    """30,000 statements of a history would else be seconds without a heartbeat."""
+
+    class Slow(Pupil):
+        def learn(self, record: ConsumerRecord, /) -> tuple[TableId, ...]:
+            time.sleep(0.002)  # as a statement of many columns
+            return super().learn(record)
+
+    schemas, topic, turns = Schemas(PLAIN, Slow(), list_log, plain_status()), Topic(), 0
+    schemas._topic = topic  # type: ignore[assignment]
+    records = [ConsumerRecord("in", 7, number, 0, None, b"%d" % number) for number in range(100)]
+    topic.coming = [
+        as_read(history_record(record, "history"), number) for number, record in enumerate(records)
+    ]
+    learning = asyncio.create_task(schemas.ready({}))
+    while not learning.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 10
 
 
 @pytest.mark.parametrize("transactional", [False, True])

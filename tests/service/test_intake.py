@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 from service.memory import MemoryBatch, PlainTranslator, Target, plain_status
+from support import CANAL, TICDC, record, row_message
 
+from relay import Limits, Translator
+from relay.policies import ErrorPolicies, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.intake import Intake
@@ -58,3 +61,31 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
         assert written == [
             b"%d" % at for at, places in enumerate(script) for place in places if place == (topic, partition)
         ]
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+async def test_a_record_above_a_limit_has_the_policy_of_decode(policy: Policy, list_log: Any) -> None:
+    """The records before and behind it are written; it is counted, and its content is in no log."""
+    translator, status = Translator(CANAL, TICDC, limits=Limits(rows=2), topic="out"), plain_status()
+    records = [
+        record(row_message({"id": "varchar"}, *[{"id": "secret"}] * rows), offset=offset)
+        for offset, rows in enumerate((1, 3, 2))
+    ]
+    target = Target()
+    sink, current = target.sink(), Round(0, translator.state)
+    current.pause_at = current.ends_at = math.inf
+    errors = ErrorPolicies({"decode": policy}, "dead")
+    intake = Intake(translator, AsyncResolver(list_log, writes=False), list_log, status, errors=errors)
+    builder = intake.builder(current, sink, lambda: False)
+    stops = policy is Policy.STOP
+    assert await builder.take(records, Owned(0, 0, None)) == (1 if stops else 3)
+    await builder.send_rest()
+    await sink.delivered(current.pending)
+    topics = [each.topic for each in target.records]
+    assert topics.count("out") == (1 if stops else 3)
+    assert topics.count("dead") == (policy is Policy.DEAD_LETTER)
+    assert (current.refused is not None) is stops
+    if not stops:
+        (event,) = [each for each in list_log.events if each.get("code") == "decode.limit-exceeded"]
+        assert "limits.rows allows, 2" in event["message"]
+        assert "secret" not in str(event)

@@ -1,0 +1,665 @@
+"""What one record may cost: every limit at its boundary and above, in every protocol, and that what a record
+holds costs neither more than linear time nor hundreds of MB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import debezium_support
+import pytest
+from open_support import cell, framed
+from open_support import ddl as open_ddl
+from open_support import row as open_row
+from support import CANAL, OPEN, TICDC, record
+
+from relay import (
+    ConsumerRecord,
+    LimitExceeded,
+    Limits,
+    Malformed,
+    OutOfMemory,
+    RelayError,
+    Resolver,
+    Translator,
+)
+from relay.model import TableId
+from relay.needs import Answers, ClaimCheck
+from relay.policies import ErrorPolicies, Policy
+from relay.storage import Storage
+
+CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
+PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
+MB = 1_000_000
+
+
+def message(**more: Any) -> dict[str, Any]:
+    """A message of the Canal family."""
+    row = {"id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT"}
+    types = {"sqlType": {"id": 4}, "mysqlType": {"id": "int"}, "data": [{"id": "1"}], "old": None}
+    return row | {"es": 1, "ts": 1, "sql": ""} | types | more
+
+
+def row_with(protocol: str, columns: int) -> ConsumerRecord:
+    """A record with an INSERT of so many columns."""
+    names = [f"c{number}" for number in range(columns)]
+    if protocol == OPEN:
+        return framed(open_row({"u": {name: cell(3, 1) for name in names}}))
+    if protocol == DEBEZIUM:
+        return debezium_support.record(debezium_support.message(after=dict.fromkeys(names, 1)))
+    if protocol == CKAFKA:
+        cells = dict.fromkeys(names, "1")
+        return record({"TYPE": "I", "DATABASE": "d", "TABLE": "t", "NEW_VALUES": cells, "OLD_VALUES": None})
+    return record(message(data=[dict.fromkeys(names, "1")], mysqlType=dict.fromkeys(names, "int")))
+
+
+def rows(protocol: str, count: int) -> ConsumerRecord:
+    """A record with so many rows."""
+    if protocol == OPEN:
+        return framed(*[open_row({"u": {"id": cell(3, 1)}}) for _ in range(count)])
+    return record(message(data=[{"id": "1"}] * count))
+
+
+def statement(protocol: str, sql: str) -> ConsumerRecord:
+    """A record with this DDL text."""
+    if protocol == OPEN:
+        return framed(open_ddl(sql))
+    if protocol == DEBEZIUM:
+        return debezium_support.record(debezium_support.ddl(sql))
+    return record(message(isDdl=True, type="CREATE", sql=sql, data=None))
+
+
+def translator(protocol: str, limits: Limits | None = None, target: str | None = None) -> Translator:
+    return Translator(protocol, target or (OPEN if protocol != OPEN else CANAL), limits=limits or Limits())
+
+
+def exceeds(protocol: str, limits: Limits, given: ConsumerRecord) -> str:
+    """The message of the error for a record; the translator is as it was."""
+    reading = translator(protocol, limits)
+    before = reading.catalog
+    with pytest.raises(LimitExceeded) as raised:
+        reading.translate(given)
+    assert reading.catalog is before
+    assert not reading.events
+    assert raised.value.code == "decode.limit-exceeded"
+    return str(raised.value)
+
+
+# ---------------------------------------------------------------- rows, columns, statements
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_columns_of_a_row(protocol: str) -> None:
+    assert translator(protocol, Limits(columns=300)).translate(row_with(protocol, 300))
+    assert "more columns than limits.columns allows, 300" in exceeds(
+        protocol, Limits(columns=300), row_with(protocol, 301)
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_columns_of_a_row_as_many_as_mysql_has(protocol: str) -> None:
+    assert translator(protocol).translate(row_with(protocol, 4096))
+    exceeds(protocol, Limits(), row_with(protocol, 4097))
+
+
+@pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN])
+def test_rows_of_a_record(protocol: str) -> None:
+    assert translator(protocol, Limits(rows=20)).translate(rows(protocol, 20))
+    assert "more rows than limits.rows allows, 20" in exceeds(protocol, Limits(rows=20), rows(protocol, 21))
+
+
+def test_rows_of_a_protocol_that_does_not_look_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codec of another package need not know of limits."""
+    reading = translator(TICDC, Limits(rows=2))
+    events = translator(TICDC).inspect(rows(TICDC, 3))
+    monkeypatch.setattr(reading, "_decode", lambda *_: (events, reading.catalog))
+    with pytest.raises(LimitExceeded, match=r"limits\.rows"):
+        reading.translate(rows(TICDC, 3))
+
+
+@pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN, DEBEZIUM])
+def test_bytes_of_a_statement(protocol: str) -> None:
+    sql = "CREATE TABLE t (id int) COMMENT 'ä'"
+    size = len(sql.encode())
+    reading = translator(protocol, Limits(ddl_bytes=size))
+    reading.translate(statement(protocol, sql))
+    assert reading.events["schema-change"] == 1
+    found = exceeds(protocol, Limits(ddl_bytes=size - 1), statement(protocol, sql))
+    assert f"more bytes than limits.ddl_bytes allows, {size - 1}" in found
+    assert "CREATE" not in found
+
+
+@pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN, DEBEZIUM])
+def test_statements_in_a_text(protocol: str) -> None:
+    texts = ["CREATE TABLE a (id int)", "CREATE TABLE b (id int)", "CREATE TABLE c (id int)"]
+    reading = translator(protocol, Limits(ddl_statements=3))
+    reading.translate(statement(protocol, ";".join(texts)))
+    assert reading.events["schema-change"] == 1
+    assert "limits.ddl_statements" in exceeds(
+        protocol, Limits(ddl_statements=2), statement(protocol, ";".join(texts))
+    )
+
+
+def test_columns_of_a_statement() -> None:
+    sql = "CREATE TABLE t (" + ",".join(f"c{number} int" for number in range(11)) + ")"
+    translator(TICDC, Limits(columns=11)).translate(statement(TICDC, sql))
+    assert "limits.columns" in exceeds(TICDC, Limits(columns=10), statement(TICDC, sql))
+
+
+@pytest.mark.parametrize("protocol", [TICDC, CANAL, CKAFKA, DEBEZIUM])
+def test_bytes_that_are_read_leniently(protocol: str) -> None:
+    """A raw newline inside a text is no strict JSON."""
+    strict = (row_with(protocol, 2).value or b"").replace(b"{", b'{"x":"' + b"y" * 100 + b'",', 1)
+    text = strict.replace(b'"xy', b'"x\ny', 1).replace(b"yy", b"y\n", 1)
+    size = len(text)
+    assert translator(protocol, Limits(lenient_json_bytes=size)).translate(record(text))
+    assert "limits.lenient_json_bytes" in exceeds(protocol, Limits(lenient_json_bytes=size - 1), record(text))
+
+
+# ---------------------------------------------------------------- compression
+
+
+def lz4(data: bytes) -> bytes:
+    return bytes(cramjam.lz4.compress(data))
+
+
+def snappy(data: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+@pytest.mark.parametrize("pack", [lz4, snappy])
+@pytest.mark.parametrize("setting", ["auto", "named"])
+@pytest.mark.parametrize("protocol", [TICDC, OPEN, DEBEZIUM])
+def test_bytes_after_decompression(protocol: str, setting: str, pack: Callable[[bytes], bytes]) -> None:
+    name = pack.__name__ if setting == "named" else "auto"
+    options = {"large-message-handle-compression": name}
+    plain = row_with(protocol, 100)
+    if protocol == OPEN:
+        text = json.dumps({"u": {f"c{number}": cell(3, 1) for number in range(100)}}).encode()
+        packed, size = framed(open_row(pack(text))), len(text)
+    else:
+        packed, size = record(pack(plain.value or b"")), len(plain.value or b"")
+    target = CANAL if protocol != CANAL else OPEN
+    for most, is_read in ((size, True), (size - 1, False)):
+        reading = Translator(protocol, target, options, limits=Limits(decompressed_bytes=most))
+        if is_read:
+            assert reading.translate(packed)
+        else:
+            with pytest.raises(LimitExceeded, match=rf"limits\.decompressed_bytes allows, {most}"):
+                reading.translate(packed)
+
+
+def test_all_segments_of_a_batch_share_what_they_may_become() -> None:
+    """4 MB of LZ4 segments were 6 GB."""
+    one = lz4(json.dumps({"u": {"a": cell(15, "x" * 200_000)}}).encode())
+    many = framed(*[open_row(one) for _ in range(200)])
+    peak, error = peak_of(lambda: translator(OPEN).translate(many))
+    assert "limits.decompressed_bytes" in str(error)
+    assert peak < 100 * MB
+
+
+@pytest.mark.parametrize("protocol", [TICDC, OPEN, DEBEZIUM])
+def test_a_bomb_takes_no_more_memory_than_the_limit_says(protocol: str) -> None:
+    """132 KB of LZ4 were 784 MB."""
+    for bomb in (lz4(bytes(200 * MB)), snappy(b"a" * 20 * MB)):
+        given = framed(open_row(bomb)) if protocol == OPEN else record(bomb)
+        peak, error = peak_of(lambda given=given: translator(protocol).translate(given))  # type: ignore[misc]
+        assert isinstance(error, LimitExceeded)
+        assert peak < 60 * MB
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"data":[' + b"{}," * 4_000_000 + b"{}]}",
+        b'{"type":"INSERT","data":[' + b'{"":""},' * 1_500_000 + b"{}]}",
+        b'{"pkNames":[' + b'"ab",' * 3_000_000 + b'"a"]}',
+        b'{"_tidb":{"a":[' + b"[]," * 4_000_000 + b"1]}}",
+        b'{"data":[{"a":[' + b"1," * 7_000_000 + b"1]}]}",
+    ],
+    ids=["objects", "rows", "keys", "arrays", "numbers"],
+)
+def test_what_json_becomes_is_bounded_too(text: bytes) -> None:
+    """An empty object is two bytes, and many times that in Python."""
+    given = record(lz4(text))
+    began = time.process_time()
+    with pytest.raises(RelayError):
+        translator(TICDC).translate(given)
+    assert time.process_time() - began < 2
+    peak, _ = peak_of(lambda: translator(TICDC).translate(given))
+    assert peak < 300 * MB
+
+
+# ---------------------------------------------------------------- claim checks
+
+NAME = "d55ba54b-8b70-4055-9b1a-5a0a902e71b8.json"
+
+
+def stub() -> ConsumerRecord:
+    return record(message(_tidb={"commitTs": 7, "claimCheckLocation": f"s3://b/{NAME}"}))
+
+
+def test_bytes_of_an_object(tmp_path: Path) -> None:
+    whole = json.dumps(message(_tidb={"commitTs": 7})).encode()
+    (tmp_path / NAME).write_bytes(whole)
+    options = {"claim-check-storage-uri": str(tmp_path)}
+    reading = Translator(TICDC, CANAL, options, limits=Limits(claim_check_bytes=len(whole)))
+    assert Resolver().translate(reading, stub())
+    reading = Translator(TICDC, CANAL, options, limits=Limits(claim_check_bytes=len(whole) - 1))
+    with pytest.raises(LimitExceeded, match=r"_tidb\.claimCheckLocation: .*limits\.claim_check_bytes"):
+        Resolver().translate(reading, stub())
+
+
+def test_no_more_of_an_object_is_fetched_than_is_needed_to_refuse_it(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(bytes(1000))
+    assert len(Storage().fetch(ClaimCheck(str(tmp_path), NAME, 10))) == 11
+
+
+def test_an_object_without_bytes_is_read(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"")
+    assert Storage().fetch(ClaimCheck(str(tmp_path), NAME)) == b""
+
+
+def test_what_an_object_decompresses_to_counts(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(lz4(bytes(100 * MB)))
+    reading = Translator(TICDC, CANAL, {"claim-check-storage-uri": str(tmp_path)})
+    with pytest.raises(LimitExceeded, match=r"limits\.decompressed_bytes"):
+        Resolver().translate(reading, stub())
+
+
+def test_answers_take_the_bytes_that_a_cache_may_have() -> None:
+    answers = Answers(Limits(cache_bytes=100))
+    for number in range(5):
+        need = ClaimCheck("s", f"{number}.json")
+        answers.want(need, number)
+        answers.provide(need, bytes(40))
+    assert len(list(answers)) == 2
+
+
+# ---------------------------------------------------------------- types
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "TIMESTAMP(400000000)",
+        "DATETIME(7)",
+        "TIME(7)",
+        "BIT(65)",
+        "BIT(4000000000)",
+        "BINARY(256)",
+        "BINARY(400000000) DEFAULT 'x'",
+        "CHAR(256)",
+        "DECIMAL(66,2)",
+        "DECIMAL(1000000000,5)",
+        "DECIMAL(65,39)",
+        "INT(" + "9" * 5000 + ")",
+        "SET(" + ",".join(f"'{number}'" for number in range(65)) + ")",
+        "TEXT DEFAULT '" + "x" * 65_536 + "'",
+        f"INT, {'c' * 65} INT",
+        "INT, KEY (" + ",".join(["a"] * 33) + ")",
+    ],
+)
+def test_what_no_server_has_defines_nothing(column: str) -> None:
+    reading = translator(TICDC)
+    peak, error = peak_of(lambda: reading.translate(statement(TICDC, f"CREATE TABLE t (a {column})")))
+    assert error is None
+    assert peak < 10 * MB
+    assert reading.catalog.newest(TableId("d", "t"))[1] is None
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("TIMESTAMP(6)", "BIT(64)", "BINARY(255) DEFAULT 'x'", "VARBINARY(65535)", "CHAR(255)"),
+        *("DECIMAL(65,30)", "DOUBLE(255,30)", "INT(255)", "YEAR(4)", f"INT, {'c' * 64} INT"),
+        "SET(" + ",".join(f"'{number}'" for number in range(64)) + ")",
+        "ENUM(" + ",".join(f"'{number}'" for number in range(2000)) + ")",
+    ],
+)
+def test_the_largest_that_servers_have_is_read(column: str) -> None:
+    reading = translator(TICDC)
+    reading.translate(statement(TICDC, f"CREATE TABLE t (a {column})"))
+    assert reading.catalog.newest(TableId("d", "t"))[1] is not None
+
+
+@pytest.mark.parametrize("target", [OPEN, DEBEZIUM, CKAFKA, TICDC])
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        ("timestamp(400000000)", "2020-01-01 00:00:00.1"),
+        ("datetime(400000000)", "2020-01-01 00:00:00.1"),
+        ("time(400000000)", "01:02:03.1"),
+        ("bit(4000000000)", "1"),
+        ("binary(400000000)", "x"),
+        ("char(400000000)", "x"),
+        ("decimal(1000000000,1000000000)", "1.5"),
+        ("enum(" + "'a'," * 70_000 + "'b')", "a"),
+    ],
+)
+def test_no_value_is_padded_to_what_a_message_says(declared: str, text: str, target: str) -> None:
+    given = record(message(data=[{"id": text}], mysqlType={"id": declared}, sqlType={"id": 12}))
+    peak, _ = peak_of(lambda: translator(CANAL, target=target).translate(given))
+    assert peak < 40 * MB
+
+
+# ---------------------------------------------------------------- time
+
+
+def rep(part: str, size: int) -> str:
+    return part * (size // len(part))
+
+
+#: DDL texts that cost more than linear time once, or look as if they could, by their size in characters.
+TEXTS: dict[str, Callable[[int], str]] = {
+    "statements": lambda n: ";".join(f"CREATE TABLE t{i} (a int)" for i in range(n // 25)),
+    "repeated": lambda n: rep("DROP DATABASE d;", n),
+    "views": lambda n: rep("CREATE VIEW v AS SELECT a;", n),
+    "unique": lambda n: "CREATE TABLE t (a int" + rep(",unique(a)", n) + ")",
+    "unique-columns": lambda n: (
+        "CREATE TABLE t (" + ",".join(f"b{i} int unique" for i in range(n // 16)) + ")"
+    ),
+    "columns": lambda n: "CREATE TABLE t (" + ",".join(f"b{i} int" for i in range(n // 10)) + ")",
+    "modify": lambda n: (
+        "CREATE TABLE t ("
+        + ",".join(f"b{i} int" for i in range(n // 40))
+        + ");ALTER TABLE t "
+        + ",".join(f"MODIFY b{i} text FIRST" for i in range(n // 40))
+    ),
+    "convert": lambda n: (
+        "CREATE TABLE t ("
+        + ",".join(f"b{i} text" for i in range(n // 40))
+        + ");ALTER TABLE t "
+        + ",".join(["CONVERT TO CHARACTER SET utf8mb4"] * (n // 80))
+    ),
+    "renames": lambda n: "RENAME TABLE " + ",".join(f"a{i} TO a{i + 1}" for i in range(n // 18)),
+    "swaps": lambda n: "RENAME TABLE " + ",".join(["a TO b", "b TO a"] * (n // 16)),
+    "drops": lambda n: "DROP TABLE " + ",".join(f"a{i}" for i in range(n // 8)),
+    "attributes": lambda n: "CREATE TABLE t (a int" + rep(" unsigned", n) + ")",
+    "charsets": lambda n: "CREATE TABLE t (a text" + rep(" charset utf8", n) + ")",
+    "members": lambda n: "CREATE TABLE t (a enum(" + rep("'a',", n) + "'b'))",
+    "open-parentheses": lambda n: "CREATE TABLE t (a int DEFAULT " + "(" * n,
+    "parentheses": lambda n: "CREATE TABLE t (a int DEFAULT " + "(" * (n // 2) + ")" * (n // 2) + ")",
+    "signs": lambda n: "CREATE TABLE t (a int DEFAULT " + "-" * n + "1)",
+    "key": lambda n: "CREATE TABLE t (a int, KEY (" + rep("a,", n) + "a))",
+    "strings": lambda n: "CREATE TABLE t (a text DEFAULT " + rep("'' ", n) + ")",
+    "escapes": lambda n: "CREATE TABLE t (a text DEFAULT '" + rep("\\'", n),
+    "back-ticks": lambda n: "`" * n,
+    "comments": lambda n: rep("/*! ", n // 2) + rep("*/", n // 2),
+    "introducers": lambda n: rep("_a \n", n),
+    "options": lambda n: "ALTER TABLE t " + rep("a=1 ", n),
+    "partitions": lambda n: "ALTER TABLE t DROP PARTITION p" + rep(",p", n),
+    "view-items": lambda n: "CREATE VIEW v AS SELECT a" + rep(",a", n),
+    "view-points": lambda n: "CREATE VIEW v AS SELECT " + rep("a.", n),
+    "view-views": lambda n: "CREATE VIEW " + rep("view ", n),
+    "view-lists": lambda n: "CREATE VIEW v (" + rep("(a", n),
+    "view-blanks": lambda n: "CREATE VIEW v AS SELECT a" + " " * n + "b",
+    "digits": lambda n: "CREATE TABLE t (a int(" + "1" * n + "))",
+    "hexadecimal": lambda n: "CREATE TABLE t (a blob DEFAULT x'" + "1" * n + "')",
+}
+
+
+@pytest.mark.parametrize("make", TEXTS.values(), ids=TEXTS)
+def test_a_statement_costs_linear_time(make: Callable[[int], str]) -> None:
+    """1 MB of statements took 200 seconds; the default limits let a quarter of that in."""
+    size, most = 15_000, Limits(ddl_bytes=10 * MB, ddl_statements=10**9)
+    assert_linear(lambda factor: attempt(TICDC, most, statement(TICDC, make(size * factor))))
+
+
+@pytest.mark.parametrize("name", ["unique-columns", "modify", "swaps", "key", "view-items"])
+def test_the_longest_statement_that_is_read_takes_little(name: str) -> None:
+    biggest = statement(TICDC, TEXTS[name](Limits().ddl_bytes - 200))
+    assert cost(lambda: attempt(TICDC, Limits(), biggest)) < 2
+    peak, _ = peak_of(lambda: attempt(TICDC, Limits(), biggest))
+    assert peak < 200 * MB
+
+
+def cells(count: int, value: str = '"1"') -> str:
+    return "{" + ",".join(f'"c{number}":{value}' for number in range(count)) + "}"
+
+
+def canal(data: str, types: str = '{"a":"int"}', old: str = "null", kind: str = "UPDATE") -> ConsumerRecord:
+    return record(
+        f'{{"database":"d","table":"t","pkNames":["a"],"isDdl":false,"type":"{kind}","es":1,"ts":1,"sql":"",'
+        f'"sqlType":{{"a":4}},"mysqlType":{types},"data":{data},"old":{old}}}'
+    )
+
+
+def debezium(after: str, schema: str = "null") -> ConsumerRecord:
+    source = '{"connector":"TiCDC","ts_ms":1,"db":"d","table":"t","commit_ts":415508856908021766}'
+    body = f'{{"source":{source},"op":"c","ts_ms":1,"before":null,"after":{after}}}'
+    return record(f'{{"payload":{body},"schema":{schema}}}')
+
+
+def open_(value: str) -> ConsumerRecord:
+    return framed(open_row(value.encode()))
+
+
+#: Records of about n bytes that look as if they could cost much.
+RECORDS: dict[str, tuple[str, Callable[[int], ConsumerRecord]]] = {
+    "rows": (CANAL, lambda n: canal("[" + ",".join(['{"a":"1"}'] * (n // 10)) + "]")),
+    "empty-rows": (CANAL, lambda n: canal("[" + ",".join(["{}"] * (n // 3)) + "]")),
+    "columns": (TICDC, lambda n: canal(f"[{cells(n // 12)}]")),
+    "types": (TICDC, lambda n: canal('[{"a":"1"}]', cells(n // 14, '"int"'))),
+    "type": (TICDC, lambda n: canal('[{"a":"1"}]', '{"a":"int' + rep(" unsigned", n) + '"}')),
+    "enum": (TICDC, lambda n: canal('[{"a":"1"}]', '{"a":"enum(' + rep("'a',", n) + "'b')\"}")),
+    "nested": (CANAL, lambda n: canal('[{"a":' + "[" * (n // 2) + "]" * (n // 2) + "}]")),
+    "lenient-arrays": (CANAL, lambda n: canal('[{"a":[' + rep("[],", n) + "1]}]")),
+    "lenient-numbers": (CANAL, lambda n: canal('[{"a":[' + rep("1,", n) + "1]}]")),
+    "lenient-rows": (CANAL, lambda n: canal("[" + rep('{"a":1},', n) + '{"a":1}]')),
+    "number": (CANAL, lambda n: canal('[{"a":' + "1" * n + "}]")),
+    "digits": (CANAL, lambda n: canal('[{"a":"' + "1" * n + '"}]')),
+    "decimal": (CANAL, lambda n: canal('[{"a":"' + "1" * n + '"}]', '{"a":"decimal(10,2)"}')),
+    "set": (CANAL, lambda n: canal('[{"a":"' + rep("a,", n) + '"}]', "{\"a\":\"set('a','b')\"}")),
+    "name": (CANAL, lambda n: canal('[{"' + "a" * n + '":"1"}]')),
+    "ckafka-columns": (
+        CKAFKA,
+        lambda n: record(
+            '{"TYPE":"INSERT","DATABASE":"d","TABLE":"t","NEW_VALUES":' + cells(n // 12) + ',"OLD_VALUES":{}}'
+        ),
+    ),
+    "open-columns": (OPEN, lambda n: open_('{"u":' + cells(n // 30, '{"t":3,"f":65,"v":1}') + "}")),
+    "open-nameless": (
+        OPEN,
+        lambda n: open_('{"u":{"a":{"t":3,"f":65,"v":1}},"p":[' + rep('{"t":3,"v":1},', n) + "1]}"),
+    ),
+    "open-nested": (OPEN, lambda n: open_('{"u":{"a":{"t":3,"f":65,"v":' + "[" * n + "}}}")),
+    "open-arrays": (OPEN, lambda n: open_('{"u":{"a":{"t":3,"f":65,"v":[' + rep("[],", n) + "1]}}}")),
+    "debezium-columns": (DEBEZIUM, lambda n: debezium(cells(n // 12))),
+    "debezium-arrays": (DEBEZIUM, lambda n: debezium('{"a":[' + rep("[],", n) + "1]}")),
+    "debezium-zeros": (DEBEZIUM, lambda n: debezium('{"a":"' + rep(": -0", n) + '","b": -0}')),
+    "debezium-blanks": (DEBEZIUM, lambda n: debezium('{"a":' + " " * n + "-0}")),
+    "debezium-colons": (DEBEZIUM, lambda n: debezium('{"a":1' + rep(":  ", n) + ":-0}")),
+}
+
+
+@pytest.mark.parametrize(("protocol", "make"), RECORDS.values(), ids=RECORDS)
+def test_a_record_costs_linear_time_and_little_memory(
+    protocol: str, make: Callable[[int], ConsumerRecord]
+) -> None:
+    assert_linear(lambda factor: attempt(protocol, Limits(), make(100_000 * factor)))
+    large = make(MB)
+    assert cost(lambda: attempt(protocol, Limits(), large)) < 2
+    peak, _ = peak_of(lambda: attempt(protocol, Limits(), large))
+    assert peak < 300 * MB
+
+
+def test_a_catalogue_of_many_tables_costs_no_more_for_each() -> None:
+    """30,000 CREATE TABLE took 7 seconds: each made a copy of what was known."""
+
+    def learn(factor: int) -> None:
+        reading = Translator(TICDC, CANAL)
+        for number in range(2000 * factor):
+            sql = f"CREATE TABLE t{number} (id int)"
+            reading.learn(record(message(isDdl=True, type="CREATE", sql=sql, data=None), offset=number))
+        assert reading.catalog.versions == 2000 * factor
+
+    assert_linear(learn)
+
+
+def test_old_versions_of_a_wide_table_are_let_go() -> None:
+    """A definition of thousands of columns, 256 times, would be hundreds of MB."""
+    names = [f"b{number}" for number in range(2000)]
+    reading = Translator(TICDC, CANAL)
+
+    def ddl(sql: str, offset: int) -> None:
+        reading.learn(record(message(isDdl=True, type="ALTER", sql=sql, data=None), offset=offset))
+
+    gc.collect()
+    tracemalloc.start()
+    ddl("CREATE TABLE t (" + ",".join(f"{name} int" for name in names) + ")", 0)
+    for number in range(1, 41):
+        ddl("ALTER TABLE t " + ",".join(f"MODIFY {name} varchar({number})" for name in names), number)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 10 < reading.catalog.versions < 40
+    assert held < 100 * MB
+    newest = reading.catalog.newest(TableId("d", "t"))[1]
+    assert newest is not None
+    assert newest.columns[0].type.length == 40
+
+
+def test_versions_keep_no_text_of_their_statement() -> None:
+    reading = Translator(TICDC, CANAL)
+    gc.collect()
+    tracemalloc.start()
+    for number in range(200):
+        comment = str(number) * 20_000
+        sql = f"CREATE TABLE t (id int) /* {comment} */"
+        reading.learn(record(message(isDdl=True, type="CREATE", sql=sql, data=None), offset=number))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert reading.catalog.versions == 200
+    assert held < 1 * MB
+
+
+# ---------------------------------------------------------------- memory that runs out, and policies
+
+
+def out_of_memory(*_: object) -> Any:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("part", ["_decode", "_encode"])
+def test_memory_that_runs_out_is_an_error_with_a_policy(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = translator(TICDC)
+    monkeypatch.setattr(reading, part, out_of_memory)
+    with pytest.raises(OutOfMemory) as raised:
+        reading.translate(record(message()))
+    assert raised.value.code == "decode.out-of-memory"
+    policies = ErrorPolicies({"decode": Policy.SKIP})
+    assert policies.policy_of(raised.value) is Policy.SKIP
+    monkeypatch.undo()
+    assert reading.translate(record(message()))
+
+
+def test_no_record_exhausts_a_small_process() -> None:
+    """Where memory runs out, C code may crash instead of raising."""
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (700 << 20, 700 << 20))
+from test_limits import *
+for protocol in (TICDC, OPEN, DEBEZIUM):
+    for bomb in (BOMB, b"\\xff\\xff\\xff\\xff\\x0f\\x00a", b"\\x80\\x80\\x80\\x08a"):
+        given = framed(open_row(bomb)) if protocol == OPEN else record(bomb)
+        for _ in range(3):
+            try:
+                translator(protocol).translate(given)
+            except RelayError as error:
+                print(error.code)
+"""
+    script = script.replace("BOMB", "__import__('zlib').decompress(bytes.fromhex(sys.argv[1]))")
+    import zlib
+
+    bomb = zlib.compress(lz4(bytes(150 * MB))).hex()
+    done = subprocess.run(
+        [sys.executable, "-c", script, bomb],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    codes = done.stdout.split()
+    assert len(codes) == 27
+    assert set(codes) == {"decode.limit-exceeded", "decode.malformed"}
+
+
+@pytest.mark.parametrize("policy", [Policy.SKIP, Policy.DEAD_LETTER])
+def test_the_policy_of_decode_decides(policy: Policy) -> None:
+    reading = translator(TICDC, Limits(rows=2))
+    bad = rows(TICDC, 3)
+    with pytest.raises(LimitExceeded) as raised:
+        reading.translate(bad)
+    refused = ErrorPolicies({"decode": policy}, "dead").apply(raised.value, bad, reading)
+    assert refused.policy is policy
+    if policy is Policy.DEAD_LETTER:
+        (letter,) = refused.dead_letters
+        assert letter.value == bad.value
+        assert b"decode.limit-exceeded" in dict(letter.headers).values()
+
+
+def test_a_limit_cannot_be_nothing() -> None:
+    from relay.config.tables import Limits as Table
+
+    assert Table().of_a_record() == Limits()
+    with pytest.raises(ValueError, match="greater than 0"):
+        Table(rows=0)
+
+
+# ---------------------------------------------------------------- how cost is measured
+
+
+def attempt(protocol: str, limits: Limits, given: ConsumerRecord) -> None:
+    """Translate; an error is as good."""
+    with contextlib.suppress(LimitExceeded, Malformed):
+        translator(protocol, limits, DEBEZIUM if protocol != DEBEZIUM else TICDC).translate(given)
+
+
+def cost(work: Callable[[], object]) -> float:
+    """Seconds of the processor."""
+    gc.collect()
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def assert_linear(work: Callable[[int], object]) -> None:
+    """Four times the input costs four times the time, nearly; what is too quick to measure passes."""
+    for attempts in reversed(range(3)):
+        large = cost(lambda: work(4))
+        if large < 0.2 or large < 9 * cost(lambda: work(1)):
+            return
+        if not attempts:
+            raise AssertionError(f"{large:.3f} s, more than nine times what a quarter of the input took")
+
+
+def peak_of(work: Callable[[], object]) -> tuple[int, RelayError | None]:
+    """The most bytes that it took at a time, and the error that it ended with."""
+    gc.collect()
+    tracemalloc.start()
+    error = None
+    try:
+        work()
+    except RelayError as raised:
+        error = raised
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak, error
+
+
+@pytest.fixture(autouse=True)
+def _no_tracing() -> Iterator[None]:
+    yield
+    tracemalloc.stop()
