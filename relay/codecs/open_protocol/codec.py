@@ -34,7 +34,7 @@ from relay.codecs.open_protocol.frames import (
     segments_in,
     unframe,
 )
-from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
+from relay.codecs.open_protocol.rows import CACHE_BYTES, ReadRow, RowDecoder
 from relay.codecs.wire.large_messages import (
     RECORD_OVERHEAD,
     Compression,
@@ -168,13 +168,13 @@ def carries(options: OpenOptions) -> Carries:
 
 
 class Decoder:
-    """Reads Open Protocol of all releases."""
+    """Reads Open Protocol of all releases. `cache_bytes`: see `RowDecoder`."""
 
-    def __init__(self, options: OpenOptions, answers: Answers) -> None:
+    def __init__(self, options: OpenOptions, answers: Answers, cache_bytes: int = CACHE_BYTES) -> None:
         self._options, self._answers = options, answers
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowDecoder(options.zone())
+        self._rows = RowDecoder(options.zone(), cache_bytes)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

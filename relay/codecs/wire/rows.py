@@ -18,7 +18,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Null, RowFunction, Steps, row_function
+from relay.codecs.wire.compiled import Null, RowFunction, Steps, is_due, plain_row_function, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
@@ -184,10 +184,13 @@ class TypedReader:
         nulls: Sequence[Null | None] | None = None,
         *,
         as_struct: bool = False,
+        is_compiled: bool = True,
     ) -> RowFunction:
         """Return the function that turns the cells into the target's values in one step a column."""
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
-        return row_function(self._names, steps, nulls, as_struct=as_struct)
+        if is_compiled:
+            return row_function(self._names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(self._names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -332,10 +335,28 @@ class TypedWriters(Generic[Plan]):
             return self._write_canonical(change)
         write: Callable[[RowChange], Written[Plan]] | None = images.reader.plans.get(self)
         if write is None:
-            write = images.reader.plans[self] = self._writer_for(images.reader)
+            write = images.reader.plans[self] = self._first_writer_for(images.reader)
         return write(change)
 
-    def _writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+    def _first_writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+        """How changes with this reader are written until something is compiled for them."""
+        if self._is_struct(reader.schema, reader.places):
+            return self._writer_for(reader)
+        plain, uses = self._writer_for(reader, is_compiled=False), 0
+
+        def write(change: RowChange) -> Written[Plan]:
+            nonlocal uses
+            uses += 1
+            if is_due(uses):
+                compiled = reader.plans[self] = self._writer_for(reader)
+                return compiled(change)
+            return plain(change)
+
+        return write
+
+    def _writer_for(
+        self, reader: TypedReader, *, is_compiled: bool = True
+    ) -> Callable[[RowChange], Written[Plan]]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
         columns = [schema.columns[at] for at in reader.places]
@@ -346,6 +367,7 @@ class TypedWriters(Generic[Plan]):
             target.shortcuts,
             [target.null_of(column) for column in columns],
             as_struct=self._is_struct(schema, reader.places),
+            is_compiled=is_compiled,
         )
         plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
         losses = target.losses(plan, reader.type_info)
