@@ -57,7 +57,7 @@ from relay.codecs.wire.ticdc import (
     per_table_statements,
     split_updates,
 )
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import (
     TSO_LOGICAL_BITS,
     Column,
@@ -302,7 +302,12 @@ class _Target(Target[_Plan]):
         self._zone = zone
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return the plan of a table version."""
+        """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
+        if not schema.id.database or not schema.id.table:
+            what = "table" if schema.id.database else "database"
+            raise NotRepresentable(
+                NAME, "", f"a row without the name of its {what}, which every key must have"
+            )
         flags = column_flags(schema)
         handle_key = frozenset(schema.handle_key())
         cells = {
@@ -432,6 +437,8 @@ class Encoder:
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         keys = plan.handle_key if only_key else None
+        if not after and not before:
+            raise NotRepresentable(NAME, "", "a row without columns")
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
                 keys = plan.handle_key
@@ -441,12 +448,8 @@ class Encoder:
         document = {"u": _cells(plan, after, keys)}
         if change.op is not _UPDATE:
             return document
-        if before is None:
-            if Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
-                lossy.append(Lossy.BEFORE_UNKNOWN)
-            return document
-        if not options.output_old_value:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        if before is None or not options.output_old_value:
+            _count_lost_old(before, lossy)
             return document
         if options.only_output_updated_columns:
             before = {
@@ -490,6 +493,13 @@ class Encoder:
             value = compressed(_to_json({"q": ddl, "t": code}), self._compression)
             out.append(Payload(framed_key([key]), framed_value([value])))
         return out
+
+
+def _count_lost_old(old: object, lossy: list[Lossy]) -> None:
+    if old is not None:
+        lossy.append(Lossy.BEFORE_IMAGE)
+    elif Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
+        lossy.append(Lossy.BEFORE_UNKNOWN)
 
 
 def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:

@@ -385,9 +385,9 @@ class TypedWriters(Generic[Plan]):
                     losses,
                 )
             except _UNFIT as error:
-                _ = images.before, images.after  # raises Malformed with the column if the source is to blame
-                reason = "a value that the target's spelling cannot hold"
-                raise NotRepresentable(self._protocol, "", reason) from error
+                # Malformed with the column if the source is to blame.
+                before, after = images.before, images.after
+                raise self._unfit(schema, before, after) from error
 
         return write
 
@@ -422,7 +422,22 @@ class TypedWriters(Generic[Plan]):
         try:
             return values([row[at] for at in places])
         except _UNFIT as error:
-            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+            raise self._unfit(schema, row) from error
+
+    def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
+        """The error about the first column whose value cannot be written; it quotes no value."""
+        path = ""
+        for column, cell in (pair for row in rows if row for pair in zip(schema.columns, row, strict=True)):
+            write = self._target.write_of(column)
+            if write is None or cell is None or cell is ABSENT or column.generated is Generated.VIRTUAL:
+                continue
+            try:
+                write(cell)
+            except _UNFIT:
+                path = column.name
+                break
+        reason = "a value is not of its column's type, or the target's spelling cannot hold it"
+        return NotRepresentable(self._protocol, path, reason)
 
     def _function(
         self, schema: TableSchema, places: tuple[int, ...] | None
