@@ -39,7 +39,9 @@ def test_every_protocol_is_here() -> None:
         }
         for codec in BUILT_IN.values()
     }
-    assert found == {protocol: {"strict", "unknown-before", *options} for protocol, options in ONE_SIDED.items()}
+    assert found == {
+        protocol: {"strict", "unknown-before", *options} for protocol, options in ONE_SIDED.items()
+    }
 
 
 @pytest.mark.parametrize(("protocol", "name", "value", "side"), CASES)

@@ -47,9 +47,12 @@ _LONG_TEXT: Final = 2048
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
-#: The columns that a codec reads in another way than their type says, given a message's `sqlType` and what
-#: else it says of its table.
-CustomOf = Callable[["SqlTypes", "WireTable"], dict[str, Read]]
+#: What differs for a codec's messages of one shape: their style, and the columns that are read in another way
+#: than their type says; given a message's `sqlType` and what else it says of its table.
+Spelling = tuple[TextStyle, dict[str, Read]]
+SpellingOf = Callable[["SqlTypes", "WireTable"], Spelling]
+
+NAMELESS: Final = "a row without the name of its table"
 
 _decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
 _decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
@@ -77,10 +80,14 @@ class SqlTypes:
 
     def get(self, name: str) -> int | None:
         """Return the number of a column; None if it has none, or `sqlType` makes no sense."""
+        sql_type = self.asked[name] = self.all().get(name)
+        return sql_type
+
+    def all(self) -> dict[str, int]:
+        """Return all numbers, without noting that they were asked for."""
         if self._all is None:
             self._all = self._parse()
-        sql_type = self.asked[name] = self._all.get(name)
-        return sql_type
+        return self._all
 
     def _parse(self) -> dict[str, int]:
         try:
@@ -290,14 +297,15 @@ _BASES: Final = {
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
-    `custom_of` gives the columns that are read in another way than their type says.
+    `spelling_of` tells what else than the style is to be known of a message's values.
     """
 
-    def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
+    def __init__(self, protocol: str, style: TextStyle, spelling_of: SpellingOf | None = None) -> None:
         self._protocol = protocol
-        self._tables = Tables(lambda id: _Table(id, protocol, style, custom_of))
-        #: The table of the last message; mostly the next one's, too.
-        self._last = self._tables["", ""]
+        spelling = spelling_of or (lambda _, __: (style, {}))
+        self._tables = Tables(lambda id: _Table(id, protocol, spelling))
+        # The table of the last message; mostly the next one's, too. At first none that there is.
+        self._last = _Table(TableId("", "\0"), protocol, spelling)
 
     def changes(  # noqa: C901 - what is called here is called for every row
         self,
@@ -315,8 +323,11 @@ class TextReaders:
             olds = None
         table = self._last
         if message.table != table.id.table or message.database != table.id.database:
+            if not message.table:
+                raise Malformed(self._protocol, "table", NAMELESS)
             table = self._last = self._tables[message.database, message.table]
-        emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
+        ts = message.ts
+        emitted_at_ns = ts * 1_000_000 if ts else message.emitted_at_ns(record)
         changes: list[Event] = []
         reader = shapes = None
         for index, cells in enumerate(rows):
@@ -372,9 +383,9 @@ class _Shapes:
 class _Table(Table[TextReader]):
     """A table's readers."""
 
-    def __init__(self, id: TableId, protocol: str, style: TextStyle, custom_of: CustomOf) -> None:
+    def __init__(self, id: TableId, protocol: str, spelling_of: SpellingOf) -> None:
         super().__init__(id)
-        self._protocol, self._style, self._custom_of = protocol, style, custom_of
+        self._protocol, self._spelling_of = protocol, spelling_of
         # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which is
         # the same again from Canal, and from TiCDC for narrow tables: it prints a map, and Go gives the
         # members of a wider one a new order each time. Then by columns, comparing the types.
@@ -441,9 +452,9 @@ class _Table(Table[TextReader]):
                 return found
         sql_types.asked.clear()  # the new reader rests on what is asked from here on
         resolved = definition.resolved(wire, sql_types)
-        custom = self._custom_of(sql_types, wire)
+        style, custom = self._spelling_of(sql_types, wire)
         made = TextReader(
-            self._protocol, self._style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
+            self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
         self.keep(made, _CACHED_READERS)
         return made

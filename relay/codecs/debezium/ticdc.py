@@ -29,6 +29,7 @@ from relay.codecs.debezium.envelope import Body, Envelope, Origin
 from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
 from relay.codecs.wire.lenient_json import REFUSED
@@ -140,7 +141,10 @@ class Decoder:
             return self._event(_wire.parse(value), record, catalog, lossy)
         except REFUSED:
             del lossy[counted:]
-        message, is_invalid_text = _wire.parse_again(NAME, value)
+        try:
+            message, is_invalid_text = _wire.parse_again(NAME, value)
+        except Malformed as error:
+            raise lookalikes.refusal(NAME, value) or error from None
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)
         try:
@@ -157,7 +161,7 @@ class Decoder:
             return [], catalog
         origin = body.source
         if origin is None or origin.connector != _wire.CONNECTOR:
-            raise _wire.refuse_foreign(NAME, body)
+            raise lookalikes.refusal(NAME, record.value) or _wire.refuse_foreign(NAME, body)
         source = _wire.source_of(NAME, body, origin, record)
         op = _OPS.get(body.op or "")
         if op is not None:

@@ -25,6 +25,7 @@ from relay.codecs.open_protocol.columns import column_code, column_flags, loses_
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
 from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import (
     Compression,
     LargeMessageOptions,
@@ -47,7 +48,7 @@ from relay.codecs.wire.ticdc import (
     per_table_statements,
     split_updates,
 )
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import DecodeError, Malformed, UnsupportedMessage
 from relay.model import (
     TSO_LOGICAL_BITS,
     Column,
@@ -158,7 +159,7 @@ class Decoder:
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowDecoder(options.zone())
 
-    def decode(
+    def decode(  # noqa: C901 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
@@ -167,12 +168,18 @@ class Decoder:
             return [], catalog
         events: list[Event] = []
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
-        for head, body in unframe(record.key, record.value):
+        try:
+            segments = unframe(record.key, record.value)
+        except DecodeError as error:
+            raise lookalikes.refusal(NAME, record.value) or error from None
+        for head, body in segments:
             key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
+            if emitted_at_ns < 0:
+                emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:
@@ -254,7 +261,7 @@ def _ddl(
         str(ddl.t),
         source,
         source.at(record),
-        record.timestamp_ms * _NS_PER_MS,
+        record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
         is_restored(ddl.q),
     )
     catalog, change = learn(catalog, message)
