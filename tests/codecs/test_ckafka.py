@@ -277,7 +277,7 @@ def test_times_of_a_statement_keep_their_unit(es: int, later: int) -> None:
 
 
 def test_what_a_statement_has_no_place_for_is_counted_once() -> None:
-    message = ddl("DROP TABLE t", "ERASE", gtid="a:1")
+    message = ddl("DROP TABLE t", "ERASE", gtid="a:1", es=1465531100000)
     assert lossy(CANAL, CKAFKA, message) == {"gtid": 1}
     translator = Translator(CANAL, CKAFKA)
     (event,) = Translator(CANAL, CKAFKA).inspect(record(message))
