@@ -35,6 +35,7 @@ from relay.codecs.open_protocol.frames import (
     unframe,
 )
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import (
     RECORD_OVERHEAD,
     Compression,
@@ -179,7 +180,7 @@ class Decoder:
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowDecoder(options.zone(), answers.limits)
 
-    def decode(
+    def decode(  # noqa: C901 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
@@ -189,12 +190,18 @@ class Decoder:
         events: list[Event] = []
         budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
-        for head, body in unframe(record.key, record.value, self._limits):
+        try:
+            segments = unframe(record.key, record.value, self._limits)
+        except (Malformed, UnsupportedMessage) as error:
+            raise lookalikes.refusal(NAME, record.value) or error from None
+        for head, body in segments:
             key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
+            if emitted_at_ns < 0:
+                emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:
@@ -277,7 +284,7 @@ def _ddl(
         str(int(ddl.t)),
         source,
         source.at(record),
-        record.timestamp_ms * _NS_PER_MS,
+        record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
         is_restored(ddl.q),
     )
     catalog, change = learn(catalog, message)
