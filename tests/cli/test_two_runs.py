@@ -14,7 +14,7 @@ from support import DATA
 ROUTES = {
     "ticdc/canal-json.tidb-extension/09_dml": ("ticdc-canal-json", ("canal-json", "ticdc-open-protocol")),
     "ticdc/open-protocol/09_dml": ("ticdc-open-protocol", ("ticdc-debezium", "ckafka-json")),
-    "ticdc/debezium/": ("ticdc-debezium", ("ticdc-canal-json", "canal-json")),
+    "ticdc/debezium/05_charsets": ("ticdc-debezium", ("ticdc-canal-json", "canal-json")),
 }
 #: What a run could depend on: the order of sets, the host's zone and language, the folder, the machine's name.
 SURROUNDINGS = (
