@@ -33,7 +33,9 @@ _BATCH: Final = 16
 _GOOD: Final = 3
 #: Processor time after which a case is given up.
 _PATIENCE_SECONDS: Final = 10
+#: Parts of all lanes.
 _SCALING: Final = 0.05
+_DOORS: Final = 0.04
 #: Memory that translators may keep of some hundred records that were taken back.
 MAX_CACHES: Final = 150 << 20
 _SMALLER_SECONDS: Final = 3.0
@@ -63,8 +65,9 @@ class Lane:
     def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
         self.seed, self.number = seed, number
         chance = self._chance(-1)
-        #: Some lanes are about how time grows, not about records.
-        self.is_scaling = chance.random() < _SCALING
+        #: Some lanes are about how time grows, and some about other ways in.
+        roll = chance.random()
+        self.is_scaling, self.is_of_doors = roll < _SCALING, _SCALING <= roll < _SCALING + _DOORS
         source, target = routes[number % len(routes)]
         self.sample = chosen_sample(source, chance)
         records = self.sample.records
@@ -314,7 +317,7 @@ def _reproduced(finding: Finding) -> BrokenError | None:
 def reduced(finding: Finding) -> Finding:
     """The finding with as little as shows it, as far as there is time."""
     deadline = time.monotonic() + _SMALLER_SECONDS
-    if finding.check in {"time", "memory", "crash"} or not _shows(finding, finding):
+    if finding.check in {"time", "memory", "crash", "door"} or not _shows(finding, finding):
         return finding
     finding = _with_less_before(finding, deadline)
     if len(finding.cases) == 1:

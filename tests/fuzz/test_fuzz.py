@@ -16,7 +16,7 @@ import pytest
 from option_choices import option_sets
 
 from fuzz import __main__ as command
-from fuzz import campaign, lane, scaling, trial
+from fuzz import campaign, doors, lane, scaling, trial
 from fuzz.corpus import captured_sample, chosen_sample
 from fuzz.events import Target, compare
 from fuzz.findings import BrokenError, Finding, Setting, read, write
@@ -363,6 +363,27 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_p
     summary = campaign.run(plan, told.append)
     assert list(summary.findings) == [("crash", "signal 9", f"{SOURCE} -> {TARGET}")]
     assert "seed 7 lane 0 case 3" in told[0]
+
+
+@pytest.mark.parametrize("name", doors.DOORS)
+def test_a_door_that_raises_what_it_does_not_say_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise LookupError
+
+    behind = {
+        "record lines": "parse_record",
+        "dead letters": "read_dead_letter",
+        "schema history": "teach",
+        "configuration": "load_config",
+    }
+    if name in behind:
+        monkeypatch.setattr(doors, behind[name], fault)
+    else:
+        monkeypatch.setattr(Translator, "translate", fault)
+        monkeypatch.setattr(Translator, "inspect", fault)
+    monkeypatch.setattr(doors, "DOORS", {name: doors.DOORS[name]})
+    (found,) = doors.tried(Lane(7, 1, ((SOURCE, TARGET),)))
+    assert found.check == "door"
 
 
 # ---------------------------------------------------------------- findings
