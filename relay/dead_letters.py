@@ -30,6 +30,7 @@ import msgspec
 from relay.errors import CodecError, RelayError
 from relay.model import TableId
 from relay.records import SOURCE_HEADER, ConsumerRecord, Header, Place, ProducerRecord
+from relay.shown import printable
 
 CODE_HEADER = "relay.error.code"
 PROTOCOL_HEADER = "relay.error.protocol"
@@ -63,9 +64,9 @@ def error_headers(
     headers = [
         (SOURCE_HEADER, _bytes(str(record.place))),
         (CODE_HEADER, error.code.encode()),
-        (PROTOCOL_HEADER, _bytes(protocol)),
-        (PATH_HEADER, _bytes(path)),
-        (DETAIL_HEADER, _bytes(detail)),
+        (PROTOCOL_HEADER, _bytes(printable(protocol))),
+        (PATH_HEADER, _bytes(printable(path))),
+        (DETAIL_HEADER, _bytes(printable(detail))),
     ]
     if known := _tables_json(tables):
         headers.append((TABLES_HEADER, known))

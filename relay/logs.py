@@ -1,7 +1,8 @@
 """Logs: one JSON object a line. `event` is a short stable name, all else are fields; never a row's values,
 never secrets.
 
-Start-up, assignment, errors, shutdown; nothing for each record. Clients' own warnings are `kafka.client`.
+Texts are printable, and of bounded length. Start-up, assignment, errors, shutdown; nothing for each record.
+Clients' own warnings are `kafka.client`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TextIO
 
-import orjson
+from relay.shown import printable, to_json
 
 REPEAT_SECONDS = 10.0
+#: How many texts of a list are logged, and how many characters of each.
+_MOST_ITEMS = 100
+_LONGEST_ITEM = 300
 
 Field = str | int | float | bool | None | list[str] | dict[str, int]
 
@@ -54,11 +58,33 @@ class Log:
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = orjson.dumps({"time": now, "level": level, "event": event, **fields}, default=str)
+        shown = {name: _shown(value) for name, value in fields.items()}
+        line = to_json({"time": now, "level": level, "event": event, **shown}, str)
         # A full disk, or a reader that has gone, must not stop the records.
         with contextlib.suppress(OSError):
             self._stream.write(line.decode() + "\n")
             self._stream.flush()
+
+
+def _shown(value: Field) -> Field:
+    """Return a field whose texts are printable, and which is not too long for a line."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [printable(text, longest=_LONGEST_ITEM) for text in _few(value)]
+    if isinstance(value, dict):
+        return {
+            printable(name, longest=_LONGEST_ITEM): value.get(name, len(value)) for name in _few([*value])
+        }
+    return value
+
+
+def _few(texts: list[str]) -> list[str]:
+    """Return the first and the last of many texts, with their number between them."""
+    if len(texts) <= _MOST_ITEMS:
+        return texts
+    half = _MOST_ITEMS // 2
+    return [*texts[:half], f"… ({len(texts)} in all) …", *texts[-half:]]
 
 
 class ClientLogs(logging.Handler):

@@ -11,12 +11,12 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from relay.errors import NeedUnanswered
+from relay.files import read_small, write_whole
 from relay.model import Event
 from relay.needs import ClaimCheck, Need
 from relay.plugins import installed, unusable
@@ -108,7 +108,7 @@ class AnswerCache:
         if not need.is_immutable:
             return None
         try:
-            return cast("Answer", msgspec.json.decode(self._path(need).read_bytes(), type=need.answer_type))
+            return cast("Answer", msgspec.json.decode(read_small(self._path(need)), type=need.answer_type))
         except (OSError, TypeError, ValueError):
             return None
 
@@ -120,10 +120,7 @@ class AnswerCache:
         with contextlib.suppress(OSError, TypeError, ValueError):
             path, data = self._path(need), msgspec.json.encode(answer)
             self._folder.mkdir(parents=True, exist_ok=True)
-            # A name of its own: other threads, and processes that are number 1 of their container, write too.
-            with NamedTemporaryFile(dir=self._folder, delete=False) as unfinished:
-                unfinished.write(data)
-            Path(unfinished.name).replace(path)
+            write_whole(path, data)
 
     def _path(self, need: Need[Any]) -> Path:
         named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))

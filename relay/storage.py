@@ -10,6 +10,7 @@ be shown.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +19,10 @@ from urllib.parse import parse_qsl
 
 from relay.codecs import object_location
 from relay.errors import ClaimCheckMissing, Problem, StorageUnavailable
+from relay.files import NotRegular, open_regular, write_whole
 from relay.needs import ClaimCheck
 from relay.records import Blob
+from relay.shown import is_plain_address
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -45,6 +48,8 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
+#: How like a known parameter a name must be to be shown.
+_LIKE: Final = 0.75
 _EXTRAS: Final = {"s3": "s3", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 
 
@@ -59,6 +64,8 @@ class Storage:
         location = object_location(need.storage, need.name)
         try:
             files, folder = _open(need.storage)
+            if _is_local(files):
+                return _read_file(Path(folder), need.name, need.most_bytes + 1)
             return _read_at_most(files, f"{folder}/{need.name}", need.most_bytes + 1)
         except FileNotFoundError as error:
             raise ClaimCheckMissing(f"there is no object {location}") from error
@@ -104,6 +111,11 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
             message = "is a relative path, which the readers of the messages cannot open"
             problems.append(Problem(path, message, "give an absolute one, such as /srv/claim-checks"))
             continue
+        if "://" in uri and scheme != "file" and not is_plain_address(uri):
+            message = "has something like a password where the host should stand"
+            hint = "give secrets as parameters, in which / is written %2F, & %26, @ %40"
+            problems.append(Problem(path, message, hint))
+            continue
         try:
             _open(uri)
         except ImportError:
@@ -114,11 +126,7 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
             )
             problems.append(Problem(path, f"the packages for {scheme}:// are not installed", hint))
         except _UnknownParameter as error:
-            problems.append(
-                Problem(
-                    path, f"there is no parameter {error.name!r}", "known here: " + ", ".join(error.known)
-                )
-            )
+            problems.append(Problem(path, str(error), error.hint))
         except Exception as error:
             hint = "a folder, or for example s3://bucket/prefix; some stores need to be told the account"
             problems.append(Problem(path, f"is no storage that can be opened: {_reason(error)}", hint))
@@ -126,9 +134,14 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
 
 
 class _UnknownParameter(Exception):
-    def __init__(self, name: str, known: Mapping[str, object]) -> None:
-        super().__init__(name)
-        self.name, self.known = name, sorted(known) or ["none"]
+    """A name is shown only if it is like a known one: it may be the rest of a secret with an & in it."""
+
+    def __init__(self, name: str, number: int, known: Mapping[str, object]) -> None:
+        like = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
+        super().__init__(f"there is no parameter {name!r}" if like else f"parameter {number} is not known")
+        self.hint = "known here: " + (", ".join(sorted(known)) or "none")
+        if not like:
+            self.hint += "; an & in a value is written %26"
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
@@ -156,10 +169,11 @@ def _arguments(scheme: str, query: str) -> dict[str, Any]:
     known = _PARAMETERS.get(scheme, {})
     arguments: dict[str, Any] = {}
     # As in TiDB a plus sign is itself, not a space: keys have some.
-    for given, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
+    parameters = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+    for number, (given, value) in enumerate(parameters, 1):
         name = given.lower().replace("_", "-")
         if name not in known:
-            raise _UnknownParameter(name, known)
+            raise _UnknownParameter(name, number, known)
         *outer, last = known[name]
         table = arguments
         for step in outer:
@@ -172,23 +186,28 @@ def _is_local(files: AbstractFileSystem) -> bool:
     return "file" in ((files.protocol,) if isinstance(files.protocol, str) else files.protocol)
 
 
+def _read_file(folder: Path, name: str, size: int) -> bytes:
+    """Read an object up to a size. It is a file of the folder: a link leads anywhere, a pipe never ends."""
+    with open_regular(_inside(folder, name), follow=False) as file:
+        return file.read(size)
+
+
 def _write_file(folder: Path, blob: Blob) -> None:
-    """Write a file so that a reader sees all of it or nothing, and so that it survives a loss of power."""
+    path = _inside(folder, blob.name)
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f"{blob.name}.{os.getpid()}"
-    with unfinished.open("wb") as file:
-        file.write(blob.data)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(folder / blob.name)
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    write_whole(path, blob.data)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Return where an object lies. Raises ValueError for a name that is a way to somewhere else."""
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise ValueError("an object's name must be the name of a file")
+    return folder / name
 
 
 def _reason(error: Exception) -> str:
     """An error's kind. Its text may hold what a storage was told: only the system's own words are shown."""
+    if isinstance(error, NotRegular):
+        return "it is a pipe or a device, not a file"
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number else type(error).__name__

@@ -23,11 +23,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from relay.codecs import shown_uri
 from relay.config import Config
 from relay.errors import ConfigError, Problem, ServiceError
 from relay.policies import Policy
 from relay.records import ConsumerRecord
+from relay.shown import HIDDEN, is_plain_address, shown_option
 from spark_backfill.files import hadoop_path
 from spark_backfill.frames import RECORDS, Columns, record_batch
 
@@ -58,18 +58,23 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
     for side in ("from_options", "to_options"):
         found |= {f"route.{side}.{name}": _shown(name, text) for name, text in tables["route"][side].items()}
     found |= {f"{table}.{key}": tables[table][key] for table, keys in _KEYS.items() for key in keys}
-    found |= {
-        f"backfill.{key}": _USER.sub("://", tables["backfill"][key]) for key in ("schema_input", "output")
-    }
+    found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
     found["schema.wait"] = config.waits_for_ddl
     letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)
     found["errors.dead_letter_topic"] = config.errors.dead_letter_topic if letters else ""
     return dict(sorted(found.items()))
 
 
+def _shown_paths(text: str) -> str:
+    """Return paths without the passwords that they may hold; not at all if a password has not its form."""
+    shown = _USER.sub("://", text)
+    plain = all(is_plain_address(path) for path in shown.split(",") if "://" in path)
+    return shown if plain else HIDDEN
+
+
 def _shown(name: str, text: str) -> str:
     """Return an option without the secrets that a URI may hold."""
-    return shown_uri(text) if name.endswith("-uri") else text
+    return shown_option(name, text)
 
 
 def differing(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

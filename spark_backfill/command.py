@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from relay.config import Config, load_config
 from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Problem, RelayError, ServiceError
+from relay.shown import printable
 from spark_backfill.counts import Counts, as_document, as_text
 from spark_backfill.files import input_problems
 from spark_backfill.job import TopicsRun, from_files
@@ -204,7 +205,8 @@ def _tell_step(step: int, counts: Counts) -> None:
 
 
 def _summarise(config: Config, counts: Counts, seconds: float) -> None:
-    _say(as_text(counts, seconds))
+    for line in as_text(counts, seconds):
+        _say(line)
     if config.backfill.summary:
         text = json.dumps(as_document(counts, seconds), indent=2, ensure_ascii=False) + "\n"
         try:
@@ -215,7 +217,9 @@ def _summarise(config: Config, counts: Counts, seconds: float) -> None:
 
 def _report(error: BaseException) -> int:
     if os.environ.get("RELAY_TRACEBACK"):
-        _say("".join(traceback.format_exception(error)))
+        # Behind a bar, so that no line of an error's text can pass for one of the job's own.
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            _say(f"| {line}")
     if isinstance(error, ConfigError):
         for problem in error.problems:
             _say(f"error: {problem}")
@@ -229,4 +233,5 @@ def _report(error: BaseException) -> int:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - what the command says
+    """Print one line, which nothing in it can break or steer."""
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 - what the command says

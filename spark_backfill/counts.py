@@ -134,7 +134,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
     }
 
 
-def as_text(counts: Counts, seconds: float) -> str:
+def as_text(counts: Counts, seconds: float) -> list[str]:
     """Return the summary in a few lines, in the words of `relay translate`."""
     lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
     if counts.left_out:
@@ -149,7 +149,7 @@ def as_text(counts: Counts, seconds: float) -> str:
     lines += [f"  up to  {path}" for path in counts.last_files[:_MAX_TABLES]]
     if len(counts.last_files) > _MAX_TABLES:
         lines.append(f"  and {len(counts.last_files) - _MAX_TABLES} more files")
-    return "\n".join(lines)
+    return lines
 
 
 _MAX_TABLES = 20

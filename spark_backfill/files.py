@@ -4,8 +4,10 @@ record files.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -40,6 +42,8 @@ SOURCE_ORDER: Final = ("source_topic", "source_partition", "source_offset", "num
 PLACE: Final = ("topic", "partition")
 #: How the names of files and folders begin that Hadoop and Spark pass over.
 HIDDEN: Final = ("_", ".")
+#: Variables that say that Spark has a configuration of its own.
+_ELSEWHERE: Final = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
 _NEVER_READ: Final = "what begins with _ or . is never read"
 #: Characters in a path that make it a pattern to Spark.
 PATTERN: Final = re.compile(r"([\\*?\[\]{},])")
@@ -353,8 +357,27 @@ class _LinesOf:
 
 
 def input_problems(config: Config) -> list[Problem]:
-    """Find what a configuration that reads files cannot have."""
-    if config.source.start is not Start.LATEST:
-        return []
-    message = "files are read from their beginning: there would be nothing to read"
-    return [Problem("source.start", message, 'set start = "earliest", or a bound')]
+    """Find what a configuration that reads files cannot have, and what is not there on this machine."""
+    problems = []
+    if config.source.start is Start.LATEST:
+        message = "files are read from their beginning: there would be nothing to read"
+        problems.append(Problem("source.start", message, 'set start = "earliest", or a bound'))
+    for key in ("input", "schema_input"):
+        problems += [
+            Problem(f"backfill.{key}", f"there is no file to read in {path}")
+            for path in paths_of(getattr(config.backfill, key))
+            if _is_here(config, path) and not Path(path).exists()
+        ]
+    return problems
+
+
+def _is_here(config: Config, path: str) -> bool:
+    """Whether a path is surely one of this machine, and no pattern. Where Spark or Hadoop has a configuration
+    of its own, a path without a scheme may be of another file system.
+    """
+    told = config.backfill.spark
+    is_told = any(name.startswith("spark.hadoop.fs.") for name in told) or any(
+        name in os.environ for name in _ELSEWHERE
+    )
+    is_local = told.get("spark.master", "local").startswith("local")
+    return is_local and not is_told and ":" not in path and not PATTERN.search(path)

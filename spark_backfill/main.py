@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_backfill.command import main
+from spark_backfill.packages import run
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
@@ -32,6 +33,9 @@ def session(config: Config) -> SparkSession:
     wanted = {**_defaults(config, allowed), **NEEDED, **config.backfill.spark}
     for name, value in wanted.items():
         told.setIfMissing(name, value)
+    if told.get("spark.master", "").startswith("local") and not told.contains("spark.pyspark.python"):
+        # Otherwise workers on this machine take whatever `python3` is.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.config(conf=told).getOrCreate()
     if allowed:
         jvm: Any = spark._jvm

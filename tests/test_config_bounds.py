@@ -122,7 +122,7 @@ def test_start_offsets_name_partitions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("servers", "named", "why"),
     [
-        ("127.0.0.1:abc", "127.0.0.1:abc", "has no port from 1 to 65535"),
+        ("127.0.0.1:abc", "127.0.0.1:…", "has no port from 1 to 65535"),
         ("127.0.0.1:", "127.0.0.1:", "has no port from 1 to 65535"),
         ("127.0.0.1:99999", "127.0.0.1:99999", "has no port from 1 to 65535"),
         ("127.0.0.1:-1", "127.0.0.1:-1", "has no port from 1 to 65535"),
@@ -131,7 +131,7 @@ def test_start_offsets_name_partitions(tmp_path: Path) -> None:
         ("kafka:1" + "0" * 5000, "kafka:1" + "0" * 5000, "has no port from 1 to 65535"),
         ("[::1]9092", "[::1]9092", "has no port from 1 to 65535"),
         ("[::1]:", "[::1]:", "has no port from 1 to 65535"),
-        ("a:1, b:x", "b:x", "has no port from 1 to 65535"),
+        ("a:1, b:x", "b:…", "has no port from 1 to 65535"),
         ("xn--ü:1", "xn--ü:1", "has no name of a host"),
         ("é" * 300 + ":1", "é" * 300 + ":1", "has no name of a host"),
         ("a..b:1", "a..b:1", "has no name of a host"),
@@ -154,7 +154,7 @@ def test_servers_that_are_no_addresses(tmp_path: Path, servers: str, named: str,
 
 def test_a_password_in_a_server_is_not_shown(tmp_path: Path) -> None:
     (found,) = problems(tmp_path, with_servers("a:1,user:s3cret@kafka:9092"))
-    assert found.startswith("source.bootstrap_servers: what has an @ in it has no name of a host")
+    assert found.startswith("source.bootstrap_servers: server 2 has no name of a host")
     assert "s3cret" not in found
 
 
@@ -335,3 +335,112 @@ def test_a_transaction_must_end_before_the_brokers_end_it(tmp_path: Path) -> Non
         ).delivery.transaction_timeout_seconds
         == 150
     )
+
+
+# ---------------------------------------------------------------- secrets after a typing mistake
+
+SECRETS = ("HIDDEN", "HID", "DEN", "hidden")
+BEARER_HIDDEN = SECURED + "mechanism = 'OAUTHBEARER'\n"
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "u:HIDDEN,x@kafka:9092",
+        "u:HID,DEN@kafka:9092",
+        "HIDDEN,u@kafka:9092",
+        "kafka:9092,u:HIDDEN@kafka",
+        "u:HIDDEN",
+        "kafka:HIDDEN",
+        "u:HIDDEN:9092",
+        "SASL_SSL://u:HIDDEN@kafka:9092",
+        "SASL_SSL://u:HIDDEN",
+        "SASL_SSL://u:HID/DEN@kafka",
+    ],
+)
+def test_a_password_among_the_servers_is_not_told(tmp_path: Path, servers: str) -> None:
+    found = problems(tmp_path, with_servers(servers))
+    assert found
+    assert not any(secret in text for text in found for secret in SECRETS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[source.security]\nprotocol = 'HIDDEN'",
+        "[source.security]\nmechanism = 'HIDDEN'",
+        "[errors]\ndecode = 'HIDDEN'",
+        "[http]\nhost = 'https://u:HIDDEN@x'",
+        "[http]\nport = 'HIDDEN'",
+        "[schema]\nhistory_topic = 'SASL_SSL://u:HIDDEN@x'",
+        BEARER_HIDDEN + "token_endpoint = 'https://u:HIDDEN@x'\nclient_id = 'u'\nclient_secret = 'HIDDEN'",
+        BEARER_HIDDEN + "token_endpoint = 'https://[HIDDEN'\nclient_id = 'u'\nclient_secret = 'HIDDEN'",
+        # The net beneath: the name of a topic that is the password.
+        SECURED + "username = 'u'\npassword = 'HIDDEN!'\n[schema]\nhistory_topic = 'HIDDEN!'",
+    ],
+)
+def test_a_password_in_another_place_is_not_told(tmp_path: Path, text: str) -> None:
+    found = problems(tmp_path, MINIMAL + text)
+    assert found
+    assert not any(secret in line for line in found for secret in SECRETS)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "source.security.password:HIDDEN=",
+        "HIDDEN@x",
+        "source.security.password HIDDEN=x",
+        "source.security.protocol=HIDDEN",
+        "route.to_options.claim-check-storage-uri=s3://K:HID/DEN@b",
+    ],
+)
+def test_a_password_in_a_flag_is_not_told(tmp_path: Path, flag: str) -> None:
+    path = tmp_path / "relay.toml"
+    path.write_text(MINIMAL)
+    found = problems_with(path, flag)
+    assert found
+    assert not any(secret in line for line in found for secret in SECRETS)
+
+
+BEARER = (
+    "[source.security]\nprotocol = 'SASL_SSL'\nmechanism = 'OAUTHBEARER'\nclient_id = 'u'\n"
+    "client_secret = 'x'\ntoken_endpoint = "
+)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://idp.example/token",
+        "http://localhost:8080/token",
+        "http://127.0.0.1/token",
+        "http://127.9.9.9/token",
+        "http://[::1]:8080/token",
+    ],
+)
+def test_a_token_endpoint_that_is_fine(tmp_path: Path, endpoint: str) -> None:
+    load(tmp_path, f"{MINIMAL}{BEARER}'{endpoint}'")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "wrong"),
+    [
+        ("http://idp.example/token", "sends client_secret over http://"),
+        ("HTTP://10.0.0.1/token", "sends client_secret over http://"),
+        ("http://localhost.example/token", "sends client_secret over http://"),
+        ("http://[fe80::1]/token", "sends client_secret over http://"),
+        ("ftp://idp.example/token", "is no address"),
+        ("idp.example/token", "is no address"),
+        ("https://[x/token", "is no address"),
+        ("https://idp.example:x/token", "is no address"),
+        ("https://u@idp.example/token", "holds a user or a password"),
+    ],
+)
+def test_a_token_endpoint_that_is_not(tmp_path: Path, endpoint: str, wrong: str) -> None:
+    (found,) = problems(tmp_path, f"{MINIMAL}{BEARER}'{endpoint}'")
+    assert f"source.security: token_endpoint {wrong}" in found
+
+
+def test_a_token_endpoint_over_http_may_be_allowed(tmp_path: Path) -> None:
+    load(tmp_path, f"{MINIMAL}{BEARER}'http://idp.example/token'\ntoken_endpoint_allow_http = true")

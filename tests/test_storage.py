@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,7 @@ def test_an_unfinished_object_is_not_seen(tmp_path: Path, monkeypatch: pytest.Mo
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("relay.storage.os.fsync", full)
+    monkeypatch.setattr("relay.files.os.fsync", full)
     with pytest.raises(StorageUnavailable, match="No space left"):
         Storage().store(Blob(str(tmp_path), NAME, b"x"))
     assert not (tmp_path / NAME).exists()
@@ -147,7 +149,7 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
     ("uri", "message", "hint"),
     [
         ("nosuch://x", "is no storage that can be opened: ValueError", "s3://bucket/prefix"),
-        ("memory://x?secret=1", "there is no parameter 'secret'", "known here: none"),
+        ("memory://x?secret=1", "parameter 1 is not known", "known here: none"),
         (
             "s4://x?access-key=hidden",
             "is no storage that can be opened",
@@ -158,7 +160,7 @@ def test_a_relative_folder_is_only_for_a_source(uri: str) -> None:
             "there is no parameter 'acces-key'",
             "access-key, endpoint, region, secret-access-key",
         ),
-        ("azure://x?sas=hidden", "there is no parameter 'sas'", "account-key, account-name, sas-token"),
+        ("azure://x?sas=hidden", "parameter 1 is not known", "account-key, account-name, sas-token"),
     ],
 )
 def test_uris_that_are_not(uri: str, message: str, hint: str) -> None:
@@ -219,3 +221,114 @@ def test_ticdcs_parameters_are_understood(
     monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)
     assert storage_problems({"from": uri}) == []
     assert asked == [(given, arguments)]
+
+
+# ---------------------------------------------------------------- what others may have put there
+
+
+def test_an_object_is_for_its_owner_and_group(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Storage().store(Blob(str(tmp_path), NAME, b"rows"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o640
+
+
+def test_two_writers_of_one_object_do_not_share_an_unfinished_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers have all the same process number."""
+    seen: list[set[str]] = []
+    fsync = os.fsync
+
+    def look(descriptor: int) -> None:
+        seen.append({path.name for path in tmp_path.iterdir()})
+        if len(seen) == 1:  # while the first is under way
+            Storage().store(Blob(str(tmp_path), NAME, b"second"))
+        fsync(descriptor)
+
+    monkeypatch.setattr("relay.files.os.fsync", look)
+    Storage().store(Blob(str(tmp_path), NAME, b"first"))
+    assert len(seen[1]) == 2
+    assert (tmp_path / NAME).read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_link_in_the_place_of_an_unfinished_file_is_not_followed(tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "objects"
+    folder.mkdir()
+    victim.write_bytes(b"mine")
+    (folder / f"{NAME}.{os.getpid()}").symlink_to(victim)
+    (folder / NAME).symlink_to(victim)
+    Storage().store(Blob(str(folder), NAME, b"rows"))
+    assert victim.read_bytes() == b"mine"
+    assert not (folder / NAME).is_symlink()
+
+
+def test_a_failure_leaves_nothing_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("relay.files.os.fsync", full)
+    with pytest.raises(StorageUnavailable, match="No space left"):
+        Storage().store(Blob(str(tmp_path), NAME, b"x"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "link to a pipe", "folder"])
+def test_an_object_that_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    secret, folder = tmp_path / "secret", tmp_path / "objects"
+    folder.mkdir()
+    secret.write_bytes(b"secret")
+    os.mkfifo(tmp_path / "pipe")
+    match kind:
+        case "pipe":
+            os.mkfifo(folder / NAME)
+        case "link":
+            (folder / NAME).symlink_to(secret)
+        case "link to a pipe":
+            (folder / NAME).symlink_to(tmp_path / "pipe")
+        case _:
+            (folder / NAME).mkdir()
+    with pytest.raises(StorageUnavailable, match=NAME):
+        Storage().fetch(ClaimCheck(str(folder), NAME))
+
+
+def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    Storage().store(Blob(str(tmp_path / "link"), NAME, b"rows"))
+    assert Storage().fetch(ClaimCheck(f"file://{tmp_path}/link", NAME)) == b"rows"
+
+
+@pytest.mark.parametrize("name", ["../x.json", "/etc/passwd", "a/b", "..", ".", "", "a\0b"])
+def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "objects"
+    folder.mkdir()
+    (tmp_path / "x.json").write_bytes(b"secret")
+    with pytest.raises((StorageUnavailable, ClaimCheckMissing)):
+        Storage().fetch(ClaimCheck(str(folder), name))
+    with pytest.raises(StorageUnavailable):
+        Storage().store(Blob(str(folder), name, b"x"))
+    assert (tmp_path / "x.json").read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://K:a/HIDDEN@b",
+        "s3://K:HID/DEN@b/prefix",
+        "s3://K:HID?DEN@b",
+        "s3://K:HID@DEN@b",
+        "s3://b/p?access-key=K&secret-access-key=HID&DEN",
+        "s3://b/p?access-key=K&secret-access-key=HID&DEN=",
+        "s3://b/p?access-key=K&secret-access-key=HID&DEN=x&region=y",
+        "gcs://b/p?HIDDEN",
+        "azure://b/p?account-key=HID&DEN==",
+    ],
+)
+def test_a_secret_with_odd_characters_is_not_told(uri: str) -> None:
+    (problem,) = storage_problems({"to": uri})
+    assert not any(secret in str(problem) for secret in ("HIDDEN", "HID", "DEN"))
+    assert "%26" in problem.hint

@@ -48,6 +48,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (not .Values.existingConfigMap) (not (trim (default "" .Values.config))) -}}
 {{- fail "relay needs a configuration: give `config` (--set-file config=relay.toml), or the name of a ConfigMap in `existingConfigMap`" -}}
 {{- end -}}
+{{- include "relay.checkSecrets" . -}}
 {{- include "relay.checkVariables" . -}}
 {{- include "relay.checkOwnKeys" . -}}
 {{- if not .Values.existingConfigMap -}}
@@ -67,6 +68,32 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- include "relay.checkSingle" . -}}
 {{- end -}}
 {{- include "relay.checkRunning" . -}}
+{{- end }}
+
+{{/*
+Secrets that would stand in the ConfigMap or in the pods' specification, also in comments and in tables that the chart does not know:
+a key or a parameter with such a name and a value, and a login in an address. The messages do not repeat them.
+*/}}
+{{- define "relay.checkSecrets" -}}
+{{- $names := `(password|passwd|passphrase|secret|(access|account|private|secret)[-_.]?key|(sas|session)[-_.]?token)` -}}
+{{- $given := printf `(?i)%s["']?\s*=[ \t]*("""|'''|\\?"[^"\\]|'[^']|[^"'\s&#\\])` $names -}}
+{{- $login := `(:[^/"'\s][^"'\s]*|:/[^/"'\s][^"'\s]*|://[^/"'\s]*:[^"'\s]*)@` -}}
+{{- $advice := "take it from a Secret: secrets.env for a variable, secrets.files for a file that password_file or the like names" -}}
+{{- if not .Values.existingConfigMap -}}
+{{- $config := default "" .Values.config -}}
+{{- if regexMatch $given $config -}}
+{{- fail (printf "`config` holds a secret, and becomes a ConfigMap, which is none: %s" $advice) -}}
+{{- end -}}
+{{- if regexMatch $login $config -}}
+{{- fail (printf "`config` holds an address with a password, and becomes a ConfigMap, which is no Secret: %s" $advice) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- $value := default "" .value -}}
+{{- if or (and $value (regexMatch (printf "(?i)%s$" $names) .name)) (regexMatch $given $value) (regexMatch $login $value) -}}
+{{- fail (printf "extraEnv: %s holds a secret as text: %s" .name $advice) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* Variables that say what a value says, too: the chart would go by the one, and relay by the other. */}}

@@ -16,10 +16,11 @@ from typing import Annotated, BinaryIO, NamedTuple, cast
 import typer
 
 from relay.errors import ConfigError, Problem
+from relay.files import open_regular
+from relay.shown import quoted, shown_name
 
 #: The name that stands for stdin and stdout.
 STANDARD = "-"
-_READ_BYTES = 1 << 18
 
 ConfigFile = Annotated[
     Path,
@@ -55,9 +56,9 @@ def key_values(texts: Iterable[str], path: str, problems: list[Problem]) -> dict
         name, equals, value = text.partition("=")
         if not equals or not name:
             hint = "for example enable-tidb-extension=true"
-            problems.append(Problem(path, f"{text!r} is not of the form NAME=VALUE", hint))
+            problems.append(Problem(path, f"{quoted(text)} is not of the form NAME=VALUE", hint))
         elif name in found:
-            problems.append(Problem(f"{path}.{name}", "given twice", "keep one of the two"))
+            problems.append(Problem(f"{path}.{shown_name(name)}", "given twice", "keep one of the two"))
         else:
             found[name] = value
     return found
@@ -73,9 +74,9 @@ def open_input(name: str) -> Iterator[Input]:
         return
     path = Path(name)
     try:
-        stream = path.open("rb", buffering=_READ_BYTES)
-    except OSError as error:
-        problem = f"cannot read {name}: {error.strerror or error}"
+        stream = open_regular(path)
+    except (OSError, ValueError) as error:
+        problem = f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
         raise ConfigError([Problem("INPUT", problem, "give a file, or - for stdin")]) from error
     size = path.stat().st_size if path.is_file() else None
     with stream:

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from relay.codecs import shown_uri
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.errors import ServiceError
 from relay.kafka.clients import Clusters
 from relay.service.check.route import State, preflight
+from relay.shown import printable, shown_option
 
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
 
@@ -27,13 +27,16 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
     clusters = None
     if connect:
         clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
-    sys.stdout.write(f"configuration is valid\n{summary(config)}\n")
+    about = printable(summary(config), "\n", longest=None)
+    sys.stdout.write(f"configuration is valid\n{about}\n")
     if clusters is None:
         return 0
     findings = asyncio.run(preflight(config, clusters))
     counts = Counter(finding.state for finding in findings)
     total = ", ".join(f"{counts[state]} {state}" for state in State)
-    sys.stdout.write("\n" + "".join(f"{finding}\n" for finding in findings) + f"\n{total}; {NOT_TESTED}\n")
+    sys.stdout.write(
+        "\n" + "".join(f"{printable(str(finding))}\n" for finding in findings) + f"\n{total}; {NOT_TESTED}\n"
+    )
     return ServiceError.exit_status if counts[State.FAILED] else 0
 
 
@@ -53,5 +56,5 @@ def summary(config: Config) -> str:
 def _options(options: dict[str, str]) -> str:
     if not options:
         return ""
-    shown = {name: shown_uri(value) if name.endswith("-uri") else value for name, value in options.items()}
+    shown = {name: shown_option(name, value) for name, value in options.items()}
     return " (" + ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) + ")"

@@ -16,7 +16,7 @@ import orjson
 import typer
 
 from relay.cli.arguments import STANDARD, open_output
-from relay.cli.event_text import Line, header_lines, printable, wall_time
+from relay.cli.event_text import Line, header_lines, wall_time
 from relay.cli.exits import ProgressReport, say
 from relay.cli.inspect import line_printer
 from relay.cli.record_files import RecordWriter
@@ -30,14 +30,13 @@ from relay.record_lines import format_record
 from relay.records import Place
 from relay.service.commands.offline import learned_translator
 from relay.service.commands.replay import Outcome, Replay, target_limits
+from relay.shown import plain_json, printable, to_json
 
 FAILED = 2
 _PIPE_WIDTH = 200
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,9})([smhdw])")
 _MILLISECOND = timedelta(milliseconds=1)
-#: Control characters that JSON may hold unescaped, and that steer terminals.
-_CONTROLS = re.compile("[\x7f-\x9f]")
 _REPLAY_WARNING = (
     "Replayed records stand behind newer ones of the same key: a reader that applies them in order may go "
     "back to an older row. They have the header relay.source of their first position."
@@ -146,7 +145,7 @@ def list_dead_letters(request: Request, *, as_json: bool, export: str | None) ->
         _export(asyncio.run(_with_content(config, chosen, quiet=request.quiet)), export)
     elif as_json:
         for each in chosen:
-            typer.echo(orjson.dumps(_object(each)))
+            typer.echo(to_json(_object(each)))
     elif chosen:
         others = {each.route for each in chosen} - {"", config.route_name}
         _print_table(chosen, with_route=bool(others), with_replayed=request.replayed)
@@ -234,17 +233,12 @@ def show_dead_letter(request: Request, position: str, *, as_json: bool) -> None:
     if found is None:
         hint = "`relay dead-letters list` shows all"
         raise ConfigError([Problem("POSITION", f"there is no dead letter at {place}", hint)])
-    record = _record_json(format_record(found.original, found.source.offset))
+    record = plain_json(format_record(found.original, found.source.offset).rstrip(b"\n"))
     if as_json:
-        typer.echo(orjson.dumps(_object(found) | {"record": orjson.Fragment(record)}))
+        typer.echo(to_json(_object(found) | {"record": orjson.Fragment(record)}))
         return
     line_printer()(_lines(found))
     typer.echo(record)
-
-
-def _record_json(line: bytes) -> str:
-    """Return a record's line for a terminal: the same JSON, with control characters escaped."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line.decode().rstrip("\n"))
 
 
 def _lines(found: DeadLetter) -> list[Line]:

@@ -25,6 +25,7 @@ from relay.model import (
 )
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord, Header
+from relay.shown import printable
 from relay.translator import kind_of
 
 Line = list[tuple[str, str]]
@@ -152,11 +153,6 @@ def header_lines(headers: tuple[Header, ...]) -> list[Line]:
     ]
 
 
-def printable(text: str, keep: str = "") -> str:
-    """Escape what is not printable (control characters steer terminals), except the characters in `keep`."""
-    return "".join(char if char.isprintable() or char in keep else repr(char)[1:-1] for char in text)
-
-
 def aligned(table: list[Line]) -> list[Line]:
     """Pad the cells of a table, so that its columns stand below each other."""
     widths = [
@@ -174,7 +170,7 @@ def aligned(table: list[Line]) -> list[Line]:
 def _ddl_lines(event: SchemaChange) -> list[Line]:
     kinds = ", ".join(kind.value for kind in event.kinds) or "not understood"
     lines: list[Line] = [[(f"  {kinds}", ""), (f"  (in the message: {printable(event.wire_kind)})", "dim")]]
-    lines += [[("  " + text, "magenta")] for text in printable(event.ddl, "\n").split("\n")]
+    lines += [[("  " + text, "magenta")] for text in printable(event.ddl, "\n", None).split("\n")]
     lines += [[(f"  {printable(str(pair.old))} -> {printable(str(pair.new))}", "")] for pair in event.renamed]
     if event.after is not None:
         note = "" if event.after.complete else " (put together from rows, may lack columns)"

@@ -16,10 +16,13 @@ from collections.abc import Callable
 import typer
 
 from relay.errors import ConfigError, RelayError
+from relay.shown import LONGEST, printable
 
 BUG = 1
 INTERRUPTED = 130
 _PROGRESS_SECONDS = 2.0
+#: Most characters of one part of an error: where it happened must leave room for what is wrong.
+_LONGEST_PART = LONGEST // 3
 
 
 def finish(work: Callable[[], int | None], *, show_traceback: bool) -> typer.Exit:
@@ -46,7 +49,9 @@ def _status(error: BaseException) -> int:
 
 def _report(error: BaseException, *, show_traceback: bool) -> None:
     if show_traceback:
-        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        # Behind a bar, so that no line of an error's text can pass for one of relay's own.
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            say(f"| {line}")
     if isinstance(error, ConfigError):
         for problem in error.problems:
             say_error(str(problem))
@@ -60,19 +65,27 @@ def _report(error: BaseException, *, show_traceback: bool) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Return the error's notes, which tell where in the input it happened, and its text."""
-    return ": ".join([*getattr(error, "__notes__", ()), str(error)])
+    """Return the error's notes, which tell where in the input it happened, and its text; each bounded."""
+    return ": ".join(
+        printable(text, longest=_LONGEST_PART) for text in (*getattr(error, "__notes__", ()), str(error))
+    )
 
 
 def say(text: str) -> None:
-    """Print on stderr. If that fails, neither the work nor the exit status changes."""
-    with contextlib.suppress(OSError):
-        typer.echo(text, err=True)
+    """Print one line on stderr, which nothing in it can break or steer. If that fails, neither the work nor
+    the exit status changes.
+    """
+    _print("", text)
 
 
 def say_error(text: str) -> None:
-    """Print one error on stderr."""
-    say(typer.style("error: ", fg=typer.colors.RED, bold=True) + text)
+    """Print one error on stderr, in one line."""
+    _print(typer.style("error: ", fg=typer.colors.RED, bold=True), text)
+
+
+def _print(style: str, text: str) -> None:
+    with contextlib.suppress(OSError):
+        typer.echo(style + printable(text), err=True)
 
 
 class ProgressReport:

@@ -11,7 +11,7 @@ import msgspec
 import orjson
 import typer
 
-from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, printable, wall_time
+from relay.cli.event_text import Line, bytes_text, event_lines, header_lines, wall_time
 from relay.cli.inspect import event_object, exact, line_printer
 from relay.cli.loss_words import KIND_WORDS
 from relay.codecs.losses import Lossy
@@ -28,6 +28,7 @@ from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.resolver import Resolver
 from relay.service.commands.offline import Learned, learned_translator
 from relay.service.commands.replay import oversize_of
+from relay.shown import printable, to_json
 
 _POLICIES: Mapping[Policy, str] = {
     Policy.STOP: "relay stops before this record",
@@ -66,7 +67,7 @@ def explain(config_path: Path, topic: str | None, partition: int, offset: int, *
     with quiet_client():
         explanation = asyncio.run(_explain(config, place))
     if as_json:
-        typer.echo(orjson.dumps(_object(explanation, config), default=exact))
+        typer.echo(to_json(_object(explanation, config), exact))
     else:
         line_printer()(_lines(explanation, config))
 
@@ -175,9 +176,7 @@ def _event_objects(explanation: Explanation) -> list[object]:
     found: list[object] = []
     for event in explanation.events:
         try:
-            found.append(
-                orjson.Fragment(orjson.dumps(event_object(event, explanation.record), default=exact))
-            )
+            found.append(orjson.Fragment(to_json(event_object(event, explanation.record), exact)))
         except CodecError:
             continue
     return found

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-import orjson
 import typer
 
 from relay.cli.arguments import InputFormat, key_values, open_input
@@ -31,6 +30,7 @@ from relay.model import (
 from relay.mysql.types import format_type
 from relay.records import ConsumerRecord
 from relay.resolver import Resolver
+from relay.shown import printable, to_json
 from relay.storage import storage_problems
 from relay.translator import Translator, kind_of
 
@@ -79,7 +79,10 @@ def _text_printer() -> Callable[[Event, ConsumerRecord], None]:
 
 
 def line_printer() -> Callable[[Sequence[Line]], None]:
-    """Return a function that prints lines: with styles on a terminal, plain otherwise."""
+    """Return a function that prints lines: with styles on a terminal, plain otherwise.
+
+    Nothing in them can steer a terminal or begin a line.
+    """
     if not sys.stdout.isatty():
         return lambda lines: sys.stdout.writelines(_plain(line) + "\n" for line in lines)
     from rich.console import Console  # only a terminal needs it
@@ -89,17 +92,18 @@ def line_printer() -> Callable[[Sequence[Line]], None]:
 
     def styled(lines: Sequence[Line]) -> None:
         for line in lines:
-            console.print(Text.assemble(*line), soft_wrap=True)
+            shown = [(printable(text, longest=None), style) for text, style in line]
+            console.print(Text.assemble(*shown), soft_wrap=True)
 
     return styled
 
 
 def _plain(line: Line) -> str:
-    return "".join(text for text, _ in line).rstrip()
+    return printable("".join(text for text, _ in line), longest=None).rstrip()
 
 
 def _print_json(event: Event, record: ConsumerRecord) -> None:
-    typer.echo(orjson.dumps(event_object(event, record), default=exact))
+    typer.echo(to_json(event_object(event, record), exact))
 
 
 def exact(value: object) -> object:

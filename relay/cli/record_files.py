@@ -17,6 +17,7 @@ from relay.cli.arguments import InputFormat
 from relay.errors import Malformed, ServiceError
 from relay.record_lines import DECODE_ERRORS, format_record, parse_record
 from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.shown import plain_json
 
 #: Topic of records whose input does not name one.
 DEFAULT_TOPIC = "stdin"
@@ -124,6 +125,8 @@ class RecordWriter:
         self._live = live
         self._pending = bytearray()
         self._counted: Counter[tuple[str, int]] = Counter()
+        # On a terminal nothing may steer it; elsewhere the bytes are those that relay would write to Kafka.
+        self._is_shown = raw.isatty()
         self.records = 0
 
     def write(self, record: ProducerRecord) -> None:
@@ -138,7 +141,7 @@ class RecordWriter:
         self._append(format_record(msgspec.structs.replace(record, headers=headers), record.offset))
 
     def _append(self, line: bytes) -> None:
-        self._pending += line
+        self._pending += plain_json(line) if self._is_shown else line
         self.records += 1
         if self._live or len(self._pending) >= _FLUSH_BYTES:
             self.flush()

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import orjson
 import typer
 
 from relay.catalog import Catalog
 from relay.cli.arguments import STANDARD, InputFormat, open_input, open_output
-from relay.cli.event_text import Line, aligned, definition_lines, printable, wall_time
+from relay.cli.event_text import Line, aligned, definition_lines, wall_time
 from relay.cli.exits import ProgressReport, describe, say, say_error
 from relay.cli.inspect import definition_object, line_printer
 from relay.cli.record_files import RecordReader, RecordWriter
@@ -28,6 +27,7 @@ from relay.needs import Need
 from relay.records import ConsumerRecord, Place, ProducerRecord
 from relay.service.commands.history_admin import ensure_topic, members, read_kept, write
 from relay.service.loop.history import history_record, source_records, teach
+from relay.shown import printable, to_json
 
 FAILED = 2
 
@@ -92,7 +92,7 @@ def show(config_path: Path, table: str | None, *, as_json: bool, quiet: bool) ->
             found = _object(each)
             if table is not None:
                 found["definition"] = each.schema and definition_object(each.schema)
-            typer.echo(orjson.dumps(found))
+            typer.echo(to_json(found))
     elif table is not None:
         for each in chosen:
             line_printer()(_definition(each))

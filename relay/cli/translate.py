@@ -79,7 +79,8 @@ def translate(request: TranslateRequest) -> None:
             run.all_records(source, quiet=request.quiet)
         finally:
             if not request.quiet:
-                say(run.summary())
+                for line in run.summary():
+                    say(line)
 
 
 def _translator(request: TranslateRequest) -> Translator:
@@ -203,7 +204,7 @@ class _Run:
         elif self._failed == _REPORTED + 1:
             say("Further errors are only counted.")
 
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """Return what happened, in a few lines: records, events by kind, what was lost, what failed."""
         seconds = time.perf_counter() - self._began
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
@@ -216,7 +217,7 @@ class _Run:
         if self._failed:
             what = "written to the dead letters" if self._dead_letters is not None else "skipped"
             lines.append(f"  failed  {self._failed} {what}")
-        return "\n".join(lines)
+        return lines
 
 
 def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:

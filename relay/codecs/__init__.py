@@ -13,9 +13,10 @@ from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
-from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location, shown_uri
+from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
+from relay.shown import quoted
 
 #: relay's own, by name.
 BUILT_IN: Final = {
@@ -58,7 +59,7 @@ def codec_named(name: str, key_path: str) -> Codec:
         return protocols[name]
     near = difflib.get_close_matches(name, protocols, n=3, cutoff=0.4)
     hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(protocols)
-    raise ConfigError([Problem(key_path, f"there is no protocol {name!r}", hint)])
+    raise ConfigError([Problem(key_path, f"there is no protocol {quoted(name)}", hint)])
 
 
 __all__ = [
@@ -69,5 +70,4 @@ __all__ = [
     "LargeMessageOptions",
     "codec_named",
     "object_location",
-    "shown_uri",
 ]

@@ -23,6 +23,7 @@ from relay.errors import ConfigError, Problem
 from relay.model import Event
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord
+from relay.shown import quoted, shown_name
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
@@ -115,7 +116,7 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         hint = "use a name such as Asia/Shanghai or an offset such as +08:00"
-        raise ValueError(f"unknown time zone {name!r}; {hint}") from None
+        raise ValueError(f"unknown time zone {quoted(name)}; {hint}") from None
 
 
 _OFFSET = re.compile(r"([+-])(0\d|1[0-4]):([0-5]\d)").fullmatch
@@ -216,7 +217,8 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
             hint = (
                 "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(fields))
             )
-            problems.append(Problem(f"{key_path}.{name}", f"{codec.name} has no option {name!r}", hint))
+            shown = shown_name(name)
+            problems.append(Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint))
             continue
         only = side_of(fields[name].type)
         if side is not None and only not in {None, side}:
@@ -226,7 +228,7 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
         try:
             values[name] = msgspec.convert(text, fields[name].type, strict=False)
         except msgspec.ValidationError as error:
-            problems.append(Problem(f"{key_path}.{name}", f"{text!r} does not fit: {error}"))
+            problems.append(Problem(f"{key_path}.{name}", f"{quoted(text)} does not fit: {error}"))
     options = msgspec.convert(values, codec.options)
     problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in options.problems()]
     if problems:

@@ -10,6 +10,7 @@ from relay.config.choices import Mode, Wait
 from relay.config.config import Config
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
+from relay.shown import quoted
 from relay.storage import storage_problems
 from relay.translator import Translator
 
@@ -20,6 +21,9 @@ _CONNECT_SECONDS = 30
 #: By how much a round of records may extend a transaction after its interval.
 _ROUND_SECONDS = 10
 _LONGEST_SHOWN = 80
+_DIGITS = re.compile(r"[-+]?\d+").fullmatch
+#: What may be an address of IPv6.
+_HEXADECIMAL = re.compile(r"\[?[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(%\w+)?\]?(:?\d*)", re.IGNORECASE).fullmatch
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -68,21 +72,29 @@ def _storage_path_problems(route: Route) -> Iterator[Problem]:
 def _address_problems(config: Config) -> Iterator[Problem]:
     clusters = {"source": config.source.bootstrap_servers, "target": config.target.bootstrap_servers}
     for table, servers in clusters.items():
-        for server in split_servers(servers) if servers else ():
+        for number, server in enumerate(split_servers(servers) if servers else (), 1):
             try:
                 parse_server(server)
             except ValueError as fault:
-                # It may be a URL with a password.
-                shown = "what has an @ in it" if "@" in server else _shown(server)
+                # It may be a URL with a password, of which commas make several pieces.
+                shown = _shown_server(server, number) if "@" not in servers else f"server {number}"
                 message, hint = f"{shown} {fault}", "write host:port, several with commas between them"
                 yield Problem(f"{table}.bootstrap_servers", message, hint)
     if not is_host(config.http.host):
         hint = "such as 127.0.0.1, 0.0.0.0 or ::"
-        yield Problem("http.host", f"{_shown(config.http.host)} is no address of a host", hint)
+        yield Problem("http.host", f"{quoted(config.http.host)} is no address of a host", hint)
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…")
+def _shown_server(server: str, number: int) -> str:
+    """Return the server in quotes. Behind a colon a password may stand: only a number is shown there."""
+    host, colon, port = server.rpartition(":")
+    if _HEXADECIMAL(server) or not port or _DIGITS(port):
+        shown = server
+    else:
+        shown = f"{host}{colon}…" if colon else server
+    if ":" in host and not (_HEXADECIMAL(server) or "[" in host or "://" in host):
+        return f"server {number}"
+    return repr(shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…")
 
 
 def _end_problems(config: Config) -> Iterator[Problem]:
@@ -99,7 +111,9 @@ def _topic_problems(config: Config) -> list[Problem]:
     rest = template.replace("{topic}", "")
     if "{" in rest or "}" in rest:
         problems.append(
-            Problem("target.topic", f"{template!r} holds an unknown placeholder", "the only one is {topic}")
+            Problem(
+                "target.topic", f"{quoted(template)} holds an unknown placeholder", "the only one is {topic}"
+            )
         )
         return problems
     for source, target in config.target_topics.items():
@@ -116,7 +130,7 @@ def _topic_problems(config: Config) -> list[Problem]:
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         hint = "Kafka allows up to 249 letters, digits, dots, underscores and hyphens"
-        yield Problem(path, f"{name!r} is no topic name", hint)
+        yield Problem(path, f"{quoted(name)} is no topic name", hint)
 
 
 def _own_topic_problems(config: Config) -> Iterator[Problem]:

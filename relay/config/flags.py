@@ -14,6 +14,7 @@ from pydantic_settings import PydanticBaseSettingsSource
 
 from relay.config.keys import is_text, type_at
 from relay.errors import Problem
+from relay.shown import quoted
 
 Tables = dict[str, Any]
 
@@ -47,7 +48,7 @@ def tables_of(settings: Sequence[str], model: type[BaseModel], problems: list[Pr
             problems.append(
                 Problem(
                     "--set",
-                    f"{path!r} is not of the form TABLE.KEY=VALUE",
+                    f"{quoted(path)} is not of the form TABLE.KEY=VALUE",
                     "for example source.group_id=blue",
                 )
             )

@@ -9,7 +9,9 @@ commas; the hyphens of a codec's option become underscores
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,10 +25,14 @@ from relay.config.checks import config_problems, route_problems
 from relay.config.config import Config
 from relay.config.flags import flag_tables, tables_of
 from relay.config.keys import is_table, keys_of, type_at
+from relay.config.secrets import secrets_in, without_secrets
 from relay.config.tables import Route
 from relay.config.variables import near, stray_variables
 from relay.errors import ConfigError, Problem
+from relay.files import read_small
+from relay.shown import shown_name
 
+_CHOICE = re.compile("'([^']*)'")
 #: Kinds of pydantic's errors about numbers that are out of bounds, or not of the right kind.
 _ABOUT_NUMBERS = ("greater_than", "less_than", "int_", "float_", "finite_")
 
@@ -55,13 +61,13 @@ def load_config(path: Path, settings: Sequence[str] = ()) -> Config:
     if config is not None:
         problems += config_problems(config)
     if problems or config is None:
-        raise ConfigError(problems)
+        raise ConfigError(without_secrets(problems, secrets_in(data, os.environ, settings)))
     return config
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_small(path).decode())
     except FileNotFoundError as error:
         hint = "give the path of a TOML file; config.example.toml shows every key"
         raise ConfigError([Problem(str(path), "there is no such file", hint)]) from error
@@ -80,7 +86,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _problem(details: ErrorDetails) -> Problem:
-    path = ".".join(str(part) for part in details["loc"])
+    path = _shown_path(details["loc"])
     kind = details["type"]
     if kind == "missing":
         return Problem(path, "is missing", "config.example.toml shows it")
@@ -88,15 +94,27 @@ def _problem(details: ErrorDetails) -> Problem:
         return _unknown(tuple(str(part) for part in details["loc"]))
     if kind in {"string_too_short", "too_short"}:
         return Problem(path, "must not be empty")
-    # The value itself is shown only where it cannot be a secret: a choice, or a number where one belongs.
+    # The value itself is shown only where it can be no secret: a number where one belongs, and what is like
+    # a choice. A password may stand where a choice should.
     is_number = isinstance(details["input"], int | float) and kind.startswith(_ABOUT_NUMBERS)
-    given = f", not {details['input']!r}" if is_number or kind == "enum" else ""
+    given = ""
+    if is_number or (kind == "enum" and _is_like_a_choice(details)):
+        given = f", not {details['input']!r}"
     message = details["msg"].removeprefix("Value error, ")
     return Problem(path, message[0].lower() + message[1:] + given)
 
 
+def _is_like_a_choice(details: ErrorDetails) -> bool:
+    choices = [choice.lower() for choice in _CHOICE.findall(details["msg"])]
+    return bool(difflib.get_close_matches(str(details["input"]).lower(), choices, n=1))
+
+
 def _unknown(path: tuple[str, ...]) -> Problem:
-    return Problem(".".join(path), "there is no such key", near(path[-1], _keys(path[:-1])))
+    return Problem(_shown_path(path), "there is no such key", near(path[-1], _keys(path[:-1])))
+
+
+def _shown_path(path: Sequence[str | int]) -> str:
+    return ".".join(shown_name(str(part)) for part in path)
 
 
 def _keys(table: tuple[str, ...]) -> list[str]:

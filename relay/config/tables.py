@@ -22,7 +22,7 @@ from pydantic_settings import NoDecode
 
 from relay import limits
 from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Wait, Watermarks
-from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start
+from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.limits import DEFAULT_LIMITS
 from relay.policies import ERROR_CLASSES, Policy
 
@@ -124,6 +124,7 @@ class Security(_Table):
     password_file: FilePath = ""
     token_file: FilePath = ""
     token_endpoint: str = ""
+    token_endpoint_allow_http: bool = False
     client_id: str = ""
     client_secret: SecretStr = SecretStr("")
     client_secret_file: FilePath = ""
@@ -160,6 +161,10 @@ class Security(_Table):
             self.client_id and (self.client_secret.get_secret_value() or self.client_secret_file)
         ):
             raise ValueError("token_endpoint needs client_id and client_secret or client_secret_file")
+        elif self.token_endpoint:
+            fault, hint = endpoint_fault(self.token_endpoint, allow_http=self.token_endpoint_allow_http)
+            if fault:
+                raise ValueError(f"token_endpoint {fault}: {hint}")
 
 
 class Source(_Table):
@@ -321,6 +326,7 @@ class Http(_Table):
 
     host: Text = "127.0.0.1"
     port: Port = 0
+    allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
 
 
 class Backfill(_Table):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from relay.errors import ConfigError, Problem
+from relay.files import read_small
 from relay.kafka.oauth import Credentials, EndpointTokens, FileTokens, notice_refused_tokens
-from relay.kafka.settings import ClusterSettings, Mechanism, Secret, Security
+from relay.kafka.settings import ClusterSettings, Mechanism, Secret, Security, endpoint_fault
 
 ClientArguments = dict[str, Any]
 _PEM_HINT = "it must be PEM, with -----BEGIN CERTIFICATE-----"
@@ -144,13 +144,9 @@ class _Material:
         if security.token_file:
             self._content("token_file")
             return FileTokens(Path(security.token_file))
-        url = urlsplit(security.token_endpoint)
-        if url.scheme not in {"http", "https"} or not url.hostname:
-            self._wrong("token_endpoint", "is no address", "write it as https://host/path")
-        if url.username or url.password:
-            self._wrong(
-                "token_endpoint", "holds a user or a password", "set client_id and client_secret instead"
-            )
+        fault, hint = endpoint_fault(security.token_endpoint, allow_http=security.token_endpoint_allow_http)
+        if fault:
+            self._wrong("token_endpoint", fault, hint)
         secret = Secret(self.secret("client_secret"))
         credentials = Credentials(security.token_endpoint, security.client_id, secret, security.scope)
         return EndpointTokens(credentials, self._endpoint_context())
@@ -169,7 +165,7 @@ class _Material:
         """Return a file's content; nothing, and a problem, if it cannot be read or is empty."""
         name = getattr(self._security, key)
         try:
-            found = Path(name).read_bytes()
+            found = read_small(Path(name))
         except OSError as error:
             self._wrong(key, f"{name} cannot be read: {error.strerror}")
             return b""

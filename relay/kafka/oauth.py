@@ -24,10 +24,17 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
 from relay.errors import TokenUnavailable
+from relay.files import read_small
+from relay.shown import shown_uri
 
 REQUEST_SECONDS = 10.0
 #: A token is used until this long before its end, or until the last fifth of a shorter life.
 SPARE_SECONDS = 30.0
+#: Most bytes of an endpoint's answer, and most characters of a token, which brokers read in one request.
+ANSWER_BYTES = 256 << 10
+LONGEST_TOKEN = 128 << 10
+#: A token is asked for anew at least this often, whatever the endpoint says of its life.
+LONGEST_SECONDS = 86_400.0
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ERROR_WORD = re.compile(r"[a-z0-9_.-]{1,64}")
 _take_step = conn.OAuthAuthenticator.step
@@ -52,7 +59,7 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
     async def token(self) -> str:
         """Read the token. Raises NoToken."""
         try:
-            text = await asyncio.to_thread(self._path.read_text, encoding="utf-8")
+            text = (await asyncio.to_thread(read_small, self._path)).decode()
         except OSError as error:
             raise NoToken(f"the token file {self._path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -97,28 +104,29 @@ class EndpointTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka i
     async def _ask(self) -> tuple[str, float]:
         """Ask for a token; gives it and its life in seconds, 0 if the endpoint does not tell."""
         given = self._credentials
+        where = f"the token endpoint {shown_uri(given.endpoint)}"
         form = {"grant_type": "client_credentials"} | ({"scope": given.scope} if given.scope else {})
         # RFC 6749 §2.3.1: both are form-encoded before they become user and password of HTTP.
         pair = f"{quote_plus(given.client_id)}:{quote_plus(given.secret)}"
         headers = {
             "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
             "Accept": "application/json",
+            # Few bytes may unpack to many.
+            "Accept-Encoding": "identity",
         }
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
         try:
             async with (
-                aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+                aiohttp.ClientSession(timeout=timeout, headers=headers, auto_decompress=False) as session,
                 # A redirect would carry the secret to a place that nobody has named.
                 session.post(given.endpoint, data=form, ssl=self._context, allow_redirects=False) as response,
             ):
-                status, body = response.status, await response.read()
+                status, body = response.status, await _body(response, where)
         except TimeoutError as error:
-            raise NoToken(
-                f"the token endpoint {given.endpoint} does not answer within {REQUEST_SECONDS:g} s"
-            ) from error
+            raise NoToken(f"{where} does not answer within {REQUEST_SECONDS:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoToken(f"the token endpoint {given.endpoint} cannot be asked: {_why(error)}") from error
-        return _answer(status, body, given.endpoint)
+            raise NoToken(f"{where} cannot be asked: {_why(error)}") from error
+        return _answer(status, body, where)
 
 
 def notice_refused_tokens() -> None:
@@ -137,28 +145,45 @@ async def _step(self: Any, payload: bytes | None) -> Any:
     return await _take_step(self, payload)
 
 
-def _answer(status: int, body: bytes, endpoint: str) -> tuple[str, float]:
-    where = f"the token endpoint {endpoint}"
+async def _body(response: aiohttp.ClientResponse, where: str) -> bytes:
+    """Read an answer of at most `ANSWER_BYTES`."""
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(ANSWER_BYTES):
+        body += chunk
+        if len(body) > ANSWER_BYTES:
+            raise NoToken(f"{where} answers with more than {ANSWER_BYTES} bytes")
+    return bytes(body)
+
+
+def _answer(status: int, body: bytes, where: str) -> tuple[str, float]:
     if status != 200:
         raise NoToken(f"{where} refuses with HTTP status {status}: {_word(body, 'error')}")
     try:
         found = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoToken(f"{where} does not answer with JSON") from error
     token = found.get("access_token") if isinstance(found, dict) else None
     if not isinstance(token, str):
         raise NoToken(f"{where} answers without access_token")
+    return _checked(token, where), _life(found.get("expires_in"))
+
+
+def _life(told: object) -> float:
+    """Return for how many seconds a token is good: at most `LONGEST_SECONDS`, 0 if that is not told."""
     try:
-        seconds = max(0.0, float(found.get("expires_in") or 0))
-    except (TypeError, ValueError):
-        seconds = 0.0
-    return _checked(token, where), seconds
+        seconds = float(told)  # type: ignore[arg-type]  # what is no number is refused here
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    # Also what is no number at all (NaN) is not greater than 0.
+    return min(seconds, LONGEST_SECONDS) if seconds > 0 and not isinstance(told, bool) else 0.0
 
 
 def _checked(token: str, where: str) -> str:
     """Refuse what would break the message to the broker, which has control characters between its parts."""
     if not token:
         raise NoToken(f"{where} is empty")
+    if len(token) > LONGEST_TOKEN:
+        raise NoToken(f"{where} holds more than {LONGEST_TOKEN} characters")
     if not _TOKEN.fullmatch(token):
         raise NoToken(f"{where} holds no token: there are spaces or other characters that no token has")
     return token
@@ -168,7 +193,7 @@ def _word(body: bytes, member: str) -> str:
     """The error's name in a JSON answer; nothing else of the answer, which may repeat what was sent."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "no reason given"
     word = found.get(member) if isinstance(found, dict) else None
     return word if isinstance(word, str) and _ERROR_WORD.fullmatch(word) else "no reason given"

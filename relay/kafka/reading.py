@@ -29,6 +29,7 @@ from relay.kafka.aiokafka_compat import (
     within,
 )
 from relay.kafka.clients import Brokers
+from relay.kafka.header_names import take_any_name
 from relay.records import ConsumerRecord
 
 POLL_MS = 200
@@ -138,6 +139,7 @@ async def _bounds(consumer: Any, pairs: list[TopicPartition]) -> tuple[dict[Any,
 @contextlib.asynccontextmanager
 async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIterator[Any]:
     """Give a consumer of these partitions, and raise errors of the client as ours."""
+    take_any_name()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=brokers.servers,
         client_id="relay",
@@ -155,10 +157,6 @@ async def _consuming(brokers: Brokers, pairs: list[TopicPartition]) -> AsyncIter
         yield consumer
     except TopicAuthorizationFailedError as error:
         raise TopicUnusable(f"not allowed to read: {text_of(error)}; grant READ on the topic") from error
-    except UnicodeDecodeError as error:
-        raise TopicUnusable(
-            f"{pairs[0].topic} holds a record that the client cannot read: a header name is no UTF-8"
-        ) from error
     except (KafkaError, TimeoutError) as error:
         raise unreachable(brokers.servers, error) from error
     finally:

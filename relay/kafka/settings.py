@@ -5,10 +5,12 @@ Nothing here imports a Kafka client, so that whoever reads a configuration alone
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 
 class SecurityProtocol(StrEnum):
@@ -91,10 +93,40 @@ class Security:
     password_file: str = ""
     token_file: str = ""
     token_endpoint: str = ""
+    token_endpoint_allow_http: bool = False
     client_id: str = ""
     client_secret: Secret = _NO_SECRET
     client_secret_file: str = ""
     scope: str = ""
+
+
+def endpoint_fault(endpoint: str, *, allow_http: bool) -> tuple[str, str]:
+    """Return what is wrong with the address of a token endpoint, and what to do; two empty texts if nothing.
+
+    Over http:// everybody on the way reads the client's secret and the token, so it is only for this machine,
+    unless it is allowed.
+    """
+    try:
+        url = urlsplit(endpoint)
+        host, login = url.hostname, "@" in url.netloc
+        _ = url.port
+    except ValueError:
+        host, login = None, False
+    if not host or url.scheme not in {"http", "https"}:
+        return "is no address", "write it as https://host/path"
+    if login:
+        return "holds a user or a password", "set client_id and client_secret instead"
+    if url.scheme == "http" and not allow_http and not _is_this_machine(host):
+        hint = "use https://, or set token_endpoint_allow_http = true if the way there is safe"
+        return "sends client_secret over http://, which others can read", hint
+    return "", ""
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 class ClusterSettings(NamedTuple):

@@ -30,6 +30,7 @@ from aiokafka.errors import (
 from relay.errors import ConfigError, DeliveryFailed, Problem, RecordsGone, TopicUnusable
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of, unreachable
 from relay.kafka.clients import Brokers
+from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, StartPosition
 from relay.kafka.positions import committed_offsets, start_offsets
 from relay.kafka.settings import ConsumerSettings, Start
@@ -224,7 +225,6 @@ class KafkaSource:
         try:
             fetched = await self._consumer.getmany(timeout_ms=POLL_MS)
         except Exception as error:
-            # Not only KafkaError: the parser raises UnicodeDecodeError for a header name that is not UTF-8.
             raise self._poll_error(error) from error
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
 
@@ -307,21 +307,9 @@ class KafkaSource:
             return TopicUnusable(
                 f"not allowed to read: {text_of(error)}; grant READ on the topics and on group {group!r}"
             )
-        if isinstance(error, UnicodeDecodeError):
-            where = ", ".join(
-                f"{partition} at {self.passed(partition)} or behind" for partition in self._unread()
-            )
-            return TopicUnusable(
-                f"a record has a header whose name is not UTF-8, which the client cannot read, in {where}: "
-                f"move the offset of group {self._settings.group_id!r} past it "
-                f"(kafka-consumer-groups.sh --reset-offsets)"
-            )
+        if isinstance(error, UnicodeDecodeError) and take_any_name():
+            return PollFailed("a record has a header whose name is not UTF-8; it is read again as U+FFFD")
         return PollFailed(text_of(error))
-
-    def _unread(self) -> list[Partition]:
-        """Return the partitions of ours that hold more than was polled."""
-        ours = [Partition(*pair) for pair in self._consumer.assignment()]
-        return [each for each in sorted(ours) if (self.passed(each) or 0) < (self.end(each) or 0)]
 
 
 class ShardSource(KafkaSource):

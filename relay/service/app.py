@@ -187,7 +187,8 @@ async def _http(config: Config, status: Status, log: Log) -> AsyncIterator[None]
     if not config.http.port:
         yield
         return
-    async with HttpServer(config.http.host, config.http.port, status, log=log):
+    http = config.http
+    async with HttpServer(http.host, http.port, status, names=http.allowed_hosts, log=log):
         yield
 
 

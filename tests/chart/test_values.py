@@ -349,3 +349,72 @@ def test_the_package_holds_what_is_needed(tmp_path: Path) -> None:
         "files/ready.py",
     } <= names
     assert not [name for name in names if name.startswith("ci/")]
+
+
+VALID = '[route]\nfrom = "canal-json"\nto = "ticdc-canal-json"\n'
+KEYS = (
+    *("password", "key_password", "client_secret", "PASSWORD", '"password"', "'client_secret'"),
+    *("source.security.password", "secret-access-key", '"spark.hadoop.fs.s3a.secret.key"', "account_key"),
+    *("some.table.nobody.knows.secret", "registry_password"),
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *(f'{key} = "HIDDEN"' for key in KEYS),
+        "[source.security]\npassword='HIDDEN'",
+        "[source]\nsecurity = {username = 'u', password = 'HIDDEN'}",
+        'password = """\nHIDDEN"""',
+        "password = '''HIDDEN'''",
+        "password   =\t48151623",
+        "# password = 'HIDDEN'",
+        '[a.b.c]\nd = {e = [{"f" = {client_secret = "HIDDEN"}}]}',
+        'to_options = {claim-check-storage-uri = "s3://b/p?access-key=K&secret-access-key=HIDDEN"}',
+        'to_options = {claim-check-storage-uri = "s3://b/p?region=x&session-token=HIDDEN"}',
+        'to_options = {claim-check-storage-uri = "s3://K:HID/DEN@b"}',
+        'bootstrap_servers = "SASL_SSL://u:HIDDEN@kafka:9092"',
+        'bootstrap_servers = "u:HID,DEN@kafka:9092"',
+        'token_endpoint = "https://u:HIDDEN@idp/token"',
+        'token_endpoint = "https://idp/token?client_secret=HIDDEN"',
+        '"kafka.sasl.jaas.config" = \'PlainLoginModule required username="u" password="HIDDEN";\'',
+    ],
+)
+def test_a_secret_in_the_config_map_is_refused_and_not_repeated(config: str) -> None:
+    for values in ({"config": config}, {"config": VALID + config}):
+        with pytest.raises(helm.HelmRenderError) as refused:
+            Rendered(values)
+        assert "take it from a Secret" in str(refused.value)
+        assert not any(secret in str(refused.value) for secret in ("HIDDEN", "HID", "DEN", "48151623"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RELAY_SOURCE__SECURITY__PASSWORD", "HIDDEN"),
+        ("RELAY_TARGET__SECURITY__CLIENT_SECRET", "HIDDEN"),
+        ("AWS_SECRET_ACCESS_KEY", "HIDDEN"),
+        ("AWS_SESSION_TOKEN", "HIDDEN"),
+        ("RELAY_ROUTE__TO_OPTIONS__CLAIM_CHECK_STORAGE_URI", "s3://b/p?secret-access-key=HIDDEN"),
+        ("HTTPS_PROXY", "http://u:HIDDEN@proxy:3128"),
+    ],
+)
+def test_a_secret_in_a_variable_is_refused_and_not_repeated(name: str, value: str) -> None:
+    with pytest.raises(helm.HelmRenderError) as refused:
+        Rendered({"config": VALID, "extraEnv": [{"name": name, "value": value}]})
+    assert f"extraEnv: {name} holds a secret" in str(refused.value)
+    assert "HIDDEN" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        (ROOT / "config.example.toml").read_text(encoding="utf-8"),
+        VALID + '[source.security]\npassword_file = "/run/secrets/password"\nkey_password = ""\n',
+        VALID + 'token_endpoint = "https://idp:8443/token"\nclient_secret_file = "/run/secrets/s"\n',
+        VALID + 'to_options = {claim-check-storage-uri = "abfs://box@account.dfs.core.windows.net/x"}\n',
+        VALID + 'bootstrap_servers = "[::1]:9092,kafka:9092"\n',
+    ],
+)
+def test_what_is_no_secret_is_welcome(config: str) -> None:
+    assert Rendered({"config": config}).objects["ConfigMap"]["data"]["relay.toml"] == config

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
+import orjson
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -382,3 +384,82 @@ async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     assert shown.count("<script>") == 1
     assert "<img" not in shown
     assert shown.count(html.escape(HOSTILE, quote=False)) >= 4
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1:8080",
+        "10.1.2.3",
+        "[fe80::1]:8080",
+        "[::1]",
+        "localhost",
+        "LOCALHOST:8080",
+        "relay.localhost",
+        "relay",
+        "relay:8080",
+        "relay-0.relay.orders.svc",
+        "relay.orders.svc.cluster.local:8080",
+        "relay.example.com",
+        "Relay.Example.Com.:443",
+        "",
+    ],
+)
+async def test_addresses_and_own_names_are_answered(status: Status, host: str) -> None:
+    async with HttpServer("127.0.0.1", 0, status, names=("relay.example.com",)) as server:
+        assert (await asked_as(server.port, f"Host: {host}\r\n")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        ["evil.example"],
+        ["evil.example:8080"],
+        ["127.0.0.1.evil.example"],
+        ["localhost.evil.example"],
+        ["relay.example.com.evil.example"],
+        ["svc.evil.example"],
+        ["10.1.2.3.evil"],
+        ["0x7f.1"],
+        ["127.0.0.1@evil.example"],
+        ["localhost", "evil.example"],
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/status", "/livez", "/metrics", "/nowhere"])
+async def test_a_name_that_anybody_could_own_is_refused(status: Status, hosts: list[str], path: str) -> None:
+    """DNS rebinding: a page of evil.example has its own name mean the address of a relay."""
+    async with HttpServer("127.0.0.1", 0, status, names=("relay.example.com",)) as server:
+        answer = await asked_as(server.port, "".join(f"Host: {host}\r\n" for host in hosts), path)
+    assert answer.split(b" ")[1] in {b"421", b"400"}
+    assert b"group" not in answer
+
+
+async def test_every_name_may_be_allowed(status: Status) -> None:
+    async with HttpServer("127.0.0.1", 0, status, names=("*",)) as server:
+        assert (await asked_as(server.port, "Host: any.example\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def asked_as(port: int, headers: str, path: str = "/status") -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_requests_and_headers_are_bounded(status: Status) -> None:
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        for sent in (f"X: {'x' * 100_000}\r\n", "".join(f"X{number}: x\r\n" for number in range(20_000))):
+            with contextlib.suppress(ConnectionError):
+                answer = await asked_as(server.port, "Host: localhost\r\n" + sent)
+                assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+        assert (await asked_as(server.port, "Host: localhost\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_half_characters_and_controls_of_the_configuration_break_no_answer(status: Status) -> None:
+    status.about = msgspec.structs.replace(status.about, group="a\udc80\x9b\u202eb")
+    async with HttpServer("127.0.0.1", 0, status) as server:
+        answer = await asked_as(server.port, "Host: localhost\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.isascii()
+    assert orjson.loads(answer.partition(b"\r\n\r\n")[2])["route"]["group"] == "a\\udc80\x9b\u202eb"

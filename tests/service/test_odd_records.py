@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import FetchError
+from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from secured_support import clusters_of
 from service.topics_support import refusal
@@ -18,6 +20,8 @@ from service.topics_support import refusal
 from relay.config.kafka import consumer_settings, producer_settings, target_cluster
 from relay.kafka.clients import Brokers
 from relay.kafka.ports import Partition
+from relay.kafka.reading import look_up
+from relay.kafka.settings import ClusterSettings, Security
 from relay.kafka.sink import KafkaSink
 from relay.kafka.source import KafkaSource
 from relay.kafka.whole_topic import WholeTopic
@@ -31,11 +35,16 @@ FOR_EVER = str(2**63 - 1)
 HOURS_MS = 2 * 3_600_000
 
 
-async def produce_with_broken_name(servers: str, topic: str) -> None:
+def plain_brokers(servers: str) -> Brokers:
+    return Brokers.from_settings(ClusterSettings(servers, Security(table="source.security")))
+
+
+async def produce_with_broken_name(servers: str, topic: str, *, poison: bool = False) -> None:
     """Two records; the second one's header has a name that is not UTF-8."""
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         batch = producer.create_batch()
-        for value, headers in ((b"0", []), (b"1", [("QQQQ", b"x")])):
+        last = b"poison" if poison else b"1"
+        for value, headers in ((b"0", []), (last, [("QQQQ", b"x")])):
             batch.append(timestamp=NOW, key=b"k", value=value, headers=headers)
         batch.close()
         build = batch._build
@@ -51,21 +60,48 @@ async def produce_with_broken_name(servers: str, topic: str) -> None:
         await (await producer.send_batch(batch, topic, partition=0))
 
 
-async def test_a_header_name_that_is_not_text_is_told_at_once(
-    kafka: Any, make_config: Any, echo: Any, run_relay: Any
+@pytest.fixture
+def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such name has been met in this process."""
+    monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
+
+
+@pytest.mark.usefixtures("_as_at_the_start")
+@pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
+async def test_a_header_name_that_is_not_text_is_read_as_java_reads_it(
+    kafka: Any, make_config: Any, echo: Any, run_relay: Any, mode: str
 ) -> None:
     source, target = await kafka.topic(1), await kafka.topic(1)
     await produce_with_broken_name(kafka.bootstrap_servers, source)
-    began = time.monotonic()
-    relay = run_relay(make_config(source, target), echo(target))
-    assert await relay.ended() == 3
-    assert time.monotonic() - began < 20
-    (failed,) = relay.log.named("relay.failed")
-    assert failed["code"] == "service.topic-unusable"
-    assert (
-        f"header whose name is not UTF-8, which the client cannot read, in {source}/0 at 0 or behind"
-        in failed["message"]
-    )
+    await kafka.produce(source, [ConsumerRecord("", 0, 0, NOW, None, b"2")])
+    relay = run_relay(make_config(source, target, delivery_mode=mode), echo(target))
+    found = await kafka.read(target, 3)
+    assert [record.value for record in found] == [b"0", b"1", b"2"]
+    assert found[1].headers[0] == ("\ufffd" * 4, b"x")
+    assert await relay.stop() == 0
+
+
+@pytest.mark.usefixtures("_as_at_the_start")
+async def test_a_refused_record_with_such_a_name_goes_to_the_dead_letters(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    source, target, letters = [await kafka.topic(1) for _ in range(3)]
+    await produce_with_broken_name(kafka.bootstrap_servers, source, poison=True)
+    settings = {"errors_decode": "dead-letter", "errors_dead_letter_topic": letters}
+    relay = run_relay(make_config(source, target, **settings), None)
+    _, letter = await kafka.read(letters, 2)
+    assert letter.value == b"poison"
+    assert letter.headers[0] == ("\ufffd" * 4, b"x")
+    assert await relay.stop() == 0
+
+
+@pytest.mark.usefixtures("_as_at_the_start")
+async def test_commands_find_a_record_with_such_a_name(kafka: Any) -> None:
+    source = await kafka.topic(1)
+    await produce_with_broken_name(kafka.bootstrap_servers, source)
+    found = await look_up(plain_brokers(kafka.bootstrap_servers), source, 0, 1)
+    assert found.record is not None
+    assert found.record.headers == (("\ufffd" * 4, b"x"),)
 
 
 async def test_such_a_header_in_a_topic_of_relays_own_ends_it_with_a_reason(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import gzip
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -17,7 +19,15 @@ from secured_support import arguments_of, security_of
 from servers_support import Idp, serving
 
 from relay.errors import TokenUnavailable
-from relay.kafka.oauth import SPARE_SECONDS, Credentials, EndpointTokens, FileTokens, NoToken
+from relay.kafka.oauth import (
+    LONGEST_SECONDS,
+    SPARE_SECONDS,
+    Credentials,
+    EndpointTokens,
+    FileTokens,
+    NoToken,
+    _answer,
+)
 
 SECRET = "client-battery"
 
@@ -142,3 +152,83 @@ async def test_the_ca_file_is_trusted_at_the_endpoint_besides_the_systems(tmp_pa
         settings = arguments_of(security_of(**given, token_endpoint=idp.address))
         with pytest.raises(NoToken, match="its certificate is not trusted"):
             await settings["sasl_oauth_token_provider"].token()
+
+
+# ---------------------------------------------------------------- answers that do harm
+
+
+async def answer_to(body: bytes, status: int = 200, headers: str = "", endpoint: str = "") -> str:
+    """Ask an endpoint that answers with these bytes; the token, or the error."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status} x\r\nContent-Type: application/json\r\n{headers}Connection: close\r\n\r\n"
+        writer.write(head.encode())
+        with contextlib.suppress(ConnectionError):
+            for begin in range(0, len(body), 1 << 20):
+                writer.write(body[begin : begin + (1 << 20)])
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{endpoint}"
+    async with server:
+        try:
+            return await EndpointTokens(
+                Credentials(url, "id", "s3cret"), ssl.create_default_context()
+            ).token()
+        except NoToken as error:
+            return str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"access_token":"' + b"x" * 100_000_000 + b'"}', "answers with more than"),
+        (b'{"access_token":"' + b"x" * 200_000 + b'"}', "holds more than"),
+        (b"[" * 200_000, "does not answer with JSON"),
+        (b'{"access_token":' * 10_000, "does not answer with JSON"),
+        (b'{"access_token":"x","expires_in":' + b"9" * 5000 + b"}", "does not answer with JSON"),
+        (b"\xff\xfe", "does not answer with JSON"),
+        (b"", "does not answer with JSON"),
+    ],
+)
+async def test_an_answer_has_bounds(body: bytes, said: str) -> None:
+    assert said in await answer_to(body)
+
+
+async def test_a_refusal_has_bounds() -> None:
+    assert "no reason given" in await answer_to(b"[" * 200_000, status=400)
+
+
+async def test_an_answer_is_not_unpacked() -> None:
+    data = gzip.compress(b'{"access_token":"' + b"x" * 50_000_000 + b'"}')
+    assert "JSON" in await answer_to(data, headers="Content-Encoding: gzip\r\n")
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("60", 60.0),
+        ('"60"', 60.0),
+        ("1e308", LONGEST_SECONDS),
+        ("1e999", LONGEST_SECONDS),
+        ("1" + "0" * 400, 0.0),
+        ("Infinity", LONGEST_SECONDS),
+        ("NaN", 0.0),
+        ("-5", 0.0),
+        ("true", 0.0),
+        ("null", 0.0),
+        ("[]", 0.0),
+        ('"soon"', 0.0),
+    ],
+)
+def test_a_token_is_not_used_for_ever(told: str, seconds: float) -> None:
+    body = f'{{"access_token":"x","expires_in":{told}}}'.encode()
+    assert _answer(200, body, "the endpoint") == ("x", seconds)
+
+
+async def test_secrets_in_the_endpoints_address_are_not_told() -> None:
+    said = await answer_to(b"{}", endpoint="/token?client_secret=HIDDEN&x=HIDDEN")
+    assert "/token answers without" in said
+    assert "HIDDEN" not in said

@@ -287,7 +287,7 @@ def test_the_newest_file_of_each_table_says_how_far_a_folder_was_read() -> None:
     assert newest(in_order(paths)) == [paths[-1]]
     assert newest(in_order([*paths, *others])) == others[:3]
     counts = Counts(last_files=[f"d/t{number}/5/CDC000001.json" for number in range(25)])
-    assert as_text(counts, 1.0).splitlines()[-2:] == ["  up to  d/t19/5/CDC000001.json", "  and 5 more files"]
+    assert as_text(counts, 1.0)[-2:] == ["  up to  d/t19/5/CDC000001.json", "  and 5 more files"]
 
 
 def test_a_name_is_given_up_before_it_is_taken() -> None:

@@ -30,6 +30,7 @@ from relay.limits import Budget, Limits, exceeded
 from relay.model import RowChange
 from relay.needs import Answers, ClaimCheck
 from relay.records import Blob, ConsumerRecord
+from relay.shown import shown_uri
 
 # ---------------------------------------------------------------- options
 
@@ -367,18 +368,6 @@ def object_location(storage: str, name: str) -> str:
     """Return the URI of an object as a message has it."""
     base = shown_uri(storage)
     return f"file://{base}/{name}" if base.startswith("/") else f"{base}/{name}"
-
-
-def shown_uri(storage: str) -> str:
-    """Return a storage's URI without the parameters and passwords that it may hold."""
-    scheme, mark, rest = storage.rstrip("/").partition("://")
-    if not mark:
-        return scheme
-    authority, slash, folder = rest.partition("?")[0].rstrip("/").partition("/")
-    user, _, host = authority.rpartition("@")
-    if ":" in user:
-        authority = host
-    return f"{scheme}{mark}{authority}{slash}{folder}"
 
 
 _to_json = msgspec.json.Encoder().encode

@@ -22,6 +22,7 @@ from relay.config import Config
 from relay.config.kafka import source_cluster
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of
 from relay.kafka.clients import Brokers
+from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
@@ -175,7 +176,9 @@ class DdlFollower:
             polled = await self._consumer.getmany(timeout_ms=_POLL_MS)
         except Exception as error:
             # Not only KafkaError: a record whose header name is not UTF-8 raises UnicodeDecodeError out of
-            # the parser.
+            # the parser, the first time.
+            if isinstance(error, UnicodeDecodeError):
+                take_any_name()
             self._seek()
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
         pause_at = time.monotonic() + _YIELD_SECONDS

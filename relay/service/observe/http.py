@@ -2,7 +2,7 @@
 
 It only reads the status: no request asks Kafka, waits for the loop, or changes anything. So a broker's outage
 is shown here, and ends no process. There is no access log and no authentication: nothing that is served is a
-secret or a row's value.
+secret or a row's value. A page of another site cannot read it through a visitor's browser, see `hosts`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import logging
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -25,8 +25,10 @@ from aiohttp import web
 from relay.errors import AddressUnavailable
 from relay.logs import Log, frames_of
 from relay.service.observe import report
+from relay.service.observe.hosts import Hosts
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import RUNNING, Status
+from relay.shown import to_json
 
 #: All paths, with a word about each; also the answer to any other path.
 PATHS: Final[Mapping[str, str]] = {
@@ -40,25 +42,33 @@ PATHS: Final[Mapping[str, str]] = {
 MAX_CONNECTIONS: Final = 64
 #: How long a connection may be without a whole request, the first one or the next.
 _REQUEST_SECONDS: Final = 10.0
+#: Most bytes of a request; all of them are headers.
+_REQUEST_BYTES: Final = 1 << 16
 _SHUTDOWN_SECONDS: Final = 1.0
 _COMMON_HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Server": "relay",
 }
+_NOT_OURS: Final = "this server has no such name; allowed_hosts in [http] takes more"
 _EXAMPLES: Final = "such as 127.0.0.1 or 0.0.0.0"
 _INLINE: Final = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 class HttpServer:
     """Serves a status while its `async with` block runs. Port 0 takes any free port; `port` tells which.
+    `names`: host names by which it may be asked for, see `Hosts`.
 
     Entering raises AddressUnavailable.
     """
 
-    def __init__(self, host: str, port: int, status: Status, *, log: Log | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, status: Status, *, names: Sequence[str] = (), log: Log | None = None
+    ) -> None:
         self._host, self._port, self._status, self._log = host, port, status, log
+        self._hosts = Hosts((host, *names))
         self._registry = registry_of(status)
         self._page = files("relay.service.observe").joinpath("status_page.html").read_bytes()
         self._page_headers = {
@@ -119,10 +129,15 @@ class HttpServer:
         application.add_routes([web.get(path, handler) for path, handler in handlers.items()])
         return application
 
+    def _check_host(self, request: web.Request) -> None:
+        if not all(map(self._hosts.allows, request.headers.getall("Host", ()))):
+            raise web.HTTPMisdirectedRequest(reason=_NOT_OURS)
+
     @web.middleware
     async def _answered(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401  # aiohttp's own type is private
         response: web.StreamResponse
         try:
+            self._check_host(request)
             response = await handler(request)
         except web.HTTPMethodNotAllowed as refused:
             response = _json({"error": "only GET and HEAD", "paths": PATHS}, refused.status)
@@ -138,6 +153,8 @@ class HttpServer:
                 )
             response = _json({"error": "a bug in relay", "kind": type(error).__name__}, 500)
         response.headers.update(_COMMON_HEADERS)
+        if isinstance(request.protocol, _Connection):
+            request.protocol.received = 0
         return response
 
     async def _index(self, _: web.Request) -> web.Response:
@@ -177,6 +194,16 @@ class _Connection(web.RequestHandler):
             logger=_silent(),
         )
         self._others = others
+        #: Bytes that came since the last answer.
+        self.received = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, unless it is more than any request that is answered here."""
+        self.received += len(data)
+        if self.received > _REQUEST_BYTES and self.transport is not None:
+            self.transport.abort()
+            return
+        super().data_received(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -201,7 +228,8 @@ def content_security_policy(page: bytes) -> str:
 
 
 def _json(body: Mapping[str, Any], code: int = 200, *, indent: bool = True) -> web.Response:
-    data = orjson.dumps(body, option=orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0))
+    option = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0)
+    data = to_json(body, option=option)
     return web.Response(body=data, status=code, content_type="application/json")
 
 

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from relay.codecs import shown_uri
 from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.kafka.ports import Partition
+from relay.shown import printable, shown_option
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
 #: The parts of a round that are timed. The core has no clock, so decoding and encoding are one stage.
@@ -88,9 +88,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def _shown(options: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: shown_uri(value) if name.endswith("-uri") else value for name, value in sorted(options.items())
-    }
+    return {name: shown_option(name, value) for name, value in sorted(options.items())}
 
 
 class HasCounts(Protocol):
@@ -399,7 +397,4 @@ def _count(topics: dict[str, Traffic], topic: str, total: Traffic, records: int,
 
 
 def _clean(text: str) -> str:
-    """Return a text that every encoder takes and that is not too long."""
-    if len(text) > LONGEST_TEXT:
-        text = f"{text[: LONGEST_TEXT - 1]}…"
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return printable(text, longest=LONGEST_TEXT)

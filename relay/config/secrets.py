@@ -1,0 +1,44 @@
+"""The secrets that a configuration is known to hold, and texts without them.
+
+Messages do not quote values that may be secret. This is the net beneath: if one does after all, in the words
+of a library, say, the secret itself is taken out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from relay.errors import Problem
+from relay.shown import HIDDEN
+
+#: Keys, variables and parameters whose values are secret; a file's name is none.
+_SECRET = re.compile(r"(password|secret|(access|account)[-_]key|(sas|session)[-_]token)$", re.IGNORECASE)
+_PARAMETER = re.compile(r"[?&]([\w-]+)=([^&]+)")
+#: Shorter ones would be found in ordinary words.
+_SHORTEST = 4
+
+
+def secrets_in(data: Mapping[str, object], environment: Mapping[str, str], flags: Sequence[str]) -> set[str]:
+    """Return the secrets of a file's tables, of the environment and of flags (`table.key=value`)."""
+    given = {flag.partition("=")[0]: flag.partition("=")[2].strip("\"'") for flag in flags}
+    relays = {name: value for name, value in environment.items() if name.startswith("RELAY_")}
+    return {secret for secret in _secrets({**data, **relays, **given}) if len(secret) >= _SHORTEST}
+
+
+def _secrets(table: Mapping[str, object]) -> Iterator[str]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _secrets(value)
+        elif _SECRET.search(name) and isinstance(value, str | int | float):
+            yield str(value)
+        elif isinstance(value, str):
+            yield from (text for parameter, text in _PARAMETER.findall(value) if _SECRET.search(parameter))
+
+
+def without_secrets(problems: Sequence[Problem], secrets: set[str]) -> list[Problem]:
+    """Return the problems with secrets taken out of their texts."""
+    if not secrets:
+        return list(problems)
+    pattern = re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)))
+    return [Problem(*(pattern.sub(HIDDEN, text) for text in problem)) for problem in problems]
