@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from fuzz.findings import BrokenError, Finding, place_of
 from fuzz.mutations import changed_bytes, mutated
+from fuzz.trial import MAX_ERROR_TEXT
 from fuzz.words import CANARY, TEXTS
 from relay import ConsumerRecord, Malformed, RelayError, Translator
 from relay.cli.commands import app
@@ -85,7 +86,7 @@ def record_lines(records: Sequence[ConsumerRecord], _lane: Lane, chance: random.
         try:
             parse_record(damaged)
         except ValueError as error:
-            if CANARY in str(error) or len(str(error)) > 1000:
+            if CANARY in str(error) or len(str(error)) > MAX_ERROR_TEXT:
                 raise BrokenError("door", "record lines: error text", "record_lines", str(error)) from error
 
 

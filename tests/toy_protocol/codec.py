@@ -48,7 +48,7 @@ NAME: Final = "toy-lines"
 # ---------------------------------------------------------------- wire
 
 
-_Time = Annotated[int, Meta(ge=0, lt=1 << 46)]
+_Time = Annotated[int, Meta(gt=-(1 << 46), lt=1 << 46)]
 
 
 class _At(msgspec.Struct, omit_defaults=True):
