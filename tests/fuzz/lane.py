@@ -83,7 +83,7 @@ class Lane:
             self.sample.objects,
         )
         self._near = records[place : place + 8] or records
-        self._statements = [each for each in records if _has_statement(each)]
+        self.statements = [each for each in records if _has_statement(each)]
         self.good = records[place : place + _GOOD]
 
     def _chance(self, case: int) -> random.Random:
@@ -94,8 +94,8 @@ class Lane:
         chance, records = self._chance(number), self.sample.records
         roll = chance.random()
         first = chance.choice(self._near if chance.random() < 0.6 else records)
-        if roll < 0.22 and self._statements:
-            first = chance.choice(self._statements)
+        if roll < 0.22 and self.statements:
+            first = chance.choice(self.statements)
         case = [mutated(first, records, chance)]
         if roll < 0.35:
             for _ in range(chance.choice((1, 2, 3))):
