@@ -159,6 +159,9 @@ class Layered(Mapping[str, _Value]):
     def __len__(self) -> int:
         return len(self._lower.keys() | self._upper.keys())
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
 
 _NO_TABLES: Final = Layered[_History]()
 
