@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import Before
-from relay.model import Row, TableSchema
+from relay.model import Cell, Column, Row, TableSchema
 
 #: Words that say that a row's cells are not all there, or not as they were.
 _VALUES_LOST: Final = frozenset(
@@ -143,10 +144,22 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
     cells = {column.name: cell for column, cell in zip(other[0].columns, other[1], strict=True)}
     for column, cell in zip(one[0].columns, one[1], strict=True):
         found = cells[column.name]
-        if cell is not ABSENT and found is not ABSENT and cell != found:
+        if cell is ABSENT or found is ABSENT or _plain(cell, column) == _plain(found, column):
+            continue
+        if cell == cell:  # noqa: PLR0124 - not NaN, which equals nothing
             raise BrokenError(
                 "values",
                 f"{column.type.base} {which}",
                 route,
                 f"{column.type}: {cell!r:.200} / {found!r:.200}",
             )
+
+
+def _plain(cell: Cell, column: Column) -> object:
+    """The cell; a FLOAT as the 32 bits that it has in MySQL."""
+    if column.type.base != "float" or not isinstance(cell, float):
+        return cell
+    try:
+        return struct.pack(">f", cell)
+    except OverflowError:
+        return cell
