@@ -6,6 +6,8 @@ Everything that a lane does follows from the seed and the lane's number, and a c
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import random
 import signal
 import time
@@ -57,6 +59,14 @@ def _give_up(_number: int, _frame: FrameType | None) -> None:
 def patience(seconds: float = _PATIENCE_SECONDS) -> None:
     """Begin to wait anew; 0 for ever."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def grown_bytes(since: int) -> int:
+    """How much more memory is in use; what is free, but was not given back, does not count."""
+    if resident_bytes() - since > MAX_CACHES:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+    return resident_bytes() - since
 
 
 class Lane:
@@ -177,11 +187,10 @@ class Run:
             patience(0)
         resident = resident_bytes()
         for batch in range(batches):
-            if resident_bytes() - resident > MAX_CACHES:
-                grown = f"{(resident_bytes() - resident) >> 20} MB after {self.records} records"
-                self._report(
-                    BrokenError("memory", "caches grow", self._lane.setting.source, grown), (), (), {}, -1
-                )
+            if (grown := grown_bytes(resident)) > MAX_CACHES:
+                detail = f"{grown >> 20} MB after {self.records} records"
+                grows = BrokenError("memory", "caches grow", self._lane.setting.source, detail)
+                self._report(grows, (), (), {}, -1)
                 return
             if time.monotonic() > deadline:
                 return

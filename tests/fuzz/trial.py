@@ -40,8 +40,8 @@ MAX_SECONDS: Final = 2.0
 MAX_GROWTH: Final = 300 << 20
 _FREE_GROWTH: Final = 100 << 20
 _MEGABYTE: Final = 1 << 20
-#: Most characters of an error's text, and of the path in it.
-MAX_ERROR_TEXT: Final = 4000
+#: Most characters of an error's text. Names are cut where errors are shown; what is longer holds a document.
+MAX_ERROR_TEXT: Final = 20_000
 _MAX_NEEDS: Final = 50
 
 #: How often the dear checks are made, by the names of what they find.
