@@ -1,8 +1,8 @@
 """Other ways in for bytes that relay has not made: lines of record files, dead letters, the schema history,
 configuration files, and the commands that read them.
 
-What comes out is what the door says: a value, or its own documented error. A command
-never speaks of a bug.
+What comes out is what the door says: a value, or its own documented error. A command ends with
+status 0 or 2.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _EXAMPLE: Final = (Path(__file__).parents[2] / "config.example.toml").read_text(encoding="utf-8")
 #: Most bytes that dead letters add to their original.
 MAX_LETTER_BYTES: Final = 16_000
-#: What a command ends with: all is well, its input is not, or a registry does not know what is asked for.
-_STATUSES: Final = frozenset({0, 2, 3})
+#: What a command ends with: all is well, or its input is not.
+_STATUSES: Final = frozenset({0, 2})
 _TIMES: Final = {"commands": 3, "configuration": 20}
 
 Door = Callable[[Sequence[ConsumerRecord], "Lane", random.Random], None]

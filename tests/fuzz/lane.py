@@ -26,7 +26,7 @@ from fuzz.mutations import changed_bytes, document, mutated
 from fuzz.outline import spliced
 from fuzz.trial import Bench, Outcome, resident_bytes, same
 from relay import ConsumerRecord
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN, PROTOCOLS
 
 Case = tuple[ConsumerRecord, ...]
 
@@ -381,8 +381,11 @@ def _with_less_text(finding: Finding, deadline: float) -> Finding:
 
 
 def sample_routes(only: Callable[[str, str], bool]) -> list[tuple[str, str]]:
-    """All routes of all protocols that are wanted, each into each."""
-    return [(source, target) for source in PROTOCOLS for target in PROTOCOLS if only(source, target)]
+    """All routes that are wanted: relay's own protocols, each into each and into those of other packages.
+
+    What other packages read of damaged records is theirs.
+    """
+    return [(source, target) for source in BUILT_IN for target in PROTOCOLS if only(source, target)]
 
 
 __all__ = ["Lane", "OvertimeError", "Run", "Sample", "reduced", "reproduce", "sample_routes", "watch"]
