@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from fuzz.findings import BrokenError, Setting
@@ -13,6 +14,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import Before
 from relay.model import Cell, Column, Row, TableSchema
+from relay.mysql.types import BINARIES, INTEGER_BITS
 
 #: Words that say that a row's cells are not all there, or not as they were.
 _VALUES_LOST: Final = frozenset(
@@ -28,6 +30,14 @@ _VALUES_LOST: Final = frozenset(
         *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
     }
 )
+#: What cells of a column are, by its base type, as `relay.model` says; of others they may be anything.
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys([*INTEGER_BITS, "bit", "year"], (int,)),
+    **dict.fromkeys(BINARIES, (bytes,)),
+    **dict.fromkeys(["float", "double"], (float,)),
+    **dict.fromkeys(["char", "varchar", "text", "date", "datetime", "timestamp", "time", "json"], (str,)),
+    "decimal": (Decimal,),
+}
 _BEFORE_LOST: Final = frozenset(
     {Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE}
 )
@@ -118,6 +128,17 @@ def are_sound(events: Sequence[Event]) -> bool:
     return True
 
 
+def _has_types_of_model(route: str, change: RowChange) -> None:
+    """Raise BrokenError for a cell that is not of its column's kind, where the definition is known."""
+    for row in (change.before, change.after):
+        for column, cell in zip(change.schema.columns, row or (), strict=row is not None):
+            kinds = _KINDS.get(column.type.base)
+            if cell is None or cell is ABSENT or kinds is None or type(cell) in kinds:
+                continue
+            kind = f"{type(cell).__name__} in {column.type.base}"
+            raise BrokenError("model", kind, route.partition(" -> ")[0], f"{cell!r:.200}")
+
+
 def _same_images(route: str, change: RowChange, read: RowChange) -> None:
     try:
         given = change.before, change.after
@@ -127,6 +148,8 @@ def _same_images(route: str, change: RowChange, read: RowChange) -> None:
         found = read.before, read.after
     except DecodeError as error:
         raise BrokenError("read back", "values refused", route, str(error)) from error
+    if change.schema.complete:
+        _has_types_of_model(route, change)
     if not (change.schema.complete and read.schema.complete):
         return
     if _types(change.schema) != _types(read.schema):

@@ -26,7 +26,16 @@ from fuzz.outline import NoOutlineError, content, outline, spliced
 from fuzz.scaling import measured, ways
 from fuzz.statements import mutated_statement
 from fuzz.trial import Bench, check_error
-from relay import ConsumerRecord, Malformed, ProducerRecord, RelayError, Translator
+from relay import (
+    ConsumerRecord,
+    Event,
+    Malformed,
+    ProducerRecord,
+    RelayError,
+    RowChange,
+    Rows,
+    Translator,
+)
 from relay.codecs import BUILT_IN, PROTOCOLS
 
 SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"
@@ -243,6 +252,21 @@ def test_a_row_that_became_another_is_found(
 
     plant(monkeypatch, fault)
     assert broken(made)[1] == kind
+
+
+def test_a_cell_that_is_not_of_its_columns_kind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, inspect = bench(), Translator.inspect
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[Event]:
+        return [
+            msgspec.structs.replace(event, images=Rows(None, tuple(map(str, event.after))))
+            if isinstance(event, RowChange) and event.after
+            else event
+            for event in inspect(translator, record)
+        ]
+
+    monkeypatch.setattr(Translator, "inspect", fault)
+    assert broken(made) == ("model", "str in int")
 
 
 def test_a_statement_that_became_another_or_two_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

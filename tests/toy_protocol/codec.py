@@ -259,7 +259,16 @@ def _at(event: Event) -> _At:
 def _cells(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
     if row is None:
         return None
-    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
+    cells = {
+        column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT
+    }
+    try:
+        _row(schema, msgspec.to_builtins(cells), "row")
+    except Malformed as error:
+        raise NotRepresentable(NAME, error.path, f"no reader takes it: {error.reason}") from error
+    except (OverflowError, UnicodeError) as error:
+        raise NotRepresentable(NAME, "row", "a number beyond 64 bits, or text that is no Unicode") from error
+    return cells
 
 
 CODEC: Final = Codec(
