@@ -73,8 +73,8 @@ def _parser() -> argparse.ArgumentParser:
 def _again(folder: Path) -> int:
     watch()
     finding = read(folder)
-    if finding.check == "door":
-        _say(f"a finding of a door is made again by its lane: --seed … --lane …\n{finding.text()}")
+    if finding.check == "door" or finding.kind == "worse than linear":
+        _say(f"this one is made again by its lane alone: --seed … --lane …\n{finding.text()}")
         return 2
     error = reproduce(finding)
     if error is None:

@@ -40,6 +40,8 @@ _SCALING: Final = 0.05
 _DOORS: Final = 0.04
 #: Memory that translators may keep of some hundred records that were taken back.
 MAX_CACHES: Final = 150 << 20
+#: Checks whose findings are not made smaller.
+_ALONE: Final = frozenset({"time", "memory", "crash", "door"})
 _SMALLER_SECONDS: Final = 3.0
 
 
@@ -170,6 +172,8 @@ class Run:
 
     def __init__(self, lane: Lane, tell: Tell, at: Callable[[int], None]) -> None:
         self._lane, self._tell, self._at = lane, tell, at
+        #: What the bench at work has seen before the case at hand.
+        self._seen: list[Case] = []
         self.cases = self.records = 0
 
     def work(self, deadline: float, *, batches: int = _BATCHES) -> None:
@@ -208,11 +212,14 @@ class Run:
                     bench = self._bench()
                     start = bench.mark()
                     cases.clear()
+                else:
+                    self._seen.append(case)
                 bench.back(start)
             if not self._is_clean(bench, expected, cases):
                 bench = self._bench()
 
     def _bench(self) -> Bench:
+        self._seen = []
         bench = Bench(self._lane.setting)
         bench.prime(self._lane.setting.prefix)
         return bench
@@ -271,6 +278,9 @@ class Run:
         found = Finding(
             error.check, error.kind, error.place, error.detail, setting, cases, tuple(good), origin
         )
+        if number >= 0 and found.check not in _ALONE and not _shows(found, found):
+            # What it needs came before, and was taken back.
+            found = found._replace(cases=(*self._seen, *cases))
         self._tell(found)
 
 
@@ -326,9 +336,9 @@ def _reproduced(finding: Finding) -> BrokenError | None:
 def reduced(finding: Finding) -> Finding:
     """The finding with as little as shows it, as far as there is time."""
     deadline = time.monotonic() + _SMALLER_SECONDS
-    if finding.check in {"time", "memory", "crash", "door"} or not _shows(finding, finding):
+    if finding.check in _ALONE or not _shows(finding, finding):
         return finding
-    finding = _with_less_before(finding, deadline)
+    finding = _with_fewer_cases(_with_less_before(finding, deadline), deadline)
     if len(finding.cases) == 1:
         for at in reversed(range(len(finding.cases[0]))):
             records = (*finding.cases[0][:at], *finding.cases[0][at + 1 :])
@@ -352,6 +362,19 @@ def _with_less_before(finding: Finding, deadline: float) -> Finding:
             less = finding._replace(setting=finding.setting._replace(prefix=tuple(prefix)))
             if time.monotonic() < deadline and _shows(less, finding):
                 finding, is_changed = less, True
+                break
+    return finding
+
+
+def _with_fewer_cases(finding: Finding, deadline: float) -> Finding:
+    *before, last = finding.cases or ((),)
+    is_changed = True
+    while is_changed and time.monotonic() < deadline:
+        is_changed = False
+        for fewer in smaller(before):
+            less = finding._replace(cases=(*fewer, last))
+            if time.monotonic() < deadline and _shows(less, finding):
+                finding, before, is_changed = less, list(fewer), True
                 break
     return finding
 
