@@ -4,7 +4,7 @@ VENV := .venv
 UV := .cache/uv/bin/uv
 RUN := $(VENV)/bin
 
-.PHONY: help setup demo test quick bytes image-test check core bench bench-spark chaos chaos-spark clean
+.PHONY: help setup demo test quick bytes image-test check core fuzz bench bench-spark chaos chaos-spark clean
 
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -37,7 +37,7 @@ check: setup  ## lint, types, import contracts
 	$(RUN)/lint-imports
 
 core: setup  ## the core's tests, which need no Kafka
-	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/mysql tests/test_*.py
+	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/fuzz tests/mysql tests/test_*.py
 
 quick: setup  ## lint, types, import contracts and the core's tests, in less than a minute
 	@$(MAKE) --no-print-directory -j 2 check core
@@ -47,6 +47,10 @@ RECORDS ?= tests/data
 DIGESTS ?= $(RECORDS)/output-digests.json
 bytes: setup  ## whether relay writes what it wrote before, on every route; RECORDS=folder for others, WRITE=1 writes the digests
 	PYTHONPATH=tests $(RUN)/python -m output_digests $(if $(WRITE),--write) $(RECORDS) $(DIGESTS)
+
+SECONDS ?= 60
+fuzz: setup  ## changed records on every route; SECONDS=600, SEED=7 for the same again, RECORD=folder for one finding
+	cd tests && ../$(RUN)/python -m fuzz $(if $(RECORD),--record $(abspath $(RECORD)),--seconds $(SECONDS) $(if $(SEED),--seed $(SEED)))
 
 bench: setup  ## ratios against a floor measured in the same run
 	$(RUN)/python -m benchmarks

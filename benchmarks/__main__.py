@@ -44,9 +44,10 @@ def main() -> int:
         rounds, messages = (
             (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
         )
-        result = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
-        found["kafka"] = msgspec.to_builtins(result)
-        console.print(report.kafka_table(result))
+        results = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
+        found["kafka"] = msgspec.to_builtins(results)
+        for result in results:
+            console.print(report.kafka_table(result))
     arguments.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     progress(f"written to {arguments.output}")
     return 0

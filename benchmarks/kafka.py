@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from benchmarks import wide
 from benchmarks.routes import ROUTES, Route, relay_config, workloads
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
 from relay.model import RowChange
@@ -32,12 +33,13 @@ from relay.records import ConsumerRecord
 from relay.translator import Translator
 
 PARTITIONS = 4
-_SOURCE = "bench-source"
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 0.5
 _RUN_SECONDS = 600
 _STOP_SECONDS = 60
 _WORKLOADS = ("12_bulk", "09_dml")
+#: Messages of a wide table that differ; they are written again and again.
+_WIDE_MESSAGES = 20_000
 FLOOR, RELAY = "aiokafka loop", "relay run"
 
 
@@ -60,6 +62,7 @@ class Result(msgspec.Struct, frozen=True):
     """
 
     route: str
+    load: str
     messages: int
     bytes_per_message: float
     partitions: int
@@ -74,9 +77,15 @@ class _Load(NamedTuple):
     over the partitions.
     """
 
+    name: str
     control: list[ConsumerRecord]
     rows: list[ConsumerRecord]
     messages: int
+
+    @property
+    def topic(self) -> str:
+        """The source topic."""
+        return f"bench-{self.name}"
 
     def rows_of(self, partition: int) -> list[ConsumerRecord]:
         """All row messages of one partition, in order."""
@@ -90,39 +99,54 @@ class _Target(NamedTuple):
     expected: int
 
 
-def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], None]) -> Result:
-    """Start a broker, fill the source topic, and let relay and the loop take turns. Raises RunFailed when one
-    of them does.
+def measure(data: Path, messages: int, rounds: int, progress: Callable[[str], None]) -> list[Result]:
+    """Start a broker, fill a source topic for each load, and let relay and the loop take turns.
+
+    Raises RunFailed when one of them does.
     """
     route = ROUTES[0]
-    load = _load(route, data, messages)
+    loads = _loads(route, data, messages)
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         options = NodeOptions(java=BENCHMARK_JAVA_OPTIONS)
         with Cluster(Path(folder, "kafka"), options=options, progress=progress) as cluster:
-            progress(f"kafka: writing {messages} messages")
-            asyncio.run(_fill(cluster.bootstrap_servers, load))
-            bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
-            runs = []
-            for number in range(rounds):
-                for program in (FLOOR, RELAY):
-                    progress(f"kafka: {program}, round {number + 1} of {rounds}")
-                    runs.append(bench.run(program, number))
-    return _result(route, load, runs)
+            results = []
+            for load in loads:
+                progress(f"kafka: writing {messages} messages of {load.name}")
+                asyncio.run(_fill(cluster.bootstrap_servers, load))
+                bench = _Bench(cluster.bootstrap_servers, Path(folder), route, load)
+                runs = []
+                for number in range(rounds):
+                    for program in (FLOOR, RELAY):
+                        progress(f"kafka: {load.name}, {program}, round {number + 1} of {rounds}")
+                        runs.append(bench.run(program, number))
+                results.append(_result(route, load, runs))
+    return results
 
 
-def _load(route: Route, data: Path, messages: int) -> _Load:
+def _loads(route: Route, data: Path, messages: int) -> list[_Load]:
+    wide_rows = {name: wide.messages(name, min(messages, _WIDE_MESSAGES)) for name in wide.COLUMNS}
+    wide_loads = [_load(name, route, records, messages) for name, records in wide_rows.items()]
+    return [_captured_load(route, data, messages), *wide_loads]
+
+
+def _captured_load(route: Route, data: Path, messages: int) -> _Load:
+    found = workloads(route, data)
+    records = itertools.chain.from_iterable(found[name] for name in _WORKLOADS)
+    return _load("captured", route, records, messages)
+
+
+def _load(name: str, route: Route, records: Iterable[ConsumerRecord], messages: int) -> _Load:
     reader = Translator(route.source, route.target, route.source_options, route.target_options)
     control: list[ConsumerRecord] = []
     rows: list[ConsumerRecord] = []
-    found = workloads(route, data)
-    for record in itertools.chain.from_iterable(found[name] for name in _WORKLOADS):
+    for record in records:
         is_row = all(isinstance(event, RowChange) for event in reader.inspect(record))
         (rows if is_row else control).append(record)
-    return _Load(control, rows, messages)
+    return _Load(name, control, rows, messages)
 
 
 async def _fill(servers: str, load: _Load) -> None:
-    await _create(servers, _SOURCE)
+    await _create(servers, load.topic)
     async with AIOKafkaProducer(
         bootstrap_servers=servers, compression_type="zstd", max_batch_size=900_000
     ) as producer:
@@ -131,10 +155,10 @@ async def _fill(servers: str, load: _Load) -> None:
             for record in itertools.chain(load.control, load.rows_of(partition)):
                 while batch.append(key=record.key, value=record.value, timestamp=record.timestamp_ms) is None:
                     batch.close()
-                    await producer.send_batch(batch, _SOURCE, partition=partition)
+                    await producer.send_batch(batch, load.topic, partition=partition)
                     batch = producer.create_batch()
             batch.close()
-            await (await producer.send_batch(batch, _SOURCE, partition=partition))
+            await (await producer.send_batch(batch, load.topic, partition=partition))
 
 
 async def _create(servers: str, topic: str) -> None:
@@ -156,12 +180,14 @@ class _Bench:
         self._servers = servers
         self._folder = folder
         self._route = route
+        self._load = load
         controls = PARTITIONS * len(load.control)
         self._expected = {FLOOR: controls + load.messages, RELAY: _outputs(route, load)}
 
     def run(self, program: str, number: int) -> Run:
         """Run one program until it has written everything, then stop it."""
-        target = _Target(f"{'relay' if program == RELAY else 'floor'}-{number}", self._expected[program])
+        name = f"{'relay' if program == RELAY else 'floor'}-{self._load.name}-{number}"
+        target = _Target(name, self._expected[program])
         asyncio.run(_create(self._servers, target.topic))
         command = self._relay(target.topic) if program == RELAY else self._floor(target.topic)
         log = self._folder / f"{target.topic}.log"
@@ -169,8 +195,10 @@ class _Bench:
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             speed, cpu = asyncio.run(self._watch(process, target))
+            peak_mb = _peak_mb(process.pid)
             process.send_signal(signal.SIGTERM)
-            return Run(program, speed, cpu, _wait(process))
+            _wait(process)
+            return Run(program, speed, cpu, peak_mb)
         except RunFailed as error:
             error.add_note(log.read_text(errors="replace")[-2000:])
             raise
@@ -181,11 +209,11 @@ class _Bench:
 
     def _relay(self, target: str) -> list[str]:
         config = self._folder / f"{target}.toml"
-        config.write_text(relay_config(self._route, self._servers, _SOURCE, target))
+        config.write_text(relay_config(self._route, self._servers, self._load.topic, target))
         return [sys.executable, "-m", "relay", "run", "--config", str(config)]
 
     def _floor(self, target: str) -> list[str]:
-        return [sys.executable, "-m", "benchmarks.floor_loop", self._servers, _SOURCE, target]
+        return [sys.executable, "-m", "benchmarks.floor_loop", self._servers, self._load.topic, target]
 
     async def _watch(self, process: subprocess.Popen[bytes], target: _Target) -> tuple[float, float]:
         """Follow the target topic to its end: messages a second, and CPU seconds for 100 000 of them."""
@@ -220,7 +248,7 @@ def _outputs(route: Route, load: _Load) -> int:
     for partition in range(PARTITIONS):
         records = itertools.chain(load.control, load.rows_of(partition))
         for offset, record in enumerate(records):
-            placed = msgspec.structs.replace(record, topic=_SOURCE, partition=partition, offset=offset)
+            placed = msgspec.structs.replace(record, topic=load.topic, partition=partition, offset=offset)
             total += len(translator.translate(placed))
     return total
 
@@ -234,24 +262,27 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _wait(process: subprocess.Popen[bytes]) -> float:
-    """Wait for the end of a process that was asked to stop, and give its peak memory in MB."""
-    deadline = time.monotonic() + _STOP_SECONDS
-    while time.monotonic() < deadline:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
-                raise RunFailed(f"ended with status {process.returncode}")
-            return usage.ru_maxrss / 1024
-        time.sleep(_POLL_SECONDS)
-    raise RunFailed(f"did not stop within {_STOP_SECONDS} s of SIGTERM")
+def _peak_mb(pid: int) -> float:
+    """Peak memory of a running process (proc_pid_status(5)), without what its parent had when it began."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a process that was asked to stop."""
+    try:
+        status = process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"did not stop within {_STOP_SECONDS} s of SIGTERM") from None
+    if status != 0:
+        raise RunFailed(f"ended with status {status}")
 
 
 def _result(route: Route, load: _Load, runs: Sequence[Run]) -> Result:
     floor, relay = (_overall(name, [run for run in runs if run.program == name]) for name in (FLOOR, RELAY))
     return Result(
         route=str(route),
+        load=load.name,
         messages=load.messages,
         bytes_per_message=statistics.fmean(len(record.value or b"") for record in load.rows),
         partitions=PARTITIONS,

@@ -47,7 +47,7 @@ def codecs_table(timings: Sequence[Timing]) -> Table:
 def kafka_table(result: Result) -> Table:
     """One line per program."""
     messages = f"{result.messages} messages of {result.bytes_per_message:.0f} bytes"
-    title = f"{result.route}: {messages}, {result.partitions} partitions"
+    title = f"{result.route}, {result.load}: {messages}, {result.partitions} partitions"
     table = Table(title=title, title_justify="left")
     table.add_column("program")
     for heading in ("messages/s", "CPU s / 100 000", "peak MB"):

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
         ConfigError,
         DecodeError,
         EncodeError,
+        LimitExceeded,
         Malformed,
         MessageTooLarge,
         NeedUnanswered,
         NotRepresentable,
+        OutOfMemory,
         RelayError,
         ServiceError,
         StorageUnavailable,
         UnsupportedMessage,
     )
+    from relay.limits import Limits
     from relay.model import (
         ABSENT,
         Bootstrap,
@@ -80,6 +83,8 @@ __all__ = [
     "Generated",
     "Heartbeat",
     "Index",
+    "LimitExceeded",
+    "Limits",
     "Lossy",
     "Malformed",
     "MessageTooLarge",
@@ -87,6 +92,7 @@ __all__ = [
     "NeedUnanswered",
     "NotRepresentable",
     "Op",
+    "OutOfMemory",
     "ProducerRecord",
     "RelayError",
     "RenamedTable",
@@ -111,7 +117,10 @@ __all__ = [
 
 #: Where the public names live, the light modules first. They are imported when a name is asked for, so that
 #: `relay --help` need not load the codecs.
-_HOMES = ("errors", "records", "model", "needs", "codecs.losses", "storage", "translator", "resolver")
+_HOMES = (
+    *("errors", "limits", "records", "model", "needs"),
+    *("codecs.losses", "storage", "translator", "resolver"),
+)
 
 
 def __getattr__(name: str) -> object:

@@ -11,12 +11,14 @@ query, an ALTER that does not fit) the table is unknown rather than wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar, overload
 
 import msgspec
 
 from relay.errors import DdlNotUnderstood
+from relay.limits import DEFAULT_LIMITS, Limits, exceeded
 from relay.model import (
     Bootstrap,
     Column,
@@ -31,6 +33,7 @@ from relay.model import (
 )
 from relay.mysql.ddl import alter_table, define_table, read_ddl
 from relay.mysql.ddl.statements import (
+    AddColumn,
     AlterDatabase,
     AlterTable,
     Change,
@@ -55,7 +58,11 @@ from relay.mysql.ddl.statements import (
 #: oldest of so many find no definition and change nothing.
 HISTORY_LIMIT: Final = 256
 
-_Identity = tuple[int | str, ...]
+#: Columns and changes of columns that are kept of one table, all versions together, for each version of the
+#: limit above; each takes some hundred bytes.
+_PARTS_A_VERSION: Final = 256
+
+_Identity = tuple[int | str | bytes, ...]
 
 
 class _Define(msgspec.Struct, frozen=True, gc=False):
@@ -109,16 +116,66 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 _History = tuple[_Version, ...]
+_Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
+
+
+class Layered(Mapping[str, _Value]):
+    """A dict that never changes, of which a changed copy costs little however large it is.
+
+    A copy shares the lower layer and has its own small upper one; when that has grown, the two become one.
+    """
+
+    def __init__(
+        self, lower: dict[str, _Value] | None = None, upper: dict[str, _Value] | None = None
+    ) -> None:
+        self._lower, self._upper = lower or {}, upper or {}
+
+    def with_one(self, key: str, value: _Value) -> Layered[_Value]:
+        """Return a copy with this value."""
+        upper = {**self._upper, key: value}
+        if len(upper) * len(upper) > len(self._lower):
+            return Layered({**self._lower, **upper})
+        return Layered(self._lower, upper)
+
+    @overload
+    def get(self, key: str, /) -> _Value | None: ...
+
+    @overload
+    def get(self, key: str, /, default: _Default) -> _Value | _Default: ...
+
+    def get(self, key: str, /, default: object = None) -> object:
+        """Return the value, or the default."""
+        found = self._upper.get(key)
+        return self._lower.get(key, default) if found is None else found
+
+    def __getitem__(self, key: str) -> _Value:
+        return self._upper[key] if key in self._upper else self._lower[key]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._lower
+        yield from (key for key in self._upper if key not in self._lower)
+
+    def __len__(self) -> int:
+        return len(self._lower.keys() | self._upper.keys())
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+_NO_TABLES: Final = Layered[_History]()
 
 
 class Catalog(msgspec.Struct, frozen=True):
     """All tables' definitions, by database and table, as told by the stream. Immutable; may be pickled.
 
     `limit`: versions kept of one table. Who has read all DDL of a topic before its first row needs them all.
+    `limits`: what a statement may cost.
     """
 
-    histories: dict[str, dict[str, _History]] = msgspec.field(default_factory=dict)
+    histories: Layered[Layered[_History]] = msgspec.field(default_factory=Layered)
     limit: int = HISTORY_LIMIT
+    limits: Limits = DEFAULT_LIMITS
 
     def table(self, id: TableId, at: Position) -> TableSchema | None:
         """The definition that a row at this position has; None if the table is unknown or dropped."""
@@ -131,7 +188,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
     def has(self, id: TableId, at: Position) -> bool:
         """Whether a table of exactly this name is known to exist before this position, not only later."""
-        history = self.histories.get(id.database, {}).get(id.table, ())
+        history = self._history(id)
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
     @property
@@ -144,14 +201,18 @@ class Catalog(msgspec.Struct, frozen=True):
 
         The position is None if no statement about the table is known.
         """
-        history = self.histories.get(id.database, {}).get(id.table, ())
+        history = self._history(id)
         return (history[0].at, history[0].schema) if history else (None, None)
 
     def dropped(self, id: TableId, at: Position) -> TableSchema | None:
         """What a table that is dropped at this position was before; None if it is not, or nobody knows."""
-        history = self.histories.get(id.database, {}).get(id.table, ())
+        history = self._history(id)
         older = tuple(version for version in history if version.at.precedes(at))
         return _recovered(older) if older and isinstance(older[0].effect, _Drop) else None
+
+    def _history(self, id: TableId) -> _History:
+        tables = self.histories.get(id.database)
+        return () if tables is None else tables.get(id.table, ())
 
 
 class DdlMessage(msgspec.Struct, frozen=True):
@@ -159,7 +220,8 @@ class DdlMessage(msgspec.Struct, frozen=True):
 
     `table` is what the envelope names (`table.table` may be ""); its database is the default database of the
     statement. `wire_kind`, `emitted_at_ns`: as in `SchemaChange`. `is_restored`: the text is TiDB's own
-    spelling (see `relay.mysql.ddl.reader`).
+    spelling (see `relay.mysql.ddl.reader`). `definitions`, `gone`: the tables that the message itself says to
+    be so after the statement, or to be dropped; they count whatever the text says.
     """
 
     ddl: str
@@ -169,34 +231,36 @@ class DdlMessage(msgspec.Struct, frozen=True):
     at: Position
     emitted_at_ns: int
     is_restored: bool = False
+    definitions: tuple[TableSchema, ...] = ()
+    gone: tuple[TableId, ...] = ()
 
 
 def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]:
     """Apply a DDL statement as of its position; return the catalogue after it and the event.
 
     A text that is not understood gives an event without kinds; the table that it creates or alters is unknown
-    from then on. Never raises.
+    from then on. Raises nothing but LimitExceeded.
     """
     ddl, table, at = message.ddl, message.table, message.at
     known = catalog
-    try:
-        statement = read_ddl(ddl, backslash_escapes=not message.is_restored)
-    except DdlNotUnderstood:
-        statement = Ddl((), ())
+    statement = _read(message, catalog.limits)
     names = _Names(table, lambda id_: known.has(id_, at))
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
         writer.record(table, _Define(None))  # an old definition might be a wrong one
-        catalog = writer.catalog()
     for part in statement.statements:
         if not _apply(writer, part, names):
+            writer = _Writer(known, at, identity)
             break
-    else:
-        catalog = writer.catalog()
+    for schema in message.definitions:
+        writer.record(schema.id, _Define(schema))
+    writer.drop(message.gone)
+    catalog = writer.catalog()
     targets = tuple(dict.fromkeys(id_ for part in statement.statements for id_ in _targets_of(part, names)))
     about = _subject_of(table, targets, statement)
     after = _left_by(identity, catalog, about, at) if about.table else None
+    known_after = [_left_by(identity, catalog, id_, at) for id_ in targets]
     event = SchemaChange(
         ddl=ddl,
         table=about,
@@ -207,9 +271,32 @@ def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]
         targets=targets,
         renamed=tuple(pair for part in statement.statements for pair in _renamed_by(part, names)),
         after=None if after is None or after.is_view or DdlKind.DROP_VIEW in statement.kinds else after,
+        definitions=tuple(schema for schema in known_after if schema is not None and not schema.is_view),
         views=_views(statement, targets, known, catalog, at, identity),
     )
     return catalog, event
+
+
+def _read(message: DdlMessage, limits: Limits) -> Ddl:
+    """Read the statement, one without parts if it is not understood. Raises LimitExceeded."""
+    ddl = message.ddl
+    if len(ddl) * _MOST_UTF8 > limits.ddl_bytes and len(ddl.encode(errors="replace")) > limits.ddl_bytes:
+        raise exceeded("ddl", "statement", "bytes", "ddl_bytes", limits.ddl_bytes)
+    try:
+        statement = read_ddl(
+            ddl, backslash_escapes=not message.is_restored, most_statements=limits.ddl_statements
+        )
+    except DdlNotUnderstood:
+        return Ddl((), ())
+    for part in statement.statements:
+        changes = part.changes if isinstance(part, CreateTable | AlterTable) else ()
+        if len(changes) > limits.columns and sum(isinstance(c, AddColumn) for c in changes) > limits.columns:
+            raise exceeded("ddl", "statement", "columns", "columns", limits.columns)
+    return statement
+
+
+#: Bytes of the longest character in UTF-8.
+_MOST_UTF8: Final = 4
 
 
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
@@ -221,16 +308,25 @@ def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
 
 
 def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
-    """What is equal for copies of one statement. Parts of one RENAME share their commit ts, not the text."""
-    text = ddl.strip(" \t\r\n;")
+    """What is equal for copies of one statement. Parts of one RENAME share their commit ts, not the text.
+
+    Versions keep it, so it has a digest of the text, which may be long.
+    """
+    stripped = ddl.strip(" \t\r\n;").encode(errors="surrogatepass")
+    text = hashlib.blake2b(stripped, digest_size=16).digest() if stripped else b""
     if at.commit_ts is not None:
         return (at.commit_ts, table.database, table.table, text)
     return (at.offset, at.partition, at.topic, table.database, table.table, text)
 
 
+def left_by(catalog: Catalog, message: DdlMessage, table: TableId) -> TableSchema | None:
+    """Return the definition that a statement, which was learnt, has left of a table."""
+    return _left_by(_identity(message.ddl, message.table, message.at), catalog, table, message.at)
+
+
 def _left_by(identity: _Identity, catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
     """Return the definition that a statement has left, whatever else was learnt at its position."""
-    history = catalog.histories.get(table.database, {}).get(table.table, ())
+    history = catalog._history(table)  # noqa: SLF001 - of this module
     own = next((version for version in history if version.identity == identity), None)
     return catalog.table(table, at) if own is None else own.schema
 
@@ -301,17 +397,21 @@ class _Writer:
 
     def __init__(self, catalog: Catalog, at: Position, identity: _Identity) -> None:
         self._before, self._at, self._identity = catalog, at, identity
-        self._histories = dict(catalog.histories)
-        self._owned: set[str] = set()
+        self._histories = catalog.histories
+        #: Databases that this text has dropped, and touched no more.
+        self._dropped: set[str] = set()
 
     def catalog(self) -> Catalog:
         """The catalogue after the statement; the same object if nothing has changed."""
-        return Catalog(self._histories, self._before.limit) if self._owned else self._before
+        if self._histories is self._before.histories:
+            return self._before
+        return msgspec.structs.replace(self._before, histories=self._histories)
 
     def record(self, table: TableId, effect: _Effect) -> None:
         """Give the table a version, in order of position, unless this very statement has given it before."""
         if self._is_repeated(table):
             return
+        self._dropped.discard(table.database)
         history = self._history(table)
         place = 0
         while place < len(history) and self._at.precedes(history[place].at):
@@ -354,16 +454,21 @@ class _Writer:
 
     def drop_database(self, database: str) -> None:
         """Drop all tables, and note it at the database itself for tables that turn up late."""
-        for table in {*self._histories.get(database, {}), ""}:
+        if database in self._dropped:
+            return
+        for table in {*self._histories.get(database, ()), ""}:
             self.record(TableId(database, table), _Drop())
+        self._dropped.add(database)
 
     def _is_repeated(self, table: TableId) -> bool:
         """Whether the catalogue had this statement before: its own earlier effects do not count."""
-        history = self._before.histories.get(table.database, {}).get(table.table, ())
+        history = self._before._history(table)  # noqa: SLF001 - of this module
         return any(version.identity == self._identity for version in history)
 
     def _history(self, table: TableId) -> _History:
-        tables = self._histories.get(table.database, {})
+        tables = self._histories.get(table.database)
+        if tables is None:
+            return ()
         found = tables.get(table.table)
         return tables.get("", ()) if found is None else found
 
@@ -379,10 +484,9 @@ class _Writer:
             older = (self._version(table, older, version.at, version.effect, version.identity), *older)
             if isinstance(version.effect, _CopiedTo):
                 copies.append((version.effect.target, version.identity))
-        if table.database not in self._owned:
-            self._owned.add(table.database)
-            self._histories[table.database] = dict(self._histories.get(table.database, {}))
-        self._histories[table.database][table.table] = older[: self._before.limit]
+        tables = self._histories.get(table.database, _NO_TABLES)
+        kept = _newest_parts(older[: self._before.limit], self._before.limit * _PARTS_A_VERSION)
+        self._histories = self._histories.with_one(table.database, tables.with_one(table.table, kept))
         return copies
 
     def _redo_copy(self, target: TableId, identity: _Identity) -> list[tuple[TableId, _Identity]]:
@@ -428,6 +532,22 @@ class _Writer:
             ):
                 return history[place + 1].schema if place + 1 < len(history) else None
         return self._state(history)[0]
+
+
+def _newest_parts(history: _History, most: int) -> _History:
+    """Return the newest versions that have no more than so many columns and changes together, or the newest
+    one.
+    """
+    for count, version in enumerate(history):
+        effect = version.effect
+        most -= 1
+        if isinstance(effect, _Alter):
+            most -= len(effect.changes)
+        elif isinstance(effect, _Define) and effect.schema is not None:
+            most -= len(effect.schema.columns)
+        if most < 0 and count:
+            return history[:count]
+    return history
 
 
 def _dropped(

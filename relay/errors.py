@@ -5,7 +5,9 @@
     ├─ CodecError               .protocol .path .reason; never a row's values
     │   ├─ DecodeError
     │   │   ├─ Malformed            the bytes are not a message of this protocol
-    │   │   └─ UnsupportedMessage   a message of this protocol that relay cannot take
+    │   │   ├─ UnsupportedMessage   a message of this protocol that relay cannot take
+    │   │   ├─ LimitExceeded        the record is more than `relay.limits` allows
+    │   │   └─ OutOfMemory          the process has no memory left for this record
     │   └─ EncodeError
     │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
@@ -90,6 +92,18 @@ class UnsupportedMessage(DecodeError):
     """A message of this protocol that relay cannot translate."""
 
     code = "decode.unsupported"
+
+
+class LimitExceeded(DecodeError):
+    """The record holds more than a limit allows. The message names the limit and what it is set to."""
+
+    code = "decode.limit-exceeded"
+
+
+class OutOfMemory(DecodeError):
+    """The process has no memory left to translate this record, whatever the limits say."""
+
+    code = "decode.out-of-memory"
 
 
 class EncodeError(CodecError):

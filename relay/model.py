@@ -70,7 +70,8 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
 
     `length` is the display width of integers, the characters or bytes of strings, the precision of numbers,
     the bits of BIT, the fraction digits (fsp) of temporal types, and the dimension of VECTOR; None where the
-    source does not say.
+    source does not say. `has_micros` is of a DATETIME without a length: whether it has more than three
+    digits; None where the source does not say that either.
     """
 
     base: str
@@ -81,6 +82,7 @@ class ColumnType(msgspec.Struct, frozen=True, gc=False):
     charset: str | None = None
     collation: str | None = None
     members: tuple[str, ...] | None = None
+    has_micros: bool | None = None
 
 
 class Default(msgspec.Struct, frozen=True, gc=False):
@@ -155,6 +157,11 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
         keys = (key.columns for key in self.unique_keys if not_null.issuperset(key.columns))
         return min(keys, key=len, default=())
 
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the primary key and of all unique keys, each once."""
+        keys = (self.primary_key or (), *(key.columns for key in self.unique_keys))
+        return tuple(dict.fromkeys(name for key in keys for name in key))
+
 
 class Position(msgspec.Struct, frozen=True, gc=False):
     """An event's place in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record."""
@@ -195,7 +202,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
     `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
-    `extras`: members of the wire that no canonical field has, by their wire name.
+    `extras`: members of the wire that no canonical field has, by their wire name. `time_unit_ns`: the unit in
+    which the message has `event_time_ns`, of a wire that has more than one.
     """
 
     connector: str
@@ -212,6 +220,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     query: str | None = None
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
+    time_unit_ns: int | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""
@@ -251,12 +260,28 @@ class Images(Protocol):
         """The row after the change; raises like `before`."""
         ...
 
+    def surely_keeps_keys(self) -> bool:
+        """Whether the wire shows that no key column has changed; False if only the values can tell."""
+        ...
+
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """The columns that the message itself names as the row's key, () if it names none; None if it says as
+        much of the key as the definition does.
+        """
+        ...
+
 
 class Rows(msgspec.Struct, frozen=True):
     """Both images as plain values."""
 
     before: Row | None
     after: Row | None
+    named_key: tuple[str, ...] | None = None
+
+    def surely_keeps_keys(self) -> bool:
+        """Return False: the values must tell."""
+        return False
 
 
 class RowChange(msgspec.Struct, frozen=True, gc=False):
@@ -343,6 +368,21 @@ class RenamedTable(msgspec.Struct, frozen=True, gc=False):
     new: TableId
 
 
+class TableChange(msgspec.Struct, frozen=True):
+    """What a DDL message says of a table beside the statement (Debezium's `tableChanges`).
+
+    `kind` and `name` are the wire's word for what happened and its identifier. `definition` is the table's
+    after it, or a dropped view's; None where the message has none. `wire`: all of it as JSON, for targets
+    that have the same member.
+    """
+
+    kind: str
+    name: str
+    table: TableId
+    definition: TableSchema | None
+    wire: bytes
+
+
 class SchemaChange(msgspec.Struct, frozen=True):
     """A DDL statement. `ddl` is its text as it came.
 
@@ -351,8 +391,9 @@ class SchemaChange(msgspec.Struct, frozen=True):
     …`); empty when the statement was not understood, and then `wire_kind` is all that is known. `wire_kind`
     is the kind that the source protocol named, in its word. `targets` are all tables that the statement names
     as its object; `renamed` the pairs of a rename. `after` is the definition that the table has then, None if
-    it is unknown, dropped or a view. `views`: those that it creates or renames, or as they were before it
-    dropped them; those whose columns' names are known.
+    it is unknown, dropped or a view. `definitions`: those of all `targets` that are known. `views`: those
+    that it creates or renames, or as they were before it dropped them; those whose columns' names are known.
+    `table_changes`: what the message itself says of tables.
     """
 
     ddl: str
@@ -364,7 +405,9 @@ class SchemaChange(msgspec.Struct, frozen=True):
     targets: tuple[TableId, ...] = ()
     renamed: tuple[RenamedTable, ...] = ()
     after: TableSchema | None = None
+    definitions: tuple[TableSchema, ...] = ()
     views: tuple[TableSchema, ...] = ()
+    table_changes: tuple[TableChange, ...] = ()
 
 
 class Watermark(msgspec.Struct, frozen=True):

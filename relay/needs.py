@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 import msgspec
 
+from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Position, TableId, TableSchema
 
 Answer = TypeVar("Answer")
@@ -58,14 +59,15 @@ class ClaimCheck(Need[bytes]):
     """An object in external storage that holds a message too large for Kafka; the answer is its bytes.
 
     `storage` is the configured URI, which may hold secrets and is never shown; `name` the object's name in
-    it, a checked UUID with `.json`. The URI inside the message is untrusted and never used.
+    it, a checked UUID with `.json`. The URI inside the message is untrusted and never used. Whoever fetches
+    reads no more than `most_bytes` and one: then the codec refuses the object.
     """
 
     answer_type = bytes
 
-    def __init__(self, storage: str, name: str) -> None:
+    def __init__(self, storage: str, name: str, most_bytes: int = DEFAULT_LIMITS.claim_check_bytes) -> None:
         super().__init__(storage, name)
-        self.storage, self.name = storage, name
+        self.storage, self.name, self.most_bytes = storage, name, most_bytes
 
     def what(self) -> str:
         """Name the object."""
@@ -127,19 +129,21 @@ class TableDefinition(Need[TableSchema]):
         return f"the definition of table {self.table}"
 
 
-#: What `Answers` keeps beyond those of the record at hand: this many answers, and this many bytes of objects.
+#: What `Answers` keeps beyond those of the record at hand; `Limits.cache_bytes` bounds the bytes of objects.
 _MAX_ANSWERS: Final = 10_000
-_MAX_BYTES: Final = 16 << 20
 
 
 class Answers:
-    """Answers to needs, kept within a bound: those that were looked up least recently go first.
+    """What a decoder or an encoder is handed beside its options: answers to needs, and the limits.
 
-    What the record at hand needs stays until another record needs something, however large it is: a record
-    that needs several objects would never have all of them otherwise.
+    Answers are kept within a bound: those that were looked up least recently go first. What the record at
+    hand needs stays until another record needs something, however large it is: a record that needs several
+    objects would never have all of them otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        #: What one record may cost, and how large a cache may become.
+        self.limits = limits
         self._answers: dict[Need[Any], Any] = {}
         self._bytes = 0
         #: The record that asked last, and what it needs, which stays until another one asks.
@@ -186,7 +190,7 @@ class Answers:
                     break
 
     def _is_full(self) -> bool:
-        return len(self._answers) > _MAX_ANSWERS or self._bytes > _MAX_BYTES
+        return len(self._answers) > _MAX_ANSWERS or self._bytes > self.limits.cache_bytes
 
     def _forget(self, need: Need[Any]) -> None:
         if need in self._answers:

@@ -56,6 +56,10 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
         """Where the record stands."""
         return Place(self.topic, self.partition, self.offset)
 
+    def time_ms(self, otherwise: int) -> int:
+        """Return the timestamp, or `otherwise` for a record without one, of which Kafka says -1."""
+        return otherwise if self.timestamp_ms < 0 else self.timestamp_ms
+
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
     """An object for external storage: configured URI (may hold secrets: never show it), name and bytes."""

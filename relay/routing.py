@@ -2,13 +2,18 @@
 
 By default a record keeps its source's topic and partition, and so the order of its source. With another
 number of partitions, rows go by a hash of table and primary key (all rows of one key to one partition, in
-order) and control events to where the target's readers look for them: partition 0, or every partition.
+order) and watermarks to every partition.
+
+DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or
+everywhere: a copy in every partition. Of the copies of a source that which is in partition 0 counts; the
+others are written only where every partition keeps its own.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -22,60 +27,97 @@ Group = tuple[str, Sequence[int], Sequence[Event]]
 class Router(msgspec.Struct, frozen=True):
     """`topic` may hold `{topic}` (the source's); `partitions` None keeps the source's partition.
 
-    With a number of partitions, DDL goes to every one if `ddl_everywhere`, else to partition 0; watermarks go
-    to every one.
+    `reads_ddl_everywhere`, `writes_ddl_everywhere`: the convention of the source and of the target.
+    `fed`: which partitions a target topic gets records in from its sources, as far as somebody has said it.
     """
 
     topic: str = "{topic}"
     partitions: int | None = None
-    ddl_everywhere: bool = False
+    reads_ddl_everywhere: bool = False
+    writes_ddl_everywhere: bool = False
+    fed: Mapping[str, tuple[int, ...]] = {}
+
+    @property
+    def drops_copies(self) -> bool:
+        """Whether a statement is taken from partition 0 alone."""
+        is_kept = self.partitions is None and self.writes_ddl_everywhere
+        return self.reads_ddl_everywhere and not is_kept
+
+    @property
+    def makes_copies(self) -> bool:
+        """Whether a statement goes to every partition that the target topic has from its sources."""
+        is_everywhere = self.writes_ddl_everywhere and not self.reads_ddl_everywhere
+        return is_everywhere and self.partitions is None
+
+    def expecting(self, partitions: Iterable[tuple[str, int]]) -> Router:
+        """Return the router that knows these as all partitions (topic, number) of the source."""
+        numbers: dict[str, set[int]] = defaultdict(set)
+        for topic, number in partitions:
+            numbers[self.target_topic(topic)].add(number)
+        fed = {target: tuple(sorted(found)) for target, found in numbers.items()}
+        return self if fed == self.fed else msgspec.structs.replace(self, fed=fed)
+
+    def without_copies(self, events: list[Event], record: ConsumerRecord) -> list[Event]:
+        """Leave the statements out that partition 0 has, too."""
+        if not record.partition or not self.drops_copies:
+            return events
+        return [event for event in events if not isinstance(event, SchemaChange)]
 
     def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[Group]:
         """The events in order, by where they go."""
-        topic = self.topic_of(record)
-        if self.partitions is None or not events:
-            return ((topic, (record.partition,), events),)
+        topic = self.target_topic(record.topic)
         groups: list[tuple[str, Sequence[int], list[Event]]] = []
         for event in events:
-            partitions = self._partitions_of(event, self.partitions)
+            partitions = self._partitions_of(event, topic, record)
             if groups and groups[-1][1] == partitions:
                 groups[-1][2].append(event)
             else:
                 groups.append((topic, partitions, [event]))
         return groups
 
-    def topic_of(self, record: ConsumerRecord) -> str:
-        """The target topic."""
-        return self.topic.replace("{topic}", record.topic)
+    def target_topic(self, topic: str) -> str:
+        """The target topic of a source topic."""
+        return self.topic.replace("{topic}", topic)
 
-    def _partitions_of(self, event: Event, partitions: int) -> Sequence[int]:
+    def _partitions_of(self, event: Event, topic: str, record: ConsumerRecord) -> Sequence[int]:
+        if self.partitions is None:
+            if isinstance(event, SchemaChange) and self.makes_copies:
+                fed = self.fed.get(topic, ())
+                return fed if record.partition in fed else (*fed, record.partition)
+            return (record.partition,)
         if isinstance(event, RowChange):
-            return (_key_hash(event) % partitions,)
-        if isinstance(event, SchemaChange) and not self.ddl_everywhere:
+            return (_key_hash(event) % self.partitions,)
+        if isinstance(event, SchemaChange) and not self.writes_ddl_everywhere:
             return (0,)
-        return range(partitions)
+        return range(self.partitions)
 
 
 def _key_hash(change: RowChange) -> int:
-    """A hash of the table and the row's key: the handle key, or the table alone if the row has none.
+    """A hash of the table and the row's key: the key that the message names or, where every message tells as
+    much as a definition does, the handle key; the table alone if there is none.
 
-    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
-    stays together. The old key counts for DELETE, the new one otherwise.
+    It must be the same before and after DDL is learnt, or changes of one row would be out of order: so it
+    rests on what the message says, and on no order of columns. Without a key two changes of one row cannot be
+    told apart from changes of two rows, so the whole table stays together. The old key counts for DELETE, the
+    new one otherwise.
     """
     row = change.after if change.after is not None else change.before
     found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
-    for value in _key_values(change.schema, row or ()):
+    named = change.images.named_key
+    key = change.schema.handle_key() if named is None else named
+    for value in _key_values(key, change.schema, row or ()):
         found = zlib.crc32(b"\0" + repr(value).encode(), found)
     return found
 
 
-def _key_values(schema: TableSchema, row: Row) -> list[object]:
-    key = schema.handle_key()
-    return (
-        [value for column, value in zip(schema.columns, row, strict=True) if column.name in key]
-        if row
-        else []
-    )
+def _key_values(key: Collection[str], schema: TableSchema, row: Row) -> list[object]:
+    """The values of these columns, in the order of their names."""
+    if not key or not row:
+        return []
+    values = {
+        column.name: value for column, value in zip(schema.columns, row, strict=True) if column.name in key
+    }
+    return [values[name] for name in sorted(values)]
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named
-from relay.codecs.codec import SIDES, Codec, Options, parse_options
+from relay.codecs.codec import SIDES, Codec, Joining, Options, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
-from relay.errors import ConfigError, DecodeError, NotRepresentable, Problem
+from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows
 from relay.model import (
     Bootstrap,
     Event,
@@ -34,6 +36,8 @@ from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
 Answer = TypeVar("Answer")
+#: How many tables `Translator.guessed_tables` names at most.
+MAX_GUESSED_TABLES: Final = 100
 
 
 class Selection(NamedTuple):
@@ -116,6 +120,11 @@ class Route(NamedTuple):
         }
 
     @property
+    def joining(self) -> Joining | None:
+        """How messages of neighbouring source records are joined (`relay.joining`); None if they are not."""
+        return self.target.joining(self.target_options)
+
+    @property
     def passes_watermarks(self) -> bool:
         """Whether watermarks of the source become watermarks of the target."""
         is_carried = self.source.decodes.watermark and self.target.encodes(self.target_options).watermark
@@ -143,7 +152,8 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name; all others are as in `Route`. What a `selection` leaves out still teaches the catalogue.
+    name; `limits` bound what one record may cost; all others are as in `Route`. What a `selection` leaves out
+    still teaches the catalogue.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -156,27 +166,31 @@ class Translator:
         topic: str = "{topic}",
         partitions: int | None = None,
         selection: Selection | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
         route = Route.parse(reading, writing, topic, partitions, selection)
         self.route = route
         self._selection, self._strict = selection, route.target_options.strict
-        self._answers = Answers()
+        self._answers = Answers(limits)
+        self._most_rows = limits.rows
         encoder = route.target.encoder(route.target_options, self._answers)
         self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
-        self._router = Router(topic, partitions, ddl_everywhere=route.target.ddl_everywhere)
+        self._router = Router(topic, partitions, route.source.ddl_everywhere, route.target.ddl_everywhere)
+        self._moves_ddl = self._router.drops_copies or self._router.makes_copies
         self._gate = None if partitions is None else WatermarkGate()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
-        self.catalog = Catalog()
+        self.catalog = Catalog(limits=limits)
         self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
         #: Counter here.
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
+        self._guessed: dict[TableId, int] = {}
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
@@ -186,6 +200,8 @@ class Translator:
         left_out: Sequence[Lossy] = ()
         try:
             events, catalog = self._decode(record, self.catalog, lossy)
+            if len(events) > self._most_rows:
+                check_rows(self.route.source.name, "", len(events), self._answers.limits)
             if self._selection is not None:
                 events, left_out = self._selection.filter(events)
             if self._prepare is not None:
@@ -193,12 +209,11 @@ class Translator:
             gate, path = self._gate, self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
-            if gate is None:
-                # Rows stay in their partitions: what `Router.group` says then, without the price of asking.
+            if gate is None and not (self._moves_ddl and SchemaChange in map(type, events)):
+                # All stays in its partition: what `_spread` says then, without the price of asking.
                 groups: Iterable[Group] = ((path.target_topic, path.target_partitions, events),)
             else:
-                events, gate = gate.after(events, record)
-                groups = self._router.group(events, record)
+                events, gate, groups = self._spread(events, record, lossy)
             out: list[ProducerRecord] = []
             time_ms = record.timestamp_ms
             for topic, partitions, group in groups:
@@ -211,14 +226,24 @@ class Translator:
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
                             )
                         )
-        except (Need, DecodeError) as error:
-            self._note_answers(error, record)
+        except (Need, DecodeError, MemoryError) as error:
+            self._note(error, record)
             raise
         if self._strict:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog, self._gate = catalog, gate
         return out
+
+    def _spread(
+        self, events: list[Event], record: ConsumerRecord, lossy: list[Lossy]
+    ) -> tuple[list[Event], WatermarkGate | None, Iterable[Group]]:
+        """Return the events that are written, the gate behind them, and where each goes."""
+        gate, written = self._gate, self._router.without_copies(events, record)
+        lossy += [Lossy.DDL_COPIES] * (len(events) - len(written))
+        if gate is not None:
+            written, gate = gate.after(written, record)
+        return written, gate, self._router.group(written, record)
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
@@ -247,17 +272,26 @@ class Translator:
     def _decoded(self, record: ConsumerRecord, lossy: list[Lossy]) -> tuple[list[Event], Catalog]:
         try:
             return self._decode(record, self.catalog, lossy)
-        except (Need, DecodeError) as error:
-            self._note_answers(error, record)
+        except (Need, DecodeError, MemoryError) as error:
+            self._note(error, record)
             raise
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Name all source partitions (topic, number), so that no watermark passes before all have reached it.
+        """Name all source partitions (topic, number): where rows are spread anew, so that no watermark passes
+        before all have reached it; where DDL is copied (`copies_ddl`), so that each gets a copy.
 
-        It matters only where rows are spread anew; without it only the partitions that were seen count.
+        Without it, only those that were seen count for watermarks, and DDL goes to its own partition alone.
         """
-        if self._gate is not None:
-            self._gate = WatermarkGate(dict.fromkeys(partitions) | self._gate.reached, self._gate.passed)
+        found = dict.fromkeys(partitions)
+        if self._gate is not None and not found.keys() <= self._gate.reached.keys():
+            self._gate = WatermarkGate(found | self._gate.reached, self._gate.passed)
+        if self._router.makes_copies:
+            self._router = self._router.expecting(found)
+
+    @property
+    def copies_ddl(self) -> bool:
+        """Whether a statement is written to every partition that the source has (`expect_partitions`)."""
+        return self._router.makes_copies
 
     @property
     def needs_all_partitions(self) -> bool:
@@ -280,11 +314,15 @@ class Translator:
         """
         self._answers.provide(need, answer)
 
-    def _note_answers(self, error: Need[Any] | DecodeError, record: ConsumerRecord) -> None:
+    def _note(self, error: Need[Any] | DecodeError | MemoryError, record: ConsumerRecord) -> None:
+        """Note what a failed record needed. Raises OutOfMemory, which has a policy, for MemoryError."""
         if isinstance(error, Need):
             self._answers.want(error, record.place)
-        else:
-            self._answers.distrust(record.place)
+            return
+        self._answers.distrust(record.place)
+        if isinstance(error, MemoryError):
+            reason = "no memory is left to translate it; lower limits would refuse such a record before"
+            raise OutOfMemory(self.route.source.name, "", reason) from None
 
     @property
     def events(self) -> Counter[str]:
@@ -296,10 +334,18 @@ class Translator:
         """What could not be carried, by kind."""
         return Counter({what: count for what, count in self._lossy.items() if count})
 
+    @property
+    def guessed_tables(self) -> Mapping[TableId, int]:
+        """Tables without known DDL of which rows were translated, and how many rows; the first ones only.
+
+        In the order in which they came; none is ever taken out.
+        """
+        return MappingProxyType(self._guessed)
+
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
         prefix = f"{topic}/{partition}/".encode()
-        return _PartitionRoute(topic, partition, self._router.topic_of(record), (partition,), prefix)
+        return _PartitionRoute(topic, partition, self._router.target_topic(topic), (partition,), prefix)
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
@@ -308,10 +354,20 @@ class Translator:
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.route.target.name, "", reason)
 
+    def _note_guesses(self, events: Iterable[Event]) -> None:
+        guessed = self._guessed
+        for event in events:
+            if isinstance(event, RowChange) and not event.schema.complete:
+                table = event.table
+                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
+                    guessed[table] = guessed.get(table, 0) + 1
+
     def _count(self, events: list[Event], lossy: list[Lossy]) -> None:
         lost, counts = self._lossy, self._events
         for what in lossy:
             lost[what] += 1
+        if _SCHEMA_GUESSED in lossy:
+            self._note_guesses(events)
         for event in events:
             counts[event.op if isinstance(event, RowChange) else type(event)] += 1
         if self.tables is not None:
@@ -322,6 +378,7 @@ class Translator:
             )
 
 
+_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 _KINDS: dict[Op | type[Event], str] = {
     Op.INSERT: "insert",
     Op.UPDATE: "update",

@@ -42,7 +42,6 @@ _POLICIES: Final = ("decode", "encode", "too_large", "claim_check")
 _KEYS: Final = {
     "source": ("topics", "group_id", "start", "start_offsets", "start_timestamp", "start_commit_ts"),
     "target": ("topic", "partitions", "watermarks"),
-    "schema": ("wait",),
     "errors": _POLICIES,
     "backfill": (
         *("end", "end_offsets", "end_timestamp", "end_commit_ts"),
@@ -54,12 +53,13 @@ _KEYS: Final = {
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
     """Return what decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" for none."""
     tables = config.model_dump(mode="json", by_alias=True)
-    found = {"source.cluster": source_cluster, "target.cluster": target_cluster}
+    found: dict[str, Any] = {"source.cluster": source_cluster, "target.cluster": target_cluster}
     found |= {f"route.{side}": tables["route"][side] for side in ("from", "to")}
     for side in ("from_options", "to_options"):
         found |= {f"route.{side}.{name}": _shown(name, text) for name, text in tables["route"][side].items()}
     found |= {f"{table}.{key}": tables[table][key] for table, keys in _KEYS.items() for key in keys}
     found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
+    found["schema.wait"] = config.waits_for_ddl
     letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)
     found["errors.dead_letter_topic"] = config.errors.dead_letter_topic if letters else ""
     return dict(sorted(found.items()))

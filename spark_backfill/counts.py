@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from pyspark.accumulators import AccumulatorParam
@@ -20,6 +20,7 @@ class Counts(msgspec.Struct):
     """Counters of a task, a step or a run.
 
     `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
+    `guessed`: rows whose table's DDL was not known, by `database.table`; each task names its first tables.
     `tables`: rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of
     records by `topic/partition`. `failed`: records that could not be translated, by what happened to them
     (`skipped`, `dead letters`) and error code. `last_files`: the newest data file of each table of a storage
@@ -34,6 +35,7 @@ class Counts(msgspec.Struct):
     events: Counter[str] = msgspec.field(default_factory=Counter)
     tables: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     lost: Counter[str] = msgspec.field(default_factory=Counter)
+    guessed: Counter[str] = msgspec.field(default_factory=Counter)
     failed: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     last_files: Sequence[str] = ()
@@ -68,6 +70,7 @@ class Counts(msgspec.Struct):
         self.written.update(other.written)
         self.events.update(other.events)
         self.lost.update(other.lost)
+        self.guessed.update(other.guessed)
         for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
             for name, counter in given.items():
                 owned.setdefault(name, Counter()).update(counter)
@@ -81,6 +84,14 @@ class Counts(msgspec.Struct):
 
 #: By Spark partition.
 Parts = dict[int, Counts]
+
+
+class Accumulator(Protocol):
+    """What Spark adds up of all tasks."""
+
+    def add(self, term: Parts) -> None:
+        """Add to it."""
+        ...
 
 
 class CountsParam(AccumulatorParam[Parts]):
@@ -117,6 +128,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
         "events": _sorted(counts.events),
         "tables": {name: _sorted(kinds) for name, kinds in sorted(counts.tables.items())},
         "lost": _sorted(counts.lost),
+        "guessed_tables": _sorted(counts.guessed),
         "failed": {what: _sorted(codes) for what, codes in sorted(counts.failed.items())},
         "ranges": {
             place: {"first_offset": first, "last_offset": last, "records": records}
@@ -134,6 +146,10 @@ def as_text(counts: Counts, seconds: float) -> list[str]:
     for title, counter in (("events", counts.events), ("lost", counts.lost)):
         if counter:
             lines.append(f"  {title:6}  " + _listed(counter))
+    if counts.guessed:
+        lines.append("  guessed types, as no DDL of the table came before its rows:")
+        lines += [f"    {name} {rows}" for name, rows in counts.guessed.most_common(_MAX_TABLES)]
+        lines += ["    and more tables"] if len(counts.guessed) > _MAX_TABLES else []
     lines += [f"  {name}  {_listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:_MAX_TABLES]]
     if len(counts.tables) > _MAX_TABLES:
         lines.append(f"  and {len(counts.tables) - _MAX_TABLES} more tables")

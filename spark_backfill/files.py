@@ -237,6 +237,7 @@ class Target(NamedTuple):
     """A folder to write to. `step`: its number in a run of several, of which each overwrites its own folders.
 
     `tasks`: how many tasks sort and write the records; None leaves it to Spark, which takes 200 in streams.
+    `by_time`: as `in_target_order` says.
     """
 
     path: str
@@ -244,12 +245,14 @@ class Target(NamedTuple):
     layout: Layout = Layout.TOPIC
     step: int | None = None
     tasks: int | None = None
+    by_time: bool = False
 
     @classmethod
     def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> Target:
         """Make the target that `output` names."""
         backfill = config.backfill
-        return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks)
+        by_time = config.translator().copies_ddl
+        return cls(backfill.output, backfill.output_format, backfill.output_layout, step, tasks, by_time)
 
     def write(self, produced: DataFrame, before: Mapping[str, int]) -> None:
         """Write records in order, with offsets from 0. `before`: how many records earlier steps have written,
@@ -257,7 +260,8 @@ class Target(NamedTuple):
         """
         if self.tasks is not None:
             produced = produced.repartition(self.tasks, *PLACE)
-        numbered = produced.withColumn("offset", number_in_partition() - 1 + _already(before))
+        placed, order = in_target_order(produced, by_time=self.by_time)
+        numbered = placed.withColumn("offset", number_in_partition(order) - 1 + _already(before))
         folders = list(FOLDERS[self.layout])
         if self.layout is Layout.DATE:
             numbered = numbered.withColumn("date", day())
@@ -303,9 +307,27 @@ def settings() -> dict[str, str]:
     }
 
 
-def number_in_partition() -> Any:
+def in_target_order(produced: DataFrame, *, by_time: bool) -> tuple[DataFrame, Sequence[str]]:
+    """Return the records, and the columns by which those of a target partition are ordered.
+
+    `by_time`: a target partition gets DDL of another source partition, which stands by its time among the
+    rows. What comes from one source partition keeps its order even where its times go back.
+    """
+    if not by_time:
+        return produced, SOURCE_ORDER
+    of_source = Window.partitionBy(*PLACE, "source_topic", "source_partition")
+    so_far = of_source.orderBy("source_offset", "number").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    return produced.withColumn("reached_ms", F.max("timestamp_ms").over(so_far)), (
+        "reached_ms",
+        *SOURCE_ORDER,
+    )
+
+
+def number_in_partition(columns: Sequence[str] = SOURCE_ORDER) -> Any:
     """Count 1, 2, 3 … in each target partition, as a bigint: `row_number` ends at 2³¹."""
-    order = Window.partitionBy(*PLACE).orderBy(*SOURCE_ORDER)
+    order = Window.partitionBy(*PLACE).orderBy(*columns)
     return F.count(F.lit(1)).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
 
 

@@ -151,9 +151,9 @@ class Produced:
         self._tables: list[TableId | None] = []
         self._size = 0
 
-    def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord) -> None:
-        """Add what a source record became."""
-        for number, record in enumerate(produced):
+    def add(self, produced: Sequence[ProducerRecord], source: ConsumerRecord, first: int = 0) -> None:
+        """Add what a source record became, from the result with the number `first` on."""
+        for number, record in enumerate(produced, first):
             self._records.append(record)
             self._sources.append(source)
             self._numbers.append(number)

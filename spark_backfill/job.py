@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -18,7 +18,8 @@ from relay.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
 from spark_backfill.files import Captured, Target, read_files
-from spark_backfill.offsets import check_offsets
+from spark_backfill.joined import joined, joining_of
+from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.places import check_apart, check_folder, check_places
 from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_times
 from spark_backfill.spark_errors import OVERFLOW
@@ -63,15 +64,20 @@ def run_step(  # noqa: PLR0913 - what a step has to know
     """Translate records and write what they become; return what was counted."""
     context = spark.sparkContext
     shared, counters = context.broadcast(catalog), context.accumulator(Parts(), CountsParam())
+    # Tasks of the second kind have the same numbers.
+    of_joined = context.accumulator(Parts(), CountsParam())
     try:
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
-        write(records.frame.mapInArrow(translate, translate.schema))
+        produced = records.frame.mapInArrow(translate, translate.schema)
+        joining = joining_of(config)
+        write(produced if joining is None else joined(produced, joining, terms.limits, of_joined))
     finally:
         # Otherwise the catalogue's file stays on the driver's disk, and the counters in PySpark's list, while
         # the run lasts.
         shared.destroy()
-        _accumulatorRegistry.pop(counters.aid, None)
-    counts = total(counters.value.values())
+        for accumulator in (counters, of_joined):
+            _accumulatorRegistry.pop(accumulator.aid, None)
+    counts = total([*counters.value.values(), *of_joined.value.values()])
     counts.last_files = records.last_files
     return counts
 
@@ -93,12 +99,16 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     bounds = Bounds(
         source.start_offsets, backfill.end_offsets, source.start_timestamp_ms, backfill.end_timestamp_ms
     )
+    sources = partitions_in(records) if config.translator().copies_ddl else ()
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
-        target = Target.from_config(config)
-        return run_step(spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds)
+        target, terms = Target.from_config(config), Terms(sources=sources)
+        return run_step(
+            spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds, terms=terms
+        )
     topics = TargetTopics.from_config(config)
-    return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=topics.terms)
+    terms = topics.terms._replace(sources=sources)
+    return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=terms)
 
 
 class TopicsRun:
@@ -165,7 +175,7 @@ class TopicsRun:
         self._catalog = learn_ddl(config, [*ddl, *self._read_ahead()], self._catalog)
         bounds, catalog = self._source.bounds, self._catalog
         if self._topics is not None:
-            write, terms = self._topics.write, self._topics.terms
+            write, terms = self._topics.write, self._topics.terms._replace(sources=self._sources())
             counts = run_step(self._spark, config, records, catalog, write, bounds=bounds, terms=terms)
         else:
             before = self._store.written_before(step)
@@ -173,11 +183,24 @@ class TopicsRun:
             if is_first:
                 target.delete_step(self._spark)
             counts = run_step(
-                self._spark, config, records, catalog, lambda made: target.write(made, before), bounds=bounds
+                self._spark,
+                config,
+                records,
+                catalog,
+                lambda made: target.write(made, before),
+                bounds=bounds,
+                terms=Terms(sources=self._sources()),
             )
             self._store.keep_written(step, Counter(before) + counts.written)
         self.counts.add(counts)
         self._tell(step, counts)
+
+    def _sources(self) -> Sequence[tuple[str, int]]:
+        """Return the partitions that the source has by now, where DDL is written to all of them."""
+        if not self._config.translator().copies_ddl:
+            return ()
+        found = self._source.partitions_now(self._spark)
+        return [(topic, number) for topic, count in found.items() for number in range(count)]
 
     def _learnt_before(self, step: int) -> Catalog:
         """Return the catalogue of `schema_input`, the records before the first step, and earlier steps."""
@@ -193,7 +216,7 @@ class TopicsRun:
         """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were
         sent before now.
         """
-        if not self._config.schema.wait:
+        if not self._config.waits_for_ddl:
             return []
         records, self._ahead = self._source.ahead(self._spark, self._ahead)
         return [] if records is None else find_ddl(captured(records), self._config)

@@ -1,4 +1,4 @@
-"""Where the partitions in files end, for bounds that name offsets: files have no index to look it up in."""
+"""Which partitions files hold, and where they end: files have no index to look it up in."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def check_offsets(config: Config, records: Captured) -> None:
     known = {place: offset for place, offset in config.source.start_offsets.items() if place in ends}
     if problems := [*problems, *behind_ends(known, ends)]:
         raise ConfigError(problems)
+
+
+def partitions_in(records: Captured) -> list[tuple[str, int]]:
+    """Find the partitions (topic, number) that have a record; the files are read once for it."""
+    places = (place.rpartition("/") for place in sorted(_ends(records)))
+    return [(topic, int(number)) for topic, _, number in places]
 
 
 def _ends(records: Captured) -> dict[str, int]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -78,7 +79,7 @@ class FindDdl:
 
 def _events(translator: Translator, record: ConsumerRecord) -> list[Event]:
     """Return the events of a record, whatever was before it; none if it cannot be read."""
-    translator.catalog = Catalog()
+    translator.catalog = Catalog(limits=translator.catalog.limits)
     try:
         return translator.inspect(record)
     except (DecodeError, Need):
@@ -136,7 +137,7 @@ def learn_ddl(config: Config, ddl: Iterable[DdlRecord], catalog: Catalog) -> Cat
         newest[topic, partition] = max(newest[topic, partition], each.tso)
         ordered.append((newest[topic, partition], each.position, each.record))
     translator = config.translator()
-    translator.catalog = catalog
+    translator.catalog = msgspec.structs.replace(catalog, limits=translator.catalog.limits)
     for _, _, record in sorted(ordered, key=lambda found: found[:2]):
         translator.learn(record)
     return translator.catalog

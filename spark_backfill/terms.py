@@ -1,4 +1,6 @@
-"""What a translating task is told beforehand: which records it translates, and what the target takes."""
+"""What a translating task is told beforehand: which records it translates, which partitions their source has,
+and what the target takes.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,17 @@ class Bounds(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What the target's brokers say about its topics; files say nothing.
+    """What is known of the source's partitions and the target's topics; files say nothing of topics.
 
     `dead_letter_partitions`: how many the dead-letter topic has. `limits`: `max.message.bytes` of every
     topic. `partitions`: how many every topic has, where only the records tell which topics are written.
+    `sources`: the partitions (topic, number) of the source, where its DDL is written to all of them.
     """
 
     dead_letter_partitions: int = KEEP_PARTITION
     limits: Mapping[str, int] | None = None
     partitions: Mapping[str, int] | None = None
+    sources: Sequence[tuple[str, int]] = ()
 
     def check_partitions(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> None:
         """Refuse what has no place in the target, before anything is written.

@@ -12,14 +12,14 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from relay.config import Config, Mode, Start, kafka
-from relay.config.choices import End
+from relay.config.choices import End, Wait
 from relay.errors import ConfigError, Problem, RecordsGone
 from relay.kafka.admin import TopicInfo
 from relay.kafka.positions import COMMIT_TS_MARGIN_MS
 from relay.model import TSO_LOGICAL_BITS
 from relay.topics.startup import Topics, check_topics
 from spark_backfill.brokers import JavaAdmin, client_options, for_spark
-from spark_backfill.files import PLACE, SOURCE_ORDER, Captured, as_records
+from spark_backfill.files import PLACE, Captured, as_records, in_target_order
 from spark_backfill.frames import Columns
 from spark_backfill.sink import WRITTEN, Write
 from spark_backfill.spark_errors import too_late
@@ -88,6 +88,11 @@ class Source(NamedTuple):
             for place, end in ends.items()
         }
         return self._between(spark, begin, ends), ends
+
+    def partitions_now(self, spark: SparkSession) -> dict[str, int]:
+        """Return how many partitions each topic has by now."""
+        with closing(JavaAdmin(spark, self.options)) as admin:
+            return admin.partitions(self.config.source.topics)
 
     def too_late(self, spark: SparkSession) -> ConfigError:
         """Make the error about timestamps that Spark cannot hold, with the first record of each partition."""
@@ -220,7 +225,7 @@ def _end(admin: JavaAdmin, config: Config, partitions: Mapping[str, int]) -> dic
 async def _checked(config: Config) -> Topics:
     """Check topics as the service does, without those that only the service keeps."""
     own = {
-        "schema": config.schema.model_copy(update={"history_topic": "", "wait": False}),
+        "schema": config.schema.model_copy(update={"history_topic": "", "wait": Wait.FALSE}),
         "delivery": config.delivery.model_copy(update={"mode": Mode.AT_LEAST_ONCE}),
     }
     # Files do not tell a number of partitions.
@@ -262,7 +267,10 @@ class TargetTopics(NamedTuple):
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
         tasks = sum(self.partitions.values())
-        ordered = produced.repartition(tasks, *PLACE).sortWithinPartitions(*PLACE, *SOURCE_ORDER)
+        placed, order = in_target_order(
+            produced.repartition(tasks, *PLACE), by_time=self.config.translator().copies_ddl
+        )
+        ordered = placed.sortWithinPartitions(*PLACE, *order)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
         written = rows.mapInArrow(Write(self.config, self.limits), WRITTEN)
         written.write.format("noop").mode("overwrite").save()

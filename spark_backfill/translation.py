@@ -26,8 +26,9 @@ from relay.needs import Need
 from relay.policies import Policy, Refused
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
-from spark_backfill.counts import Counts, Parts
+from spark_backfill.counts import Accumulator, Counts
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES, Produced, Reader, read_records
+from spark_backfill.joined import joining_of
 from spark_backfill.layouts import TableFinder
 from spark_backfill.task_errors import Stopped
 from spark_backfill.terms import LATEST_MS, Bounds, Terms
@@ -39,14 +40,6 @@ class Broadcast(Protocol):
     @property
     def value(self) -> Catalog:
         """Return the value."""
-        ...
-
-
-class Accumulator(Protocol):
-    """What Spark adds up of all tasks."""
-
-    def add(self, term: Parts) -> None:
-        """Add to it."""
         ...
 
 
@@ -65,6 +58,8 @@ class Translate:
         self.config, self.reader, self.catalog, self.counters = config, reader, catalog, counters
         self.bounds, self.terms = bounds, terms
         backfill = config.backfill
+        #: Whether rows are joined afterwards, and what is written is counted then.
+        self.is_joined = joining_of(config) is not None
         self.by_table = bool(backfill.output) and backfill.output_layout is Layout.TABLE
         has_times = backfill.output_format is FileFormat.PARQUET or backfill.output_layout is Layout.DATE
         #: What no timestamp may exceed.
@@ -92,6 +87,7 @@ class _Task:
         self._job = job
         self._translator = config.translator(config.backfill.end_commit_ts or None)
         self._translator.catalog = job.catalog.value
+        self._translator.expect_partitions(job.terms.sources)
         self._finder = TableFinder(config) if job.by_table else None
         self._tables: Counter[tuple[TableId, str]] = Counter()
         # To find the tables of each record takes a Counter for each.
@@ -128,7 +124,8 @@ class _Task:
         """Yield what was gathered."""
         batch, records = self._out.take()
         if batch is not None:
-            self._counts.count_written(records)
+            if not self._job.is_joined:
+                self._counts.count_written(records)
             yield batch
 
     def _read(self, batch: pa.RecordBatch) -> list[ConsumerRecord]:
@@ -210,6 +207,8 @@ class _Task:
         """
         self._counts.events = self._translator.events
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
+        guessed = self._translator.guessed_tables
+        self._counts.guessed = Counter({str(table): rows for table, rows in guessed.items()})
         for (table, kind), count in self._tables.items():
             self._counts.tables.setdefault(str(table), Counter())[kind] += count
         context = TaskContext.get()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from relay.codecs.losses import Lossy
 from relay.kafka.ports import Partition
+from relay.model import TableId
 from relay.service.observe.status import About, Endpoint, Status
 
 #: 2026-11-21 10:00 UTC.
@@ -32,6 +33,7 @@ class Translated:
     def __init__(self) -> None:
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
+        self.guessed_tables: dict[TableId, int] = {}
 
 
 def make_status(clock: Clock | None = None, topics: dict[str, str] | None = None) -> Status:

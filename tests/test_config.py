@@ -452,3 +452,25 @@ def test_a_stall_is_longer_than_every_wait(
 def test_a_stall_that_is_long_enough(tmp_path: Path, source: str, delivery: str) -> None:
     config = load(tmp_path, MINIMAL.replace("[source]", f"[source]\n{source}") + f"[delivery]\n{delivery}")
     assert config.delivery.stall_timeout_seconds > 90
+
+
+@pytest.mark.parametrize(
+    ("source", "schema", "waits"),
+    [
+        ("ticdc-canal-json", "", True),
+        ("canal-json", "", True),
+        ("ckafka-json", "", True),
+        ("ticdc-open-protocol", "", False),
+        ("ticdc-debezium", "", False),
+        ("canal-json", "wait = false", False),
+        ("canal-json", 'wait = "auto"', True),
+        ("ticdc-open-protocol", "wait = true", True),
+        # It would not be known what other instances have read.
+        ("canal-json", 'history_topic = ""', False),
+    ],
+)
+def test_rows_wait_where_ddl_travels_in_one_partition(
+    tmp_path: Path, source: str, schema: str, waits: bool
+) -> None:
+    text = MINIMAL.replace("ticdc-canal-json", source).replace('"canal-json"', '"ticdc-canal-json"')
+    assert load(tmp_path, f"{text}[schema]\n{schema}\n").waits_for_ddl is waits

@@ -36,6 +36,7 @@ from relay import (
 )
 from relay.codecs.codec import Codec
 from relay.errors import Malformed
+from relay.limits import Limits
 from relay.model import Position
 from relay.needs import Answers, ClaimCheck, RegisteredSchema, SchemaById, SchemaId, TableDefinition
 from relay.plugins import installed
@@ -108,11 +109,8 @@ def test_the_answers_that_were_not_looked_up_for_longest_go_first(monkeypatch: p
     assert [need for need, _ in answers] == [check(2), check(0), check(3)]
 
 
-def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(needs, "_MAX_BYTES", 10)
-    answers = Answers()
+def test_objects_are_bounded_by_their_bytes_but_not_those_of_the_record_at_hand() -> None:
+    answers = Answers(Limits(cache_bytes=10))
     for number in range(3):
         answers.want(check(number), record="first")
         answers.provide(check(number), b"12345678")

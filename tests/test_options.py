@@ -14,7 +14,7 @@ DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
 #: The options that mean nothing on the other side; `strict` is one of every protocol.
 ONE_SIDED = {
     TICDC: {},
-    CANAL: {"max-batch-size": ("2", "target"), "hex-binary": ("true", "source")},
+    CANAL: {"max-batch-size": ("2", "target"), "hex-binary": ("true", "source"), "table": ("d.t", "source")},
     CKAFKA: {"value-style": ("mysql", "source"), "ddl-time-unit": ("ms", "target")},
     OPEN: {},
     DEBEZIUM: {"cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},
@@ -39,7 +39,9 @@ def test_every_protocol_is_here() -> None:
         }
         for codec in BUILT_IN.values()
     }
-    assert found == {protocol: {"strict", *options} for protocol, options in ONE_SIDED.items()}
+    assert found == {
+        protocol: {"strict", "unknown-before", *options} for protocol, options in ONE_SIDED.items()
+    }
 
 
 @pytest.mark.parametrize(("protocol", "name", "value", "side"), CASES)

@@ -17,6 +17,7 @@ from support import OPEN, events, record, row_message
 from relay import ConsumerRecord, ProducerRecord, RowChange, Translator
 from relay.model import Op
 
+TICDC_JSON = "ticdc-canal-json"
 _TICDC = {"enable-tidb-extension": "true"}
 _DDL = "CREATE TABLE `t` (`a` INT NOT NULL,`k` VARCHAR(20) NOT NULL,`v` INT,PRIMARY KEY(`k`, `a`))"
 _TYPES = {"a": "int", "k": "varchar", "v": "int"}
@@ -145,3 +146,88 @@ def test_a_batch_is_split_by_the_keys_of_its_rows() -> None:
     assert sorted(json.loads(out.value or b"")["data"][0]["a"] for out in spread) == sorted(
         row["a"] for row in rows
     )
+
+
+def _ckafka(cells: dict[str, str], op: str = "I", old: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "DATABASE": "d",
+        "TABLE": "t",
+        "TIME": "20240101000000",
+        "TYPE": op,
+        "NEW_VALUES": cells,
+        "OLD_VALUES": old,
+    }
+
+
+def _ddl(sql: str) -> dict[str, Any]:
+    return {"database": "d", "table": "t", "isDdl": True, "type": "CREATE", "es": 1, "ts": 1, "sql": sql}
+
+
+def _places(translator: Translator, *messages: dict[str, Any]) -> list[int]:
+    """Where the rows of these messages go."""
+    return [
+        out.partition
+        for at, message in enumerate(messages)
+        for out in translator.translate(record(message, offset=at))
+        if not message.get("isDdl")
+    ]
+
+
+UNIQUE = "CREATE TABLE t (a INT NOT NULL UNIQUE, k VARCHAR(20), v INT)"
+
+
+@pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json", "ckafka-json", OPEN, "ticdc-debezium"])
+@pytest.mark.parametrize(
+    ("source", "ddl", "more"),
+    [
+        ("ckafka-json", _DDL, {}),
+        ("ckafka-json", UNIQUE, {}),
+        # A table with a unique key and no primary key; rows of a producer that names no key at all.
+        ("canal-json", UNIQUE, {"pkNames": []}),
+        ("canal-json", UNIQUE, {"pkNames": None}),
+        ("canal-json", _DDL, {"pkNames": None}),
+        ("ticdc-canal-json", _DDL, {"pkNames": None}),
+        ("canal-json", _DDL, {"pkNames": ["a", "k"]}),
+        ("ticdc-canal-json", _DDL, {"pkNames": ["k", "a"]}),
+    ],
+)
+def test_no_row_changes_its_partition_when_its_ddl_is_learnt(
+    source: str, target: str, ddl: str, more: dict[str, Any]
+) -> None:
+    def message(a: int, op: str = "INSERT", v: str = "1") -> dict[str, Any]:
+        # Not in the order of the table.
+        cells = {"v": v, "k": f"x{a}", "a": str(a)}
+        if source == "ckafka-json":
+            return _ckafka(cells, op[0], None if op == "INSERT" else cells | {"v": "0"})
+        return row_message(_TYPES, cells, op=op, old=[{"v": "0"}] if op == "UPDATE" else None, **more)
+
+    translator = Translator(source, target, partitions=7)
+    rows = [message(a) for a in range(12)]
+    before = _places(translator, *rows)
+    after = _places(translator, _ddl(ddl), *rows)
+    updates = _places(translator, *(message(a, "UPDATE", v="2") for a in range(12)))
+    assert before == after == updates
+    assert len(set(before)) == (1 if source == "ckafka-json" or not more["pkNames"] else len(set(before)))
+    if more.get("pkNames"):
+        assert len(set(before)) > 1
+
+
+def test_both_parts_of_a_split_update_stay_with_their_table() -> None:
+    translator = Translator("canal-json", OPEN, partitions=7)
+    cells = {"a": "1", "k": "x", "v": "1"}
+    update = row_message(_TYPES, cells, op="UPDATE", old=[{"a": "2"}], pkNames=[])
+    rows = [row_message(_TYPES, cells | {"a": str(a)}, pkNames=[]) for a in range(9)]
+    assert len(set(_places(translator, *rows, _ddl(UNIQUE), update, *rows))) == 1
+
+
+def test_the_order_of_columns_does_not_matter() -> None:
+    """The classic TiCDC sends them by name, DDL has them as the table has them."""
+    cells = {"k": "x", "v": "1", "a": "1"}
+    both = [
+        _places(
+            Translator(TICDC_JSON, "canal-json", partitions=101),
+            row_message(_TYPES, given, pkNames=["a", "k"]),
+        )
+        for given in (cells, dict(sorted(cells.items())))
+    ]
+    assert both[0] == both[1]

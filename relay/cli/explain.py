@@ -46,7 +46,9 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one record. `unchecked`: why it is not known that the target takes the output."""
+    """What is known of one record. `unchecked`: why it is not known that the target takes the output.
+    `window`: of how many records the rows are joined to messages.
+    """
 
     record: ConsumerRecord
     learned: Learned
@@ -55,6 +57,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     losses: Sequence[Loss] = ()
     error: RelayError | None = None
     unchecked: str = ""
+    window: int = 1
 
 
 def explain(config_path: Path, topic: str | None, partition: int, offset: int, *, as_json: bool) -> None:
@@ -102,7 +105,9 @@ async def _explain(config: Config, place: Place) -> Explanation:
         error = record_too_large(record, oversize) if oversize else error
     except ServiceError as raised:
         unchecked = str(raised)
+    joining = translator.route.joining
     return Explanation(
+        window=1 if joining is None else joining.most_rows,
         record=record,
         learned=learned,
         events=events,
@@ -250,11 +255,22 @@ def _output_lines(explanation: Explanation) -> list[Line]:
             [(f"  {'object':10}", "dim"), (f"{printable(blob.name)}, {len(blob.data)} bytes", "")]
             for blob in out.blobs
         ]
+    if joins := _joins(explanation):
+        lines.append([(f"  {joins}", "dim")])
     if explanation.unchecked:
         lines.append(
             [(f"  whether the target takes it is not known: {printable(explanation.unchecked)}", "yellow")]
         )
     return lines
+
+
+def _joins(explanation: Explanation) -> str:
+    """Say which records' rows may be in one message with this one's; "" if none are."""
+    size, offset = explanation.window, explanation.record.offset
+    if size < 2:
+        return ""
+    first = offset - offset % size
+    return f"its rows may be in one message with those of the offsets {first} to {first + size - 1}"
 
 
 def _error_lines(error: RelayError, config: Config) -> list[Line]:

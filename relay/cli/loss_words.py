@@ -62,6 +62,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.BOOTSTRAP: "a table's definition without a statement that made it",
     Lossy.COLUMNS_ABSENT: "the row lacks columns that its table has",
     Lossy.COMMIT_TS_SYNTHETIC: "the source has no commit ts: it was made of event time and offset",
+    Lossy.DDL_COPIES: "a statement's copies in other partitions, where the target has it once",
     Lossy.DDL_NOT_UNDERSTOOD: "the statement is passed on, and nothing was learned from it",
     Lossy.EMPTY_ROW: "a row message without a row",
     Lossy.ENUM_INDEX: "an ENUM or SET number without a label",
@@ -72,8 +73,9 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
     Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
     Lossy.STATEMENT: "a statement that is no DDL",
+    Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
-    Lossy.VALUE_GUESSED: "nothing but a JSON value tells a column's type",
+    Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
 }
 
 

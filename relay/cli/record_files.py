@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import msgspec
@@ -46,7 +46,7 @@ class RecordReader:
 
     def __init__(
         self,
-        stream: BinaryIO,
+        stream: Iterable[bytes],
         name: str,
         input_format: InputFormat = InputFormat.AUTO,
         *,
@@ -63,18 +63,14 @@ class RecordReader:
     def __iter__(self) -> Iterator[ConsumerRecord]:
         for line in self._lines():
             if self.format is InputFormat.AUTO:
-                self.format = _detect(line)
+                self.format = detect(line)
             yield self._record(line) if self.format is InputFormat.RECORDS else self._value(line)
 
     def _lines(self) -> Iterator[bytes]:
         for line in self._stream:
             self.line += 1
             self.bytes_read += len(line)
-            # A line ends with LF or CR LF. Editors of Windows begin a file with a byte order mark.
-            text = line.removesuffix(b"\n").removesuffix(b"\r")
-            if self.line == 1:
-                text = text.removeprefix(_BYTE_ORDER_MARK)
-            if text and not text.isspace():
+            if text := text_of(line, is_first=self.line == 1):
                 yield text
 
     def _value(self, line: bytes) -> ConsumerRecord:
@@ -97,7 +93,17 @@ class RecordReader:
         return self._counted[topic, partition] - 1
 
 
-def _detect(line: bytes) -> InputFormat:
+def text_of(line: bytes, *, is_first: bool) -> bytes:
+    """Return a line without its end, LF or CR LF; b"" for a blank one."""
+    text = line.removesuffix(b"\n").removesuffix(b"\r")
+    if is_first:
+        # Editors of Windows begin a file with it.
+        text = text.removeprefix(_BYTE_ORDER_MARK)
+    return b"" if text.isspace() else text
+
+
+def detect(line: bytes) -> InputFormat:
+    """Tell from the first line how all are read."""
     try:
         _PROBE_DECODER.decode(line)
     except DECODE_ERRORS:

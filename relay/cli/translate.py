@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import msgspec
@@ -21,10 +21,14 @@ from relay.cli.arguments import (
 )
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
+from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
+from relay.joining import Joiner
+from relay.model import TableId
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
+from relay.shown import printable
 from relay.storage import storage_problems
 from relay.translator import Translator
 
@@ -33,6 +37,8 @@ _REPORTED = 20
 #: What Kafka allows in a topic's name.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PROGRESS_EVERY_BYTES = 1 << 20
+#: How many tables without DDL are named.
+_GUESSED_SHOWN = 20
 
 
 class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +73,11 @@ def translate(request: TranslateRequest) -> None:
         if request.dead_letters is not None:
             dead_file = stack.enter_context(open_output(request.dead_letters, "--dead-letters"))
             dead_letters = RecordWriter(dead_file, request.dead_letters, live=True)
-        reader = RecordReader(source.stream, source.name, request.input_format)
+        lines: Iterable[bytes] = source.stream
+        if translator.copies_ddl:
+            lines, partitions = stack.enter_context(with_partitions(source, request.input_format))
+            translator.expect_partitions(partitions)
+        reader = RecordReader(lines, source.name, request.input_format)
         run = _Run(translator, reader, writer, dead_letters, request.on_error)
         try:
             run.all_records(source, quiet=request.quiet)
@@ -145,6 +155,8 @@ class _Run:
         self._dead_letters = dead_letters
         self._errors = ErrorPolicies(dict.fromkeys(ERROR_CLASSES, on_error))
         self._resolver = Resolver()
+        joining = translator.route.joining
+        self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)
         self._read = 0
         self._failed = 0
         self._stopped = False
@@ -159,6 +171,8 @@ class _Run:
                     self._one(record)
                     progress.at(self._reader.bytes_read)
         finally:
+            if self._joiner is not None:
+                self._write(out for out, _ in self._joiner.close())
             self._writer.flush()
 
     def _one(self, record: ConsumerRecord) -> None:
@@ -172,6 +186,13 @@ class _Run:
                 raise
             self._go_on(record, error, refused)
             return
+        if self._joiner is None:
+            self._write(translated)
+            return
+        for each in translated:
+            self._write(out for out, _ in self._joiner.add(each, None))
+
+    def _write(self, translated: Iterable[ProducerRecord]) -> None:
         for out in translated:
             for blob in out.blobs:
                 self._resolver.store(blob)
@@ -193,6 +214,7 @@ class _Run:
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
         lines += _counts("events", self._translator.events.items())
         lines += _counts("lost", self._translator.lossy.items())
+        lines += _guessed(self._translator.guessed_tables)
         if self._stopped:
             lines.append(
                 "  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on."
@@ -207,6 +229,15 @@ def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
     """Return one line, most frequent first; none if there is nothing to count."""
     ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
     return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
+
+
+def _guessed(tables: Mapping[TableId, int]) -> list[str]:
+    """Return lines about tables without DDL, most rows first; none if there is no such table."""
+    shown = sorted(tables.items(), key=lambda item: (-item[1], item[0]))[:_GUESSED_SHOWN]
+    lines = [f"    {printable(str(table))} {rows}" for table, rows in shown]
+    if len(tables) > len(shown):
+        lines.append("    and more tables")
+    return ["  guessed types, as no DDL of the table came before its rows:", *lines] if lines else []
 
 
 class _Silent:

@@ -141,13 +141,35 @@ class RowSignature(msgspec.Struct, frozen=True):
         return marked and not any(mark in text for mark in self.never)
 
 
+class Joining(msgspec.Struct, frozen=True):
+    """How messages of rows are joined to one, as a protocol with batches has it.
+
+    `most_rows` and `most_bytes` (of key and value together) bound a message; `shared_bytes` are those that
+    each has once, however many rows. `rows_in`: how many rows a message (key, value) has that others may
+    stand beside; 0 if it must stand alone. `joined`: the key and value of the message that holds what these
+    hold, in order.
+    """
+
+    most_rows: int
+    most_bytes: int
+    shared_bytes: int
+    rows_in: Callable[[bytes, bytes], int]
+    joined: Callable[[Sequence[tuple[bytes, bytes]]], tuple[bytes, bytes]]
+
+
+def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's options
+    """Say that messages of several source records are not joined, whatever the options."""
+    return None
+
+
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
     `decodes` is the most that its decoder can find in a message, `encodes` what its encoder writes with given
     options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
     what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None
-    if they are not.
+    if they are not. `joining`: how messages of neighbouring source records are joined with given options,
+    None if they are not.
     """
 
     name: str
@@ -160,6 +182,7 @@ class Codec(msgspec.Struct, frozen=True):
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
+    joining: Callable[[Any], Joining | None] = joins_nothing
 
 
 Side = Literal["source", "target"]

@@ -72,15 +72,24 @@ class Lossy(enum.StrEnum):
     TRANSACTION_ORDER = "transaction-order"
     TRANSACTION_TOTAL = "transaction-total"
     BOOTSTRAP = "bootstrap"
+    DDL_COPIES = "ddl-copies"
+    TABLE_DEFINITION = "table-definition"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
-#: What is counted although nothing is lost by it: what relay had to assume, and text that passes without
-#: being understood.
+#: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
+#: understood, and copies of a statement that the target has once.
 INFORMATIONAL: Final = frozenset(
-    {Lossy.SCHEMA_GUESSED, Lossy.DDL_NOT_UNDERSTOOD, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE}
+    {
+        Lossy.SCHEMA_GUESSED,
+        Lossy.DDL_NOT_UNDERSTOOD,
+        Lossy.NULL_OR_DEFAULT,
+        Lossy.EPOCH_OR_ZERO_DATE,
+        Lossy.DDL_COPIES,
+        Lossy.TABLE_DEFINITION,
+    }
 )
 
 
@@ -173,6 +182,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "query": Lossy.QUERY,
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
+    "time_unit_ns": None,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,
@@ -194,13 +204,19 @@ class CountSourceLosses(Protocol):
         ...
 
 
-def source_losses(carries: Carries, source_name: str | None = None) -> CountSourceLosses:
-    """Return how a target counts what it loses. `source_name`: the one that it writes itself, if any."""
+def source_losses(
+    carries: Carries, source_name: str | None = None, *, kept_extras: AbstractSet[str] = frozenset()
+) -> CountSourceLosses:
+    """Return how a target counts what it loses.
+
+    `source_name`: the one that it writes itself, if any; `kept_extras`: the extras that it writes.
+    """
     keeps_commit_ts = carries.commit_ts
     rare = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.SOURCE_NAME, Lossy.EXTRAS})
     rare.pop("commit_ts", None)
     own_names = {None, _NO_NAME, source_name}
-    kept_extras = _PHYSICAL_PARTITION if carries.physical_partition else frozenset()
+    if carries.physical_partition:
+        kept_extras |= _PHYSICAL_PARTITION
     of_transaction = _lost_fields(TRANSACTION_LOSSES, carries)
 
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
-from relay.config.choices import Mode
+from relay.config.choices import Mode, Wait
 from relay.config.config import Config
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
@@ -166,7 +166,7 @@ def _mode_problems(config: Config) -> Iterator[Problem]:
             "exactly-once does not join the group, its shards have fixed partitions",
             hint,
         )
-    if config.schema.wait and not config.history_topic:
+    if config.schema.wait is Wait.TRUE and not config.history_topic:
         yield Problem("schema.wait", "needs a schema history", "set history_topic in [schema]")
 
 

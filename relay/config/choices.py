@@ -49,3 +49,11 @@ class Layout(StrEnum):
     TOPIC = "topic"
     DATE = "date"
     TABLE = "table"
+
+
+class Wait(StrEnum):
+    """Whether rows wait for DDL of partition 0; AUTO: where the source's DDL travels there alone."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"

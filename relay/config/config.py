@@ -11,10 +11,11 @@ import warnings
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from relay.codecs import codec_named
 from relay.config.addresses import same_brokers
-from relay.config.choices import Watermarks
+from relay.config.choices import Wait, Watermarks
 from relay.config.flags import FlagSource
-from relay.config.tables import Backfill, Delivery, Errors, Http, Route, SchemaHistory, Source, Target
+from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
 from relay.policies import ErrorPolicies
@@ -44,6 +45,7 @@ class Config(BaseSettings):
     delivery: Delivery = Delivery()
     errors: Errors = Errors()
     schema: SchemaHistory = SchemaHistory()  # type: ignore[assignment]  # hides a method that pydantic has given up
+    limits: Limits = Limits()
     http: Http = Http()
     backfill: Backfill = Backfill()
 
@@ -75,6 +77,18 @@ class Config(BaseSettings):
     def history_topic(self) -> str:
         """The topic that keeps the table definitions, empty for none."""
         return self.schema.history_topic.replace("{group_id}", _in_topic_names(self.source.group_id))
+
+    @property
+    def waits_for_ddl(self) -> bool:
+        """Whether rows of other partitions wait for DDL of partition 0.
+
+        By default, if the source's DDL travels there alone and there is a schema history, without which it
+        could not be known what other instances have read.
+        """
+        if self.schema.wait is not Wait.AUTO:
+            return self.schema.wait is Wait.TRUE
+        source = codec_named(self.route.from_, "from")
+        return bool(self.history_topic) and source.decodes.ddl and not source.ddl_everywhere
 
     @property
     def transactional_id(self) -> str:
@@ -119,6 +133,7 @@ class Config(BaseSettings):
             topic=self.target.topic,
             partitions=self.target_partitions,
             selection=None if selection == Selection() else selection,
+            limits=self.limits.of_a_record(),
         )
 
 

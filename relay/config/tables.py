@@ -20,8 +20,10 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Watermarks
+from relay import limits
+from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Wait, Watermarks
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
+from relay.limits import DEFAULT_LIMITS
 from relay.policies import ERROR_CLASSES, Policy
 
 
@@ -300,7 +302,24 @@ class SchemaHistory(_Table):
     """How table definitions are kept beyond a restart, and whether rows wait for them."""
 
     history_topic: str = "relay.schema-history.{group_id}"
-    wait: bool = False
+    wait: Annotated[Wait, BeforeValidator(_option_text)] = Wait.AUTO
+
+
+class Limits(_Table):
+    """What one record may cost, and how large caches may become; see `relay.limits.Limits`."""
+
+    decompressed_bytes: PositiveInt = DEFAULT_LIMITS.decompressed_bytes
+    claim_check_bytes: PositiveInt = DEFAULT_LIMITS.claim_check_bytes
+    lenient_json_bytes: PositiveInt = DEFAULT_LIMITS.lenient_json_bytes
+    rows: PositiveInt = DEFAULT_LIMITS.rows
+    columns: PositiveInt = DEFAULT_LIMITS.columns
+    ddl_bytes: PositiveInt = DEFAULT_LIMITS.ddl_bytes
+    ddl_statements: PositiveInt = DEFAULT_LIMITS.ddl_statements
+    cache_bytes: PositiveInt = DEFAULT_LIMITS.cache_bytes
+
+    def of_a_record(self) -> limits.Limits:
+        """Return them as the translator takes them."""
+        return limits.Limits(**self.model_dump())
 
 
 class Http(_Table):

@@ -159,10 +159,11 @@ class _Demo:
     async def _read(self, target: AIOKafkaConsumer) -> None:
         for records in (await target.getmany(timeout_ms=50)).values():
             for record in records:
-                mark = dict(record.headers)[SOURCE_HEADER].decode()
-                self._written[mark] = ConsumerRecord(
+                found = ConsumerRecord(
                     record.topic, record.partition, record.offset, record.timestamp, record.key, record.value
                 )
+                mark = dict(record.headers)[SOURCE_HEADER].decode()
+                self._written |= dict.fromkeys(_marks_in(mark), found)
 
     async def _committed(self, admin: AIOKafkaAdminClient) -> dict[TopicPartition, int]:
         offsets = await admin.list_consumer_group_offsets(GROUP)
@@ -196,6 +197,13 @@ class _Demo:
         waiting = asyncio.ensure_future(asked.wait())
         await asyncio.wait({relay, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
+
+
+def _marks_in(mark: str) -> list[str]:
+    """The marks of all records that a message's mark stands for: `orders/3/4704-4711/0` is of eight."""
+    place, offsets, number = mark.rsplit("/", 2)
+    first, _, last = offsets.partition("-")
+    return [f"{place}/{offset}/{number}" for offset in range(int(first), int(last or first) + 1)]
 
 
 def _mark(record: ConsumerRecord) -> str:

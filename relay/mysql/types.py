@@ -68,6 +68,10 @@ _AS_BINARY: Final = {
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 
+#: What the longest ENUM has: a member and a comma 65535 times, and what stands around them.
+_MOST_TOKENS: Final = 2 * 65_535 + 100
+
+
 class _Words:
     """The tokens of a type text, read from left to right: quoted strings, words and punctuation."""
 
@@ -76,6 +80,8 @@ class _Words:
         at = 0
         while match := _TOKEN.match(text, at):
             at = match.end()
+            if len(self._tokens) > _MOST_TOKENS:
+                raise ValueError("more members in a type than MySQL allows")
             quoted = match.group(1)
             if quoted is None:
                 self._tokens.append((match.group(2) or match.group(3), False))
@@ -100,7 +106,7 @@ class _Words:
         return self._at == len(self._tokens)
 
     def arguments(self) -> list[str]:
-        """The comma-separated arguments in parentheses, [] if there are none."""
+        """The comma-separated arguments in parentheses, [] if there are no parentheses."""
         if self.peek() != "(":
             return []
         self.take()
@@ -108,6 +114,8 @@ class _Words:
         while not self.done():
             if self.peek() == ")":
                 self.take()
+                if not found:
+                    raise ValueError("empty parentheses in a type")
                 return found
             if self.peek() == ",":
                 self.take()
@@ -116,13 +124,29 @@ class _Words:
         raise ValueError("unbalanced parenthesis in a type")
 
 
-@functools.lru_cache(maxsize=4096)
+#: Texts up to this length are remembered; those of ENUM and SET may be long.
+_LONGEST_REMEMBERED: Final = 128
+
+
 def parse_type(text: str) -> ColumnType:
     """Read a type such as `BIGINT(20) UNSIGNED`, `enum('a','it''s')`, `NUMERIC(8,3)`, `varchar(20) character
     set latin1`.
 
-    Raises ValueError when the text is empty or its quotes or parentheses do not match.
+    Parameters that no server allows count as unknown, so that no value is ever padded to them. Raises
+    ValueError when the text is empty, its quotes or parentheses do not match, or parentheses are empty.
     """
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _possible(_parsed(text))
+
+
+def defined_type(text: str) -> ColumnType:
+    """Read the type of a column definition.
+
+    Raises ValueError like `parse_type`, and like `checked_type`.
+    """
+    return checked_type(_parsed(text))
+
+
+def _parsed(text: str) -> ColumnType:
     words = _Words(text)
     if words.done():
         raise ValueError("empty type")
@@ -142,6 +166,18 @@ def parse_type(text: str) -> ColumnType:
     while not words.done():
         attributes.read(words)
     return _build(name, arguments, attributes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered(text: str) -> ColumnType:
+    return _possible(_parsed(text))
+
+
+def _possible(column_type: ColumnType) -> ColumnType:
+    try:
+        return checked_type(column_type)
+    except ValueError:
+        return msgspec.structs.replace(column_type, length=None, scale=None, members=None)
 
 
 class _Attributes:
@@ -176,6 +212,9 @@ def _name_after(words: _Words) -> str | None:
     return None if words.done() else words.take().lower()
 
 
+_MOST_DIGITS: Final = 12
+
+
 def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnType:
     base = _ALIASES.get(name, name)
     if attributes.charset == "binary":
@@ -183,7 +222,8 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     if base in {"enum", "set"}:
         members = tuple(arguments) if arguments else None
         return ColumnType(base, charset=attributes.charset, collation=attributes.collation, members=members)
-    numbers = [int(argument) for argument in arguments if argument.isascii() and argument.isdigit()]
+    # More digits only make a number larger that is too large already.
+    numbers = [int(one[:_MOST_DIGITS]) for one in arguments[:2] if one.isascii() and one.isdigit()]
     length = numbers[0] if numbers else None
     scale = numbers[1] if len(numbers) > 1 else None
     if name in {"bool", "boolean"}:
@@ -205,8 +245,48 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
     )
 
 
+#: The parameters that types may have at most (MySQL Reference Manual 8.4 §13.1 to §13.3; MariaDB has DECIMAL
+#: with up to 38 digits behind the point). VARCHAR and VARBINARY count what a row can hold; above that a
+#: server without strict mode makes TEXT and BLOB of them.
+_MAX_BITS, _MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 64, 6, 65, 38
+_MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
+_MAX_LENGTH: Final = {
+    **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
+    "char": 255, "binary": 255, "varchar": 65_535, "varbinary": 65_535,
+}  # fmt: skip
+#: Of TEXT(n) and BLOB(n), which choose the size of the type by it; VECTOR(n) has less.
+_ANY_LENGTH: Final = 2**32 - 1
+_YEAR_WIDTHS: Final = frozenset({None, 2, 4})
+
+
+def checked_type(column_type: ColumnType) -> ColumnType:
+    """Return the type as it is. Raises ValueError for parameters that no server allows, and for which
+    therefore no value has a meaning.
+    """
+    base, length, scale = column_type.base, column_type.length, column_type.scale
+    if base in FRACTIONAL and length is not None and length > _MAX_FRACTION:
+        raise ValueError(f"more than {_MAX_FRACTION} digits of a second")
+    if base == "bit" and length is not None and not 1 <= length <= _MAX_BITS:
+        raise ValueError(f"BIT has 1 to {_MAX_BITS} bits")
+    if base == "decimal" and length is not None and not (scale or 0) <= length <= _MAX_DIGITS:
+        raise ValueError(f"DECIMAL has at most {_MAX_DIGITS} digits, and no fewer than behind its point")
+    if scale is not None and scale > _MAX_SCALE:
+        raise ValueError(f"a number has at most {_MAX_SCALE} digits behind its point")
+    if (length or 0) > _MAX_LENGTH.get(base, _ANY_LENGTH):
+        raise ValueError(f"{base[:32].upper()} is at most {_MAX_LENGTH.get(base, _ANY_LENGTH)} long")
+    if base == "year" and length not in _YEAR_WIDTHS:
+        raise ValueError("YEAR has 4 digits")
+    if column_type.members is not None and not 0 < len(column_type.members) <= _MAX_MEMBERS[base]:
+        raise ValueError(f"{base.upper()} has 1 to {_MAX_MEMBERS[base]} members")
+    return column_type
+
+
 def _precision(length: int | None, scale: int | None) -> tuple[int | None, int | None]:
-    """DECIMAL(p) has scale 0; a bare DECIMAL is left open: a bare `decimal` on the wire may be any."""
+    """DECIMAL(p) has scale 0, and DECIMAL(0) the usual 10 digits; a bare DECIMAL is left open: a bare
+    `decimal` on the wire may be any.
+    """
+    if length == 0:
+        length = 10
     return (length, 0) if length is not None and scale is None else (length, scale)
 
 

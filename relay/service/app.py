@@ -24,6 +24,7 @@ from relay.service.loop.intake import Intake
 from relay.service.loop.ledger import Counts, RecordRefused
 from relay.service.loop.relay_loop import Relay, Timing
 from relay.service.loop.stopping import Stop
+from relay.service.loop.windows import Joins
 from relay.service.observe.http import HttpServer
 from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
@@ -87,7 +88,8 @@ async def run_until(
     except Exception as error:
         _log_defect(error, log)
         return DEFECT
-    log.info("relay.stopped", records_read=counts.read, records_written=counts.written)
+    guessed = {"guessed_tables": status.guessed_tables} if status.guessed_tables else {}
+    log.info("relay.stopped", records_read=counts.read, records_written=counts.written, **guessed)
     return 0
 
 
@@ -133,14 +135,16 @@ async def _assembled(
     """Put the loop together for a route whose topics are known."""
     status.translator = translator
     schemas = Schemas(config, translator, log, status, clusters)
+    route = config.translator().route
     intake = Intake(
         translator,
-        AsyncResolver(log, writes="to" in config.translator().route.storages),
+        AsyncResolver(log, writes="to" in route.storages),
         log,
         status,
         errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
         history_topic=config.history_topic,
         ahead=schemas.ahead,
+        joins=None if route.joining is None else Joins(route.joining, topics.limits),
     )
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))

@@ -24,7 +24,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from rich.console import Console
 
-from benchmarks.kafka import FLOOR, RELAY, _Bench, _create, _fill, _load
+from benchmarks.kafka import FLOOR, RELAY, _Bench, _captured_load, _create, _fill
 from benchmarks.routes import DATA, ROUTES, relay_config
 from chaos.messages import PARTITIONS, partition_values, timestamp_of
 from relay.demo.kafka import BENCHMARK_JAVA_OPTIONS, Cluster, NodeOptions
@@ -50,7 +50,7 @@ class _ExactlyOnce(_Bench):
 def throughput(messages: int, rounds: int) -> tuple[Mapping[str, Any], bool]:
     """Measure; gives the figures, and whether every target is met."""
     notes = Console(stderr=True, highlight=False)
-    load = _load(ROUTES[0], DATA, messages)
+    load = _captured_load(ROUTES[0], DATA, messages)
     with tempfile.TemporaryDirectory(prefix="relay-throughput-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with Cluster(folder / "kafka", options=NodeOptions(java=BENCHMARK_JAVA_OPTIONS)) as cluster:

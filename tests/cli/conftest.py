@@ -91,6 +91,8 @@ class Encoder:
 class LazyImages:
     """Images that turn out to be malformed when they are read."""
 
+    named_key = None
+
     @property
     def before(self) -> Row | None:
         return None
@@ -98,6 +100,9 @@ class LazyImages:
     @property
     def after(self) -> Row | None:
         raise Malformed("made-up", "data[0].id", "is no number")
+
+    def surely_keeps_keys(self) -> bool:
+        return False
 
 
 _DDL = "CREATE TABLE\n`orders`\x1b"

@@ -24,7 +24,7 @@ VARIANTS: dict[str, dict[str, str]] = {
         "enable-tidb-extension": "true",
         "delete-only-output-handle-key-columns": "true",
     },
-    "canal-json.raw-change-event": {"enable-tidb-extension": "true"},
+    "canal-json.raw-change-event": {"enable-tidb-extension": "true", "output-raw-change-event": "true"},
     "canal-json.row-key": {"enable-tidb-extension": "true", "output-row-key": "true"},
     "canal-json.3-partitions": {"enable-tidb-extension": "true"},
     "canal-json.shanghai": {"enable-tidb-extension": "true", "timezone": "Asia/Shanghai"},

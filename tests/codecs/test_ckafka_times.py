@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ckafka_support import CKAFKA, NOON, ROW, change, ddl, lossy, records, row
-from support import CANAL, events, record, row_message, translate
+from support import CANAL, events, record, row_message, translate, translated_records
 
 from relay import ConfigError, Malformed, NotRepresentable, Op, SchemaChange, Translator
+from relay.codecs.losses import Lossy
 from relay.model import Snapshot
 
 
@@ -118,3 +121,37 @@ def test_options_that_do_not_fit_are_configuration_errors(name: str, value: str)
     )
     with pytest.raises(ConfigError, match=f"{name}: '.*' does not fit"):
         Translator(*sides)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "count"),
+    [
+        ("2024-01-01 12:00:00", "Asia/Shanghai", 1),
+        ("2024-01-01 12:00:00.5", "+08:00", 1),
+        # The zone says nothing about these, or changes nothing.
+        ("2024-01-01 12:00:00", "UTC", 0),
+        ("2024-01-01", "Asia/Shanghai", 0),
+        ("on 2024-01-01 12:00:00", "Asia/Shanghai", 0),
+    ],
+)
+def test_a_time_without_a_type_may_be_of_any_zone(text: str, zone: str, count: int) -> None:
+    """TIMESTAMP or DATETIME, only the DDL tells: until then `timezone` cannot be applied, and that is counted."""
+    translator = Translator("ckafka-json", "canal-json", {"timezone": zone})
+    translated_records(translator, records(row({"id": "1", "at": text})))
+    assert translator.lossy[Lossy.VALUE_GUESSED] == count
+
+
+def test_a_time_without_a_type_is_refused_by_strict() -> None:
+    strict = Translator(CKAFKA, CANAL, {"timezone": "Asia/Shanghai"}, {"strict": "true"})
+    with pytest.raises(NotRepresentable, match="value-guessed"):
+        translated_records(strict, records(row({"id": "1", "at": "2024-01-01 12:00:00"})))
+
+
+def test_a_time_with_a_type_is_of_the_zone() -> None:
+    translator = Translator("ckafka-json", "canal-json", {"timezone": "Asia/Shanghai"})
+    create = ddl("CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL, day DATETIME)")
+    cells = {"id": "1", "at": "2024-01-01 12:00:00", "day": "2024-01-01 12:00:00"}
+    *_, out = translated_records(translator, records(create, row(cells)))
+    (found,) = json.loads(out.value or b"")["data"]
+    assert (found["at"], found["day"]) == ("2024-01-01 04:00:00", "2024-01-01 12:00:00")
+    assert Lossy.VALUE_GUESSED not in translator.lossy

@@ -15,12 +15,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from types import UnionType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from option_choices import Given, option_sets
 from strategies import Case, cases, creation
 from support import CAPTURED, captured, protocol_of, reading_options
 
@@ -28,7 +29,6 @@ from relay import (
     ABSENT,
     Bootstrap,
     CodecError,
-    ConfigError,
     ConsumerRecord,
     DecodeError,
     EncodeError,
@@ -53,7 +53,7 @@ from relay import (
 from relay.catalog import Catalog
 from relay.cli.loss_words import route_losses
 from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Codec, Payload, parse_options, side_of
+from relay.codecs.codec import Payload, parse_options, side_of
 from relay.codecs.losses import (
     SOURCE_LOSSES,
     TRANSACTION_LOSSES,
@@ -65,7 +65,6 @@ from relay.codecs.losses import (
 from relay.model import Cell, Column, Row
 from relay.needs import Answers
 
-Given = dict[str, str]
 Found = TypeVar("Found")
 TIME_MS = 1_795_254_665_538
 COMMIT_TS = TIME_MS << 18
@@ -75,54 +74,6 @@ MAX_SECONDS = 5.0
 every_codec = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 # ---------------------------------------------------------------- what a codec brings
-
-
-def option_sets(codec: Codec) -> list[Given]:
-    """The defaults, every other choice of an option by itself, and as many as go together."""
-    found: list[Given] = [{}]
-    together: Given = {}
-    choices = list(_other_choices(codec))
-    for name, value in choices * 2:  # some can only be chosen after others
-        if name not in together and _fits(codec, together | {name: value}):
-            together |= {name: value}
-    for name, value in choices:
-        found += [{name: value}] if _fits(codec, {name: value}) else []
-    for name, value in choices:
-        either = together | {name: value}
-        if {name: value} not in found and either != together and _fits(codec, either):
-            found.append(either)
-    return found if together in found else [*found, together]
-
-
-def _other_choices(codec: Codec) -> Iterator[tuple[str, str]]:
-    """Values of options that an encoder has, other than the defaults; texts mostly mean something outside."""
-    for field in msgspec.structs.fields(codec.options):
-        kind, default = field.type, field.default
-        if field.name == "strict" or side_of(kind) == "source":
-            continue
-        plain = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
-        values: Sequence[object] = ()
-        if plain is bool:
-            values = [not default]
-        elif plain is int:
-            values = [default * 16]
-        elif typing.get_origin(plain) is Literal:
-            values = typing.get_args(plain)
-        elif isinstance(plain, type) and issubclass(plain, enum.Enum):
-            values = list(plain)
-        elif side_of(kind) == "target":
-            values = ["prod"]
-        for value in values:
-            if value != default:
-                text = str(value.value if isinstance(value, enum.Enum) else value)
-                yield field.encode_name, text.lower() if plain is bool else text
-
-
-def _fits(codec: Codec, given: Given) -> bool:
-    try:
-        return not parse_options(codec, given, "to", "target").writing_problems()
-    except ConfigError:
-        return False
 
 
 class Wire:

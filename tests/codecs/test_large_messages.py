@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cramjam
 import pytest
 from support import CANAL, DATA, TICDC, captured, record, row_message, translate
 
@@ -25,9 +24,9 @@ from relay import (
 )
 from relay.codecs.canal.ticdc_canal_json import CODEC
 from relay.codecs.codec import parse_options
-from relay.codecs.wire import large_messages as _large_messages
 from relay.codecs.wire.large_messages import (
     Compression,
+    Decompression,
     LargeMessageOptions,
     SizeLimit,
     claim_check_document,
@@ -39,7 +38,8 @@ from relay.codecs.wire.large_messages import (
     object_location,
     object_name,
 )
-from relay.errors import MessageTooLarge
+from relay.errors import LimitExceeded, MessageTooLarge
+from relay.limits import Limits
 from relay.needs import Answers, ClaimCheck, Need
 from relay.records import Blob, ProducerRecord
 
@@ -61,7 +61,7 @@ GO_SNAPPY = bytes.fromhex(
 
 
 def read(data: bytes, setting: Compression) -> bytes:
-    return decompressed("p", "part", data, setting)
+    return decompressed("p", "part", data, setting, Decompression(Limits()))
 
 
 def answered(
@@ -143,19 +143,30 @@ def test_a_damaged_frame_is_refused(at: int) -> None:
 
 def test_a_block_that_says_it_is_huge_is_refused_before_there_is_memory_for_it() -> None:
     four_gib_less_one = b"\xff\xff\xff\xff\x0f" + b"\x00a"
-    with pytest.raises(Malformed, match="more than 134217728 bytes"):
+    with pytest.raises(Malformed, match="not a snappy block"):
         read(four_gib_less_one, SNAPPY)
     with pytest.raises(Malformed):
         read(b"\x80\x80\x80\x80\x10" + b"\x00a", SNAPPY)
 
 
-def test_a_frame_that_grows_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb = bytes(cramjam.lz4.compress(bytes(1 << 20)))
-    assert len(read(bomb, AUTO)) == 1 << 20
-    monkeypatch.setattr(_large_messages, "MAX_DECOMPRESSED", (1 << 20) - 1)
-    for setting in (LZ4, AUTO):
-        with pytest.raises(Malformed, match="more than 1048575 bytes"):
-            read(bomb, setting)
+@pytest.mark.parametrize("setting", [LZ4, SNAPPY, AUTO])
+def test_what_grows_too_much_is_refused(setting: Compression) -> None:
+    bomb = compressed(bytes(1 << 20), LZ4 if setting is AUTO else setting)
+    assert (
+        len(decompressed("p", "", bomb, setting, Decompression(Limits(decompressed_bytes=1 << 20))))
+        == 1 << 20
+    )
+    with pytest.raises(LimitExceeded, match=r"more .* than limits.decompressed_bytes allows, 1048575"):
+        decompressed("p", "", bomb, setting, Decompression(Limits(decompressed_bytes=(1 << 20) - 1)))
+
+
+def test_the_parts_of_a_record_share_their_budget() -> None:
+    budget = Decompression(Limits(decompressed_bytes=2500))
+    part = compressed(bytes(1000), LZ4)
+    for _ in range(2):
+        assert len(decompressed("p", "", part, LZ4, budget)) == 1000
+    with pytest.raises(LimitExceeded):
+        decompressed("p", "", part, LZ4, budget)
 
 
 @pytest.mark.parametrize("variant", ["lz4", "snappy"])

@@ -66,9 +66,8 @@ def last(message: Any, options: dict[str, str]) -> list[Any]:
         (DELETED, {}, [{"d": NEW}], {}),
         (DELETED, {"delete-only-output-handle-key-columns": "true"}, [{"d": {"id": NEW["id"]}}], {"delete-image": 1}),
         (CHANGED, {"delete-only-output-handle-key-columns": "true"}, [{"u": NEW, "p": OLD}], {}),
-        (REKEYED, {}, [{"u": NEW, "p": OTHER_KEY}], {}),
-        (REKEYED, {"output-raw-change-event": "false"}, [{"d": OTHER_KEY}, {"u": NEW}], {}),
-        (CHANGED, {"output-raw-change-event": "false"}, [{"u": NEW, "p": OLD}], {}),
+        (REKEYED, {"output-raw-change-event": "true"}, [{"u": NEW, "p": OTHER_KEY}], {}),
+        (REKEYED, {}, [{"d": OTHER_KEY}, {"u": NEW}], {}),
         (
             row({"u": NEW}), {"timezone": "Asia/Shanghai"},
             [{"u": NEW | {"c": cell(7, "2024-01-01 16:00:00")}}], {},

@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, str]] = {
     "debezium.tidb-extension": {"enable-tidb-extension": "true"},
     "debezium.no-schema": NO_SCHEMA,
     "debezium.no-schema.start-ts": NO_SCHEMA | {"debezium-include-start-ts": "true"},
-    "debezium.no-schema.raw-change-event": NO_SCHEMA,
+    "debezium.no-schema.raw-change-event": NO_SCHEMA | {"output-raw-change-event": "true"},
     "debezium.no-schema.shanghai": NO_SCHEMA,
     "debezium.no-old-value": NO_SCHEMA | {"output-old-value": "false"},
 }

@@ -33,7 +33,9 @@ from relay.model import Source, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
 
 DEBEZIUM = "ticdc-debezium"
-OPTIONS = {"cluster-id": "test_cluster", "enable-tidb-extension": "true"}
+#: The page's UPDATE changes the only column of its key.
+RAW = {"output-raw-change-event": "true"}
+OPTIONS = {"cluster-id": "test_cluster", "enable-tidb-extension": "true"} | RAW
 
 
 def field(name: str, type_: str, optional: bool = False, /, **more: Any) -> dict[str, Any]:
@@ -272,7 +274,7 @@ def test_the_ddl_is_written() -> None:
 
 
 def test_ddl_reaches_every_partition_and_a_row_one() -> None:
-    translator = Translator(DEBEZIUM, DEBEZIUM, partitions=3)
+    translator = Translator(DEBEZIUM, DEBEZIUM, None, RAW, partitions=3)
     assert [out.partition for out in translator.translate(record(DDL_KEY, DDL))] == [0, 1, 2]
     assert len(translator.translate(record(ROW_KEY, ROW, 1))) == 1
 
@@ -297,9 +299,16 @@ def in_ddl(one: Column) -> dict[str, Any]:
     """The column as CREATE TABLE shows it."""
     schema = TableSchema(TableId("d", "t"), (one,))
     change = SchemaChange(
-        "CREATE TABLE t (c INT)", schema.id, (DdlKind.CREATE_TABLE,), "", Source("x", 0), 0, after=schema
+        "CREATE TABLE t (c INT)",
+        schema.id,
+        (DdlKind.CREATE_TABLE,),
+        "",
+        Source("x", 0),
+        0,
+        definitions=(schema,),
     )
-    (found,) = table_changes(change, schema.id, change.ddl)
+    ((_, _, (found,)),) = table_changes(change, [])
+    assert isinstance(found, dict)
     shown: dict[str, Any] = found["table"]["columns"][0]
     return shown
 

@@ -272,7 +272,9 @@ ONE = (
         ("", "ALTER DATABASE `d` CHARACTER SET utf8mb4", None, False),
         ("s", "CREATE SEQUENCE `s`", None, False),
         ("t", "no statement at all", None, False),
-        ("other", "ALTER TABLE `other` ADD COLUMN `c` INT", None, False),
+        ("other", "ALTER TABLE `other` ADD COLUMN `c` INT", "ALTER", False),
+        ("other", "CREATE TABLE `other` LIKE `unknown`", "CREATE", False),
+        ("other", "DROP INDEX `k` ON `other`", "DROP", False),
     ],
 )
 def test_table_changes(table: str, sql: str, kind: str | None, has_table: bool) -> None:
@@ -330,14 +332,10 @@ def test_an_exchanged_partition_names_the_other_table() -> None:
 def test_the_columns_of_a_view(sql: str, names: tuple[str, ...] | None) -> None:
     assert view_columns(sql) == names
     made = changes(("v", sql), ("v", "DROP VIEW `d`.`v`"))
-    shown = [
-        [column["name"] for change in payload["tableChanges"] for column in change["table"]["columns"]]
-        for payload in made
-    ]
-    assert shown == [list(names or ())] * 2
-    assert [change["type"] for payload in made for change in payload["tableChanges"]] == (
-        ["CREATE", "DROP"] if names else []
-    )
+    tables = [change["table"] for payload in made for change in payload["tableChanges"]]
+    shown = [table and [column["name"] for column in table["columns"]] for table in tables]
+    assert shown == [list(names) if names else None] * 2
+    assert [change["type"] for payload in made for change in payload["tableChanges"]] == ["CREATE", "DROP"]
 
 
 def test_a_renamed_view_is_shown_as_a_view() -> None:

@@ -88,8 +88,8 @@ def test_old_that_is_shorter_than_data_tells_of_no_row_and_is_counted(target: st
     ]
     out = sent(CANAL, target, message)
     assert [(one["type"], one["data"], one["old"]) for one in out] == [
-        ("UPDATE", [ab(1)], [{}]),
-        ("UPDATE", [ab(2)], [{}]),
+        ("INSERT", [ab(1)], None),
+        ("INSERT", [ab(2)], None),
     ]
     assert counted(CANAL, target, message)["before-unknown"] == 2
 
@@ -201,7 +201,9 @@ def test_names_of_columns_are_kept_to_the_letter(source: str, target: str, names
         dict.fromkeys(names, "varchar(99)"), data, op="UPDATE", old=[old], pkNames=names[:2]
     )
     assert before_and_after(source, message) == (tuple(old.values()), tuple(data.values()))
-    (out,) = sent(source, target, message)
+    (out,) = sent(
+        source, target, message, writing={"output-raw-change-event": "true"} if target == TICDC else {}
+    )
     assert (out["data"], out["old"], out["pkNames"]) == ([data], [old], names[:2])
     assert list(out["data"][0]) == list(out["mysqlType"]) == list(out["sqlType"]) == names
 
@@ -276,14 +278,15 @@ def test_an_update_that_ticdc_has_split_stays_two_events() -> None:
 
 
 @CASES.covers("72")
-def test_an_update_of_a_key_is_split_on_request() -> None:
+def test_an_update_of_a_key_is_split_unless_it_shall_stay_raw() -> None:
     update = row_message(AB, ab(2), op="UPDATE", old=[{"id": "1", "a": "0"}], pkNames=["id"])
-    out = sent(CANAL, TICDC, update, writing={"output-raw-change-event": "false"})
+    out = sent(CANAL, TICDC, update)
     assert [(one["type"], one["data"], one["old"]) for one in out] == [
         ("DELETE", [ab(1, "0")], None),
         ("INSERT", [ab(2)], None),
     ]
-    assert [one["type"] for one in sent(CANAL, TICDC, update)] == ["UPDATE"]
+    raw = {"output-raw-change-event": "true"}
+    assert [one["type"] for one in sent(CANAL, TICDC, update, writing=raw)] == ["UPDATE"]
 
 
 # ---------------------------------------------------------------- look-alikes
@@ -300,13 +303,15 @@ def test_init_is_a_row_of_a_snapshot() -> None:
 @pytest.mark.parametrize(
     ("text", "row"),
     [
-        CASES.param("83", '{"data":{"id":"1","w":"5.3"},"type":"INSERT"}', ("1", "5.3")),
+        CASES.param(
+            "83", '{"data":{"id":"1","w":"5.3"},"type":"INSERT","database":"d","table":"t"}', ("1", "5.3")
+        ),
         CASES.param(
             "83", '{"data":[{"id":1,"w":5.3}],"type":"INSERT","database":"d","table":"t"}', ("1", "5.3")
         ),
         CASES.param(
             "84",
-            '{"data":[{"id":12345678901234567890,"w":0.10}],"type":"INSERT"}',
+            '{"data":[{"id":12345678901234567890,"w":0.10}],"type":"INSERT","database":"d","table":"t"}',
             ("12345678901234567890", "0.10"),
         ),
     ],

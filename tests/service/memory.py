@@ -20,6 +20,7 @@ from relay.service.loop.async_resolver import AsyncResolver
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import Intake
 from relay.service.loop.relay_loop import Relay, Timing
+from relay.service.loop.windows import Joins
 from relay.service.observe.status import About, Status
 from relay.translator import State
 
@@ -237,11 +238,13 @@ class PlainTranslator:
     """
 
     needs_all_partitions = False
+    copies_ddl = False
 
     def __init__(self) -> None:
         self.catalog = Catalog()
         self.events: Counter[str] = Counter()
         self.lossy: Counter[Lossy] = Counter()
+        self.guessed_tables: dict[TableId, int] = {}
         self.restored = 0
 
     def provide(self, need: Need[Any], data: bytes, /) -> None:
@@ -283,7 +286,7 @@ class Copy(PlainTranslator):
 class Bench:
     """A relay between memory and memory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a relay may be made with
         self,
         log: Any,
         *partitions: Partition,
@@ -292,12 +295,14 @@ class Bench:
         transactional: bool = False,
         copy: Any = None,
         objects: AsyncResolver | None = None,
+        joins: Joins | None = None,
     ) -> None:
         self.source, self.target, self.log = MemorySource(length, *partitions), Target(transactional), log
         self.target.source = self.source
         self.copy = copy or Copy()
         self.status = plain_status()
-        intake = Intake(self.copy, objects or AsyncResolver(log, writes=False), log, self.status)
+        objects = objects or AsyncResolver(log, writes=False)
+        intake = Intake(self.copy, objects, log, self.status, joins=joins)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
         schemas = Schemas(PLAIN, self.copy, log, self.status)
         self.relay = Relay(

@@ -139,24 +139,34 @@ async def test_without_wait_rows_outrun_their_ddl(
     """
     source, records = late_ddl
     config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | {"schema_wait": False})
-    found = outputs(await relayed(kafka, [run_relay(config, None)], records))
+    relay = run_relay(config, None)
+    found = outputs(await relayed(kafka, [relay], records))
     expected = ddl_first(records)
     assert found.keys() == expected.keys()
     assert untyped(found) > 20
     assert untyped(expected) == 0
+    # It is told, once for each table.
+    tables = [each["table"] for each in relay.log.named("table.guessed")]
+    assert "ddl_db.users" in tables
+    assert len(tables) == len(set(tables))
+    (stopped,) = relay.log.named("relay.stopped")
+    assert list(stopped["guessed_tables"]) == tables == list(relay.status.guessed_tables)
 
 
 @pytest.mark.parametrize("mode", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
-async def test_with_wait_every_row_knows_its_table(
+async def test_by_default_every_row_knows_its_table(
     kafka: Any, make_config: Any, run_relay: Any, late_ddl: Any, mode: dict[str, Any]
 ) -> None:
     source, records = late_ddl
-    config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | mode)
+    settings = {name: value for name, value in WAIT.items() if name != "schema_wait"}
+    config = make_config(source, await kafka.topic(PARTITIONS), **settings | mode)
     relay = run_relay(config, None)
     found = await relayed(kafka, [relay], records)
     assert outputs(found) == ddl_first(records)
     assert len(found) == len(ddl_first(records)), "nothing twice"
     assert not relay.log.named("poll.failed")
+    assert not relay.log.named("table.guessed")
+    assert "guessed_tables" not in relay.log.named("relay.stopped")[0]
     # The DDL was learnt out of turn, and is in the history all the same.
     assert await remembered(kafka, config) == teaching(records)
 
@@ -262,12 +272,42 @@ async def test_an_open_transaction_in_partition_0_holds_nobody_up(
     assert outputs(found) == ddl_first(records)
 
 
-async def test_a_source_with_one_partition(kafka: Any, make_config: Any, run_relay: Any) -> None:
+@pytest.fixture
+def followers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The clients that were started to read partition 0 ahead."""
+    started: list[Any] = []
+    start = DdlFollower._start
+
+    async def noting(self: Any) -> None:
+        started.append(self)
+        await start(self)
+
+    monkeypatch.setattr(DdlFollower, "_start", noting)
+    return started
+
+
+async def test_a_source_with_one_partition(
+    kafka: Any, make_config: Any, run_relay: Any, followers: list[Any]
+) -> None:
     source, target = await kafka.topic(1), await kafka.topic(1)
     await kafka.produce(source, [msgspec.structs.replace(record, partition=0) for record in spread()])
     records = await kafka.read(source, at_least=len(spread()))
     found = await relayed(kafka, [run_relay(make_config(source, target, **WAIT), None)], records)
     assert outputs(found) == ddl_first(records)
+    assert followers == []
+
+
+async def test_whoever_has_partition_0_alone_follows_nothing(
+    kafka: Any, make_config: Any, run_relay: Any, followers: list[Any]
+) -> None:
+    source, records = await filled(kafka, spread())
+    mode = EXACTLY_ONCE | {"delivery_shards": PARTITIONS}
+    config = make_config(source, await kafka.topic(PARTITIONS), **mode)
+    relay = run_relay(config, None)
+    count = sum(record.partition == 0 for record in records)
+    await kafka.until(lambda: _all_committed(kafka, config.source.group_id, count))
+    assert await relay.stop() == 0
+    assert followers == []
 
 
 async def test_two_topics_have_two_partitions_0(kafka: Any, make_config: Any, run_relay: Any) -> None:
@@ -375,7 +415,8 @@ async def test_what_was_read_ahead_is_not_read_again_when_partitions_are_handed_
     # An older place, as after a reset of the group's offsets: everything from there on.
     await ahead.begin({first: 1})
     await ahead.wait_for(first_row(records))
-    assert read[0] == 1
+    first_ddl = next(one.offset for one in records if one.partition == 0 and kind(one) != "TIDB_WATERMARK")
+    assert read[0] == first_ddl, "what holds no DDL for certain is not decoded"
 
 
 async def test_what_the_loop_learnt_first_is_read_again_after_a_failed_transaction(follower: Any) -> None:

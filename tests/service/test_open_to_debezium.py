@@ -34,8 +34,10 @@ def _given(topic: str) -> list[ConsumerRecord]:
     return found
 
 
-def _translated(records: list[ConsumerRecord], target: str, options: dict[str, str]) -> list[ProducerRecord]:
-    translator = Translator(OPEN, DEBEZIUM, None, options, topic=target)
+def _translated(
+    records: list[ConsumerRecord], target: str, options: dict[str, str], partitions: int | None = None
+) -> list[ProducerRecord]:
+    translator = Translator(OPEN, DEBEZIUM, None, options, topic=target, partitions=partitions)
     return [out for record in records for out in translator.translate(record)]
 
 
@@ -81,7 +83,7 @@ async def test_partitions_changed(kafka: Any, make_config: Any, tmp_path: Path) 
     source, target = await kafka.topic(3), await kafka.topic(2)
     records = _given(source)
     options = {"enable-tidb-extension": "true", "debezium-disable-schema": "true"}
-    rows = sum(b'"op":"m"' not in (out.value or b"") for out in _translated(records, target, options))
+    rows = sum(b'"op":"m"' not in (out.value or b"") for out in _translated(records, target, options, 2))
     config = make_config(
         source, target, route_from=OPEN, route_to=DEBEZIUM, route_to_options=options, target_partitions=2
     )

@@ -47,7 +47,7 @@ async def test_a_stop_at_any_moment_of_a_start(
     await kafka.produce(source, numbered(4_000))
     config = make_config(source, target, source_max_partition_fetch_bytes=5_000, **MODES[mode])
     leaks, stages = Leaks(), set()
-    for step in range(24):
+    for step in range(30):
         relay = run_relay(config, Echo(target))
         await asyncio.sleep(0.001 * step * step)
         began = time.monotonic()

@@ -24,6 +24,7 @@ from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.kafka.ports import Partition
+from relay.model import TableId
 from relay.service.observe import report
 from relay.service.observe.status import LAST_ERRORS, LONGEST_TEXT, SAMPLES, About, Status, heartbeat_limit
 
@@ -238,6 +239,16 @@ def test_losses_and_notes_are_told_apart(clock: Clock) -> None:
         {"gtid": 2},
         {"schema-guessed": 1},
     )
+
+
+def test_tables_without_ddl_are_named(clock: Clock) -> None:
+    translated = Translated()
+    status = running_status(clock, translated)
+    assert report.details(status)["guessed_tables"] == {}
+    translated.guessed_tables = {TableId("shop", "orders"): 7, TableId("shop", "x" * LONGEST_TEXT): 1}
+    orders, long = report.details(status)["guessed_tables"].items()
+    assert orders == ("shop.orders", 7)
+    assert len(long[0]) == LONGEST_TEXT
 
 
 def test_dead_letters_skips_and_topics_are_counted(clock: Clock) -> None:

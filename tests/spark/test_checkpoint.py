@@ -25,6 +25,7 @@ def config(**tables: Any) -> Config:
         "source": {"topics": ["a", "b"], "start": "offsets", "start_offsets": {"a/0": 7}},
         "backfill": {"checkpoint": "c", "end": "timestamp", "end_timestamp": "2026-01-31T12:00:00Z"},
         "errors": {"decode": "dead-letter", "dead_letter_topic": "letters"},
+        "schema": {"wait": False},
     }
     for name, keys in tables.items():
         own.setdefault(name, {}).update(keys)
@@ -78,6 +79,8 @@ def test_paths_are_kept_without_passwords() -> None:
         ({"errors": {"decode": "skip"}}, ["errors.dead_letter_topic", "errors.decode"]),
         # What rows know depends on it.
         ({"schema": {"wait": True}}, ["schema.wait"]),
+        # What it means counts, not whether somebody has written it.
+        ({"schema": {"wait": "auto"}}, ["schema.wait"]),
         # Nothing has depended on these yet.
         ({"errors": {"encode": "skip"}}, []),
         ({"source": {"bootstrap_servers": "other:1"}}, []),

@@ -47,6 +47,7 @@ ROUTES = [
 def relayed(config: Config, records: list[ConsumerRecord]) -> dict[str, list[bytes]]:
     """The lines that `relay translate` writes, by topic and partition."""
     translator = config.translator()
+    translator.expect_partitions({(each.topic, each.partition) for each in records})
     found: dict[str, list[bytes]] = {}
     for each in records:
         for out in translator.translate(each):

@@ -7,6 +7,8 @@ column is a `varchar` (counted). What is compiled for a table version is kept in
 
 from __future__ import annotations
 
+import re
+from datetime import UTC
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +16,7 @@ from msgspec.structs import replace
 
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
-from relay.codecs.canal.reading import SqlTypes, TextReader, WireTable, definition_for
+from relay.codecs.canal.reading import Definition, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -24,6 +26,7 @@ from relay.mysql.values import Read, TextStyle
 _CACHED: Final = 4096
 #: What a column is taken for of which nothing is known.
 _GUESS: Final = ColumnType("varchar")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
 
 
 class CkafkaImages(msgspec.Struct, frozen=True):
@@ -45,6 +48,7 @@ class CkafkaReaders:
 
     def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle) -> None:
         self._protocol, self._style, self._value_style = protocol, style, value_style
+        self._has_own_zone = style.zone is not UTC
         self._readers: dict[tuple[TableId, tuple[str, ...], bool], TextReader] = {}
 
     def change(
@@ -73,6 +77,8 @@ class CkafkaReaders:
             rows = _rows(reader, images)
         if reader.is_guessed:
             lossy.append(Lossy.SCHEMA_GUESSED)
+            if self._has_own_zone:
+                lossy += [Lossy.VALUE_GUESSED] * _times_of_no_type(reader, images)
         if images.op is UPDATE and images.old is None:
             lossy.append(Lossy.BEFORE_UNKNOWN)
         return RowChange(images.op, reader.schema, rows, source, emitted_at_ns)
@@ -88,24 +94,35 @@ class CkafkaReaders:
         return found
 
     def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> TextReader:
-        schema, is_guessed = definition_for(wire, known, SqlTypes())
+        resolved = Definition(known, wire.pk_names).resolved(wire, SqlTypes())
+        schema = resolved.schema
         if not has_members:
             columns = tuple(
                 replace(column, type=replace(column.type, members=None)) for column in schema.columns
             )
-            schema, is_guessed = replace(schema, columns=columns, complete=False), True
+            schema = replace(schema, columns=columns, complete=False)
+            resolved = resolved._replace(schema=schema, is_guessed=True)
         custom: dict[str, Read] = {}
         for column in schema.columns:
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
                 custom[column.name] = read
-        return TextReader(self._protocol, self._style, wire, known, (schema, is_guessed), custom)
+        return TextReader(self._protocol, self._style, wire, known, resolved, custom)
+
+
+def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
+    """Count the values that are times of a TIMESTAMP, in the zone of the source, or of a DATETIME, in none:
+    without a type, nobody knows.
+    """
+    untyped = [column.name for column in reader.schema.columns if column.type == _GUESS]
+    texts = [image[name] for image in (images.new, images.old) if image for name in untyped if name in image]
+    return sum(isinstance(text, str) and _TIME(text) is not None for text in texts)
 
 
 def _rows(reader: TextReader, images: CkafkaImages) -> Rows:
     before = None if images.old is None else reader.row(images.old, images.old_path)
     after = None if images.new is None else reader.row(images.new, images.new_path)
-    return Rows(before, after)
+    return Rows(before, after, reader.named_key)
 
 
 class CkafkaWriter:

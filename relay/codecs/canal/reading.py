@@ -8,7 +8,7 @@ somebody asks for them. `TextReaders` is a decoder's cache and could be emptied 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -32,21 +32,34 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.mysql.types import INTEGER_BITS, has_parameters, parse_type
+from relay.mysql.types import (
+    FRACTIONAL,
+    INTEGER_BITS,
+    has_parameters,
+    lacks_parameters,
+    parse_type,
+    with_implied_parameters,
+)
 from relay.mysql.values import Read, TextStyle, reader
 from relay.records import ConsumerRecord
 
 #: Readers of one table that are kept, one for each shape of its messages: full rows, deletes with the key
 #: alone, minimal row images.
 _CACHED_READERS: Final = 64
-#: Texts of one table's `mysqlType` that are remembered, and shapes that are found by them.
-_CACHED_TEXTS: Final = 512
+#: Texts of one table's `mysqlType` that are remembered; only one if it has more members than Go prints in few
+#: orders, or is longer than most.
+_CACHED_TEXTS: Final = 16
+_FEW_MEMBERS: Final = 8
+_LONG_TEXT: Final = 2048
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
-#: The columns that a codec reads in another way than their type says, given a message's `sqlType` and
-#: `mysqlType`.
-CustomOf = Callable[["SqlTypes", dict[str, str]], dict[str, Read]]
+#: What differs for a codec's messages of one shape: their style, and the columns that are read in another way
+#: than their type says; given a message's `sqlType` and what else it says of its table.
+Spelling = tuple[TextStyle, dict[str, Read]]
+SpellingOf = Callable[["SqlTypes", "WireTable"], Spelling]
+
+NAMELESS: Final = "a row without the name of its table"
 
 _decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
 _decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
@@ -59,6 +72,24 @@ def parse_mysql_types(protocol: str, text: bytes | msgspec.Raw) -> MysqlTypes:
     except REFUSED as error:
         raise Malformed(protocol, "mysqlType", "not an object of type names") from error
     return types
+
+
+def are_full(types: MysqlTypes) -> bool:
+    """Whether no type lacks parameters that it always has: `varchar`, `decimal` and so on are never bare."""
+    return not any(map(_is_bare, (types or {}).values()))
+
+
+def have_parameters(types: MysqlTypes) -> bool:
+    """Whether any type has parameters."""
+    return any("(" in text for text in (types or {}).values())
+
+
+def _is_bare(text: str) -> bool:
+    try:
+        found = parse_type(text)
+    except ValueError:
+        return True
+    return found.base not in FRACTIONAL and found.base != "bit" and lacks_parameters(found)
 
 
 class SqlTypes:
@@ -74,10 +105,14 @@ class SqlTypes:
 
     def get(self, name: str) -> int | None:
         """Return the number of a column; None if it has none, or `sqlType` makes no sense."""
+        sql_type = self.asked[name] = self.all().get(name)
+        return sql_type
+
+    def all(self) -> dict[str, int]:
+        """Return all numbers, without noting that they were asked for."""
         if self._all is None:
             self._all = self._parse()
-        sql_type = self.asked[name] = self._all.get(name)
-        return sql_type
+        return self._all
 
     def _parse(self) -> dict[str, int]:
         try:
@@ -87,24 +122,41 @@ class SqlTypes:
 
 
 class WireTable(msgspec.Struct, frozen=True):
-    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`."""
+    """What a message says of its table: the columns in their order, `mysqlType` and `pkNames`.
+
+    `is_full`: its types have all their parameters, so that a bare `datetime` has no fraction.
+    """
 
     id: TableId
     names: tuple[str, ...]
     mysql_types: MysqlTypes
     pk_names: list[str] | None
+    is_full: bool = False
 
     def type_of(self, name: str) -> ColumnType | None:
         """Return the column's type as the message has it, None if it says none (or none of MySQL's)."""
         text = (self.mysql_types or {}).get(name)
         try:
-            return parse_type(text) if text else None
+            found = parse_type(text) if text else None
         except ValueError:
             return None
+        return with_implied_parameters(found) if found is not None and self.is_full else found
 
     def types(self) -> list[ColumnType]:
         """Return the types that the message says."""
         return [declared for name in self.names if (declared := self.type_of(name)) is not None]
+
+
+class Resolved(NamedTuple):
+    """The definition that rows are read with: guessed from a message, or the catalogue's.
+
+    `place_of`: where its columns stand. `hidden`: its virtual generated columns.
+    """
+
+    schema: TableSchema
+    is_guessed: bool
+    place_of: Mapping[str, int]
+    hidden: frozenset[str] = frozenset()
 
 
 class TextReader:
@@ -121,31 +173,33 @@ class TextReader:
         style: TextStyle,
         wire: WireTable,
         known: TableSchema | None,
-        resolved: tuple[TableSchema, bool],
+        resolved: Resolved,
         custom: dict[str, Read],
         *,
         sql_types: Mapping[str, int | None] | None = None,
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
-        self.schema, self.is_guessed = resolved
+        self.schema, self.is_guessed, place_of, hidden = resolved
         self.sql_types = sql_types or {}
+        #: The columns that the message names as its key.
+        self.named_key = tuple(wire.pk_names or ())
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.
         self.plans: dict[object, Any] = {}
         #: What a target without types or their parameters (`varchar(20)`) loses.
         self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
         columns = self.schema.columns
-        place_of = {column.name: at for at, column in enumerate(columns)}
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
-        self._blank: list[Cell] = [ABSENT] * len(columns)
+        #: The columns by which TiCDC knows an UPDATE of a key.
+        self.key_columns = self.schema.key_columns()
         self._reads = [
             (name, at, custom.get(name) or reader(columns[at].type, style))
             for name, at in zip(wire.names, self.places, strict=True)
         ]
-        shown = {column.name for column in columns if column.generated is not Generated.VIRTUAL}
+        shown = sum([name not in hidden for name in wire.names])
         #: Whether the message leaves out columns that the table has.
-        self.is_partial = self.schema.complete and not shown.issubset(wire.names)
+        self.is_partial = self.schema.complete and shown < len(columns) - len(hidden)
         #: What is counted for every row.
         self.losses: list[Lossy] = []
         if self.is_guessed:
@@ -158,7 +212,7 @@ class TextReader:
 
         Raises Malformed for a text that its type does not allow.
         """
-        row = self._blank.copy()
+        row: list[Cell] = [ABSENT] * len(self.schema.columns)
         for name, place, read in self._reads:
             text = cells.get(name, ABSENT)
             try:
@@ -194,26 +248,63 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether `old` lacks the key columns or has the text of the new row."""
+        old, cells = self.old, self.cells
+        if old is None:
+            return True
+        for name in self.reader.key_columns:
+            if name in old and (name not in cells or old[name] != cells[name]):
+                return False
+        return True
+
+    @property
+    def named_key(self) -> tuple[str, ...]:
+        """The columns of `pkNames`."""
+        return self.reader.named_key
+
 
 # ---------------------------------------------------------------- definitions
 
 
-def definition_for(
-    wire: WireTable, known: TableSchema | None, sql_types: SqlTypes
-) -> tuple[TableSchema, bool]:
-    """Return the definition to read a message with, and whether it had to be guessed.
+class Definition:
+    """What the catalogue knows of a table, with the key that a message names: made once for all its rows."""
 
-    It is the catalogue's, if that does not contradict the message; else one made of the message's own words,
-    with the parameters of those catalogue columns that still fit.
-    """
-    columns = {column.name: column for column in known.columns} if known else {}
-    if known is not None and all(
-        name in columns and _agrees(columns[name], wire.type_of(name)) for name in wire.names
-    ):
-        return _with_wire_key(known, wire.pk_names), False
-    made = tuple(_made_column(name, columns.get(name), wire.type_of(name), sql_types) for name in wire.names)
-    key = None if wire.pk_names is None else tuple(wire.pk_names)
-    return TableSchema(wire.id, made, primary_key=key, complete=False), True
+    def __init__(self, known: TableSchema | None, pk_names: list[str] | None) -> None:
+        self.known, self.pk_names = known, pk_names
+        self._columns = {column.name: column for column in known.columns} if known else {}
+        self._resolved: Resolved | None = None
+        if known is not None:
+            place_of = {column.name: at for at, column in enumerate(known.columns)}
+            hidden = [column.name for column in known.columns if column.generated is Generated.VIRTUAL]
+            schema = _with_wire_key(known, pk_names)
+            self._resolved = Resolved(schema, False, place_of, frozenset(hidden))
+
+    def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the columns of a row: in the table's order as they are, in any other order reversed from it.
+
+        So all orders are read alike. Of a table that is not known each order makes another definition.
+        """
+        if self._resolved is None or not self._columns.keys() >= set(names):
+            return names
+        in_order = tuple(sorted(names, key=self._resolved.place_of.__getitem__))
+        return names if in_order == names else in_order[::-1]
+
+    def resolved(self, wire: WireTable, sql_types: SqlTypes) -> Resolved:
+        """Return the definition to read a message's rows with.
+
+        It is the catalogue's, if that does not contradict the message; else one made of the message's own
+        words, with the parameters of those catalogue columns that still fit.
+        """
+        columns = self._columns
+        if self._resolved is not None and all(
+            name in columns and _agrees(columns[name], wire.type_of(name)) for name in wire.names
+        ):
+            return self._resolved
+        made = [_made_column(name, columns.get(name), wire.type_of(name), sql_types) for name in wire.names]
+        key = None if self.pk_names is None else tuple(self.pk_names)
+        schema = TableSchema(wire.id, tuple(made), primary_key=key, complete=False)
+        return Resolved(schema, True, {name: at for at, name in enumerate(wire.names)})
 
 
 def _with_wire_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
@@ -233,6 +324,8 @@ def _agrees(column: Column, declared: ColumnType | None) -> bool:
         return declared.members == known.members
     if declared.length is None or known.length is None or known.base in INTEGER_BITS or known.base == "year":
         return True
+    if not declared.length and known.base in FRACTIONAL:
+        return True  # producers that look alike write bare words
     return declared.length == known.length and declared.scale == known.scale
 
 
@@ -255,16 +348,24 @@ _BASES: Final = {
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
-    `custom_of` gives the columns that are read in another way than their type says.
+    `is_full` tells whether a message's types have all their parameters, `spelling_of` what else than the
+    style is to be known of a message's values.
     """
 
-    def __init__(self, protocol: str, style: TextStyle, custom_of: CustomOf = lambda _, __: {}) -> None:
+    def __init__(
+        self,
+        protocol: str,
+        style: TextStyle,
+        is_full: Callable[[MysqlTypes], bool],
+        spelling_of: SpellingOf | None = None,
+    ) -> None:
         self._protocol = protocol
-        self._tables = Tables(lambda id: _Table(id, protocol, style, custom_of))
-        #: The table of the last message; mostly the next one's, too.
-        self._last = self._tables["", ""]
+        spelling = spelling_of or (lambda _, __: (style, {}))
+        self._tables = Tables(lambda id: _Table(id, protocol, is_full, spelling))
+        # The table of the last message; mostly the next one's, too. At first none that there is.
+        self._last = _Table(TableId("", "\0"), protocol, is_full, spelling)
 
-    def changes(
+    def changes(  # noqa: C901 - what is called here is called for every row
         self,
         message: CanalMessage,
         op: Op,
@@ -280,10 +381,13 @@ class TextReaders:
             olds = None
         table = self._last
         if message.table != table.id.table or message.database != table.id.database:
+            if not message.table:
+                raise Malformed(self._protocol, "table", NAMELESS)
             table = self._last = self._tables[message.database, message.table]
-        emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
+        ts = message.ts
+        emitted_at_ns = ts * 1_000_000 if ts else message.emitted_at_ns(record)
         changes: list[Event] = []
-        reader = None
+        reader = shapes = None
         for index, cells in enumerate(rows):
             names = tuple(cells)
             if not names:
@@ -296,8 +400,13 @@ class TextReaders:
                 elif tuple(old) != names and not old.keys() <= cells.keys():
                     names += _only_in(old, cells)  # minimal row images: ABSENT in the new row
                     has_gaps = True
-            if reader is None or reader.wire.names != names:
+            if reader is None:
                 reader = table.reader_for(names, message, source, record, catalog)
+            elif reader.wire.names != names:
+                if shapes is None:
+                    known = catalog.table(table.id, source.at(record))
+                    shapes = _Shapes(table, reader.wire, known, SqlTypes(message.sql_type))
+                reader = shapes.reader_for(names)
             lossy += reader.losses
             if has_gaps and not reader.is_partial:
                 lossy.append(Lossy.COLUMNS_ABSENT)
@@ -311,18 +420,38 @@ def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
     return tuple(name for name in old if name not in cells)
 
 
+class _Shapes:
+    """The readers of one message whose rows have different columns, beside the first row's."""
+
+    def __init__(
+        self, table: _Table, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes
+    ) -> None:
+        self._table, self._wire, self._known, self._sql_types = table, wire, known, sql_types
+        self._readers: dict[tuple[str, ...], TextReader] = {}
+
+    def reader_for(self, names: tuple[str, ...]) -> TextReader:
+        """Return the reader for rows with these columns."""
+        found = self._readers.get(names)
+        if found is None:
+            wire = msgspec.structs.replace(self._wire, names=names)
+            found = self._readers[names] = self._table.compiled(wire, self._known, self._sql_types)
+        return found
+
+
 class _Table(Table[TextReader]):
     """A table's readers."""
 
-    def __init__(self, id: TableId, protocol: str, style: TextStyle, custom_of: CustomOf) -> None:
+    def __init__(
+        self, id: TableId, protocol: str, is_full: Callable[[MysqlTypes], bool], spelling_of: SpellingOf
+    ) -> None:
         super().__init__(id)
-        self._protocol, self._style, self._custom_of = protocol, style, custom_of
-        self._mysql_types: dict[bytes, MysqlTypes] = {}
-        # Readers of rows that are newer than all DDL of the table, by the message's `mysqlType` and columns;
-        # and the last of them for each `mysqlType`, which is found without a hash of the columns: producers
-        # that leave out columns mostly leave out their types, too.
-        self._by_shape: dict[tuple[bytes, tuple[str, ...]], TextReader] = {}
-        self._last: dict[bytes, TextReader] = {}
+        self._protocol, self._is_full, self._spelling_of = protocol, is_full, spelling_of
+        # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which is
+        # the same again from Canal, and from TiCDC for narrow tables: it prints a map, and Go gives the
+        # members of a wider one a new order each time. Then by columns, comparing the types.
+        self._by_types: dict[bytes, TextReader] = {}
+        self._by_names: dict[tuple[str, ...], TextReader] = {}
+        self._definition: Definition | None = None
 
     def reader_for(
         self,
@@ -338,23 +467,42 @@ class _Table(Table[TextReader]):
         is_newest = (
             commit_ts is not None and catalog is self.catalog and commit_ts > self.newest_commit_ts
         ) or self.is_newest(catalog, commit_ts, source.event_time_ns, record)
-        if is_newest:
-            found = self._last.get(types)
-            if found is not None and found.wire.names != names:
-                found = self._by_shape.get((types, names))
-            if found is not None and found.known is self.newest and found.wire.pk_names == message.pk_names:
+        found = self._by_types.get(types) if is_newest else None
+        if (
+            found is not None
+            and found.wire.names == names
+            and found.known is self.newest
+            and found.wire.pk_names == message.pk_names
+        ):
+            return found
+        mysql_types = parse_mysql_types(self._protocol, types)
+        found = self._by_names.get(names) if is_newest else None
+        if (
+            found is None
+            or found.wire.mysql_types != mysql_types
+            or found.known is not self.newest
+            or found.wire.pk_names != message.pk_names
+        ):
+            wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
+            known = catalog.table(self.id, source.at(record))
+            found = self.compiled(wire, known, SqlTypes(message.sql_type))
+            if not is_newest or found.sql_types or found.wire.names != names:
                 return found
-        wire = WireTable(self.id, names, self._parsed(types), message.pk_names)
-        found = self._compiled(wire, catalog.table(self.id, source.at(record)), SqlTypes(message.sql_type))
-        if is_newest and not found.sql_types:
-            if len(self._by_shape) >= _CACHED_TEXTS:
-                self._by_shape.clear()
-                self._last.clear()
-            self._by_shape[types, names] = self._last[types] = found
+            if len(self._by_names) >= _CACHED_READERS:
+                self._by_names.clear()
+            self._by_names[names] = found
+        is_wide = len(mysql_types or ()) > _FEW_MEMBERS or len(types) > _LONG_TEXT
+        if is_wide or len(self._by_types) >= _CACHED_TEXTS:
+            self._by_types.clear()
+        self._by_types[types] = found
         return found
 
-    def _compiled(self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes) -> TextReader:
+    def compiled(self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes) -> TextReader:
         """Return the reader for such messages, compiled if there is none."""
+        definition = self._definition
+        if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
+            definition = self._definition = Definition(known, wire.pk_names)
+        wire = msgspec.structs.replace(wire, names=definition.ordered(wire.names))
         for found in self.kept:
             if (
                 found.known is known
@@ -363,25 +511,10 @@ class _Table(Table[TextReader]):
             ):
                 return found
         sql_types.asked.clear()  # the new reader rests on what is asked from here on
-        resolved = definition_for(wire, known, sql_types)
-        custom = self._custom_of(sql_types, wire.mysql_types or {})
+        resolved = definition.resolved(wire, sql_types)
+        style, custom = self._spelling_of(sql_types, wire)
         made = TextReader(
-            self._protocol, self._style, wire, known, resolved, custom, sql_types=sql_types.asked
+            self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
         self.keep(made, _CACHED_READERS)
         return made
-
-    def _parsed(self, text: bytes) -> MysqlTypes:
-        """Return the message's `mysqlType`. Raises Malformed.
-
-        TiCDC shuffles its members, into some dozens of orders. Each is parsed once, and equal ones are one
-        object.
-        """
-        if text in self._mysql_types:
-            return self._mysql_types[text]
-        types = parse_mysql_types(self._protocol, text)
-        if len(self._mysql_types) >= _CACHED_TEXTS:
-            self._mysql_types.clear()
-        types = next((equal for equal in self._mysql_types.values() if equal == types), types)
-        self._mysql_types[text] = types
-        return types

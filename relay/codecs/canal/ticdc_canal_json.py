@@ -21,15 +21,18 @@ from msgspec import UNSET, Meta, UnsetType
 from relay.catalog import Catalog
 from relay.codecs.canal.message import (
     DELETE,
+    INSERT,
     READ,
     UPDATE,
     CanalMessage,
     Dialect,
     base64_bytes,
+    check_size,
     ddl_word,
     parse,
+    unchecked_bytes,
 )
-from relay.codecs.canal.reading import TextReaders
+from relay.codecs.canal.reading import MysqlTypes, TextReaders, have_parameters
 from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -37,6 +40,7 @@ from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import (
     Compression,
+    Decompression,
     Handling,
     LargeMessageOptions,
     SizeLimit,
@@ -46,6 +50,7 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -183,7 +188,8 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
     output_row_key: Annotated[bool, Meta(description="write `_tidb.rowkey` where the source has it")] = False
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = True
+    ] = False
+    unknown_before: InsertUnknownBefore = "insert"
     claim_check_raw_value: Annotated[
         bool,
         Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
@@ -241,10 +247,12 @@ class Decoder:
     """Reads TiCDC Canal-JSON of all releases, with and without the extension."""
 
     def __init__(self, options: TicdcOptions, answers: Answers) -> None:
-        self._options, self._answers = options, answers
+        self._options, self._answers, self._limits = options, answers, answers.limits
+        self._unchecked = unchecked_bytes(answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = TextReaders(NAME, _style(options))
+        is_full = _always if options.content_compatible else have_parameters
+        self._rows = TextReaders(NAME, _style(options), is_full)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -255,8 +263,10 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
-            value = decompressed(NAME, "", value, self._compression)
-        message = parse(NAME, value)
+            value = decompressed(NAME, "", value, self._compression, Decompression(self._limits))
+        message = parse(NAME, value, self._limits)
+        if len(value) > self._unchecked:
+            check_size(NAME, message, self._limits)
         tidb = message.tidb
         if tidb is not None and "claimCheckLocation" in tidb:
             message = self._from_storage(message)
@@ -283,9 +293,11 @@ class Decoder:
         )
         parts = claim_check_parts(data)
         try:
-            value = decompressed(NAME, "", data if parts is None else parts.value, self._compression)
-            message = parse(NAME, value)
-        except Malformed as error:
+            stored = data if parts is None else parts.value
+            value = decompressed(NAME, "", stored, self._compression, Decompression(self._limits))
+            message = parse(NAME, value, self._limits)
+            check_size(NAME, message, self._limits)
+        except (Malformed, UnsupportedMessage) as error:
             raise Malformed(
                 NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"
             ) from error
@@ -306,8 +318,14 @@ class Decoder:
             CONNECTOR,
             message.event_time_ns(record),
             commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"),
+            extras=_extras(message),
         )
         return Watermark(source, message.emitted_at_ns(record))
+
+
+def _always(_: MysqlTypes) -> bool:
+    """With content-compatible every type has its parameters."""
+    return True
 
 
 def _identity(message: CanalMessage) -> tuple[object, ...]:
@@ -340,25 +358,36 @@ def _source(message: CanalMessage, record: ConsumerRecord) -> Source:
     tidb, es = message.tidb, message.es
     # Almost every message has `es`, and needs no call then.
     event_time_ns = message.event_time_ns(record) if es is None else es * 1_000_000
+    is_usual = message.unknown is None and not message.gtid
     if tidb is None:
-        return Source(CONNECTOR, event_time_ns)
+        return Source(CONNECTOR, event_time_ns, extras=None if is_usual else _extras(message))
     commit_ts = tidb.get("commitTs")
     if type(commit_ts) is int and 0 <= commit_ts < TSO_END:
-        if len(tidb) == 1:
+        if len(tidb) == 1 and is_usual:
             return Source(CONNECTOR, event_time_ns, commit_ts)
     elif commit_ts is not None:
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
-    extras = {
-        name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}
-    }
     row_key = tidb.get("rowkey")
     return Source(
         CONNECTOR,
         event_time_ns,
         commit_ts,
         row_key=base64_bytes(NAME, "_tidb.rowkey", row_key),
-        extras=extras or None,
+        extras=_extras(message),
     )
+
+
+def _extras(message: CanalMessage) -> dict[str, Any] | None:
+    """Return what no field has: members that TiCDC does not write, and a GTID, which it does not know."""
+    tidb = message.tidb or {}
+    extras = {name: value for name, value in tidb.items() if name not in _TIDB_MEMBERS}
+    if message.gtid:
+        extras["gtid"] = message.gtid
+    return extras | (message.unknown or {}) or None
+
+
+#: Members of `_tidb` that a field has, or that say how the message was written.
+_TIDB_MEMBERS: Final = frozenset({"commitTs", "rowkey", "onlyHandleKey", "watermarkTs", "claimCheckLocation"})
 
 
 # ---------------------------------------------------------------- encoder
@@ -389,7 +418,7 @@ class Encoder:
                 case SchemaChange():
                     out += self._ddl(event, caused_by, lossy)
                 case Watermark() if self._options.enable_tidb_extension:
-                    out.append(self._watermark(event))
+                    out.append(self._watermark(event, lossy))
                 case _:
                     lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
         return out
@@ -426,6 +455,12 @@ class Encoder:
 
     def _row_value(self, change: RowChange, text: TextChange, tidb: TidbMembers | UnsetType) -> bytes:
         op, writer, cells = change.op, text.writer, text.cells
+        old = None
+        if op is UPDATE:
+            if text.old is None:
+                op = INSERT
+            else:
+                old = [self._old(text, text.old)]
         message = _RowMessage(
             0,
             change.schema.id.database,
@@ -438,7 +473,7 @@ class Encoder:
             "",
             writer.sql_type or writer.sql_type_of(cells),
             writer.mysql_type,
-            [self._old(text)] if op is UPDATE else None,
+            old,
             [cells],
             tidb,
         )
@@ -451,6 +486,8 @@ class Encoder:
             lossy.append(Lossy.TYPE_PARAMETERS)
         if change.op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
+        if text.old is None and change.op is UPDATE:
+            op_without_before(self._options.unknown_before, NAME, lossy)
         if change.op is DELETE and self._options.delete_only_output_handle_key_columns:
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
@@ -469,12 +506,8 @@ class Encoder:
             old = {name: old[name] for name in names if name in old}
         return TextChange(writer, cells, old, text.loses_parameters)
 
-    def _old(self, text: TextChange) -> dict[str, Any]:
-        if text.old is None:
-            return {}
-        if self._only_changed:
-            return text.changed()
-        return text.cells | text.old
+    def _old(self, text: TextChange, old: dict[str, Any]) -> dict[str, Any]:
+        return text.changed() if self._only_changed else text.cells | old
 
     def _tidb(
         self,
@@ -496,7 +529,8 @@ class Encoder:
         word = ticdc_ddl_word(change)
         return [self._control(change, table, word, sql, tidb) for table, sql in per_table_statements(change)]
 
-    def _watermark(self, mark: Watermark) -> Payload:
+    def _watermark(self, mark: Watermark, lossy: list[Lossy]) -> Payload:
+        self._count_lost(mark.source, lossy)
         tidb = TidbMembers(watermarkTs=mark.source.commit_ts or 0)
         return self._control(mark, TableId("", ""), _WATERMARK, "", tidb)
 

@@ -1,19 +1,21 @@
-"""DDL events of TiCDC's Debezium formats: their kind, `tableChanges`, and the schema block.
+"""DDL events of TiCDC's Debezium formats, written: their kind, `tableChanges`, and the schema block.
 
-Contract: `table_changes` gives what TiCDC writes for a statement, from the canonical event alone; [] where
-the definition is unknown. Columns that the statement itself defines are shown as it words them, others as
-TiDB keeps them. Source: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
+Contract: `table_changes` gives what TiCDC writes for a statement, from the canonical event alone. Columns
+that the statement itself defines are shown as it words them, others as TiDB keeps them. Source:
+pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from relay.codecs.debezium.defaults import shown_default
 from relay.codecs.debezium.schema import Json
-from relay.codecs.wire.ticdc import is_restored
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.ticdc import is_restored, per_table_statements
 from relay.errors import DdlNotUnderstood
 from relay.model import Column, ColumnType, DdlKind, SchemaChange, TableId, TableSchema
 from relay.mysql.ddl import read_ddl
@@ -37,29 +39,51 @@ _WITHOUT_TABLE: Final = frozenset(
         DdlKind.SEQUENCE,
     }
 )
-_VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
+#: The type of a view's columns, of which TiDB knows none.
+VIEW: Final = "unspecified"
 #: TiDB's default.
 _CHARSET: Final = "utf8mb4"
+
+#: One message of a statement: its table, its text and `tableChanges`.
+Message = tuple[TableId, str, list[Json | msgspec.Raw]]
 
 # ---------------------------------------------------------------- the list
 
 
-def table_changes(change: SchemaChange, table: TableId, ddl: str) -> list[Json]:
-    """Return `tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
+def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]:
+    """Give the messages of a statement.
+
+    What the source's message itself has said of tables is passed on; else what is known of them is said, and
+    counted where that is only the name.
+    """
+    statements = per_table_statements(change)
+    named = {table for table, _ in statements}
+    for at, (table, sql) in enumerate(statements):
+        told: list[Json | msgspec.Raw] = [
+            msgspec.Raw(each.wire)
+            for each in change.table_changes
+            if each.table == table or (not at and each.table not in named)
+        ]
+        yield table, sql, told or [*_known_changes(change, table, sql, lossy)]
+
+
+def _known_changes(change: SchemaChange, table: TableId, ddl: str, lossy: list[Lossy]) -> list[Json]:
+    """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_TABLE or not table.table:
         return []
-    word = _word(change.kinds)
-    entry: Json = {"type": word, "id": _id(change, table, kind)}
+    entry: Json = {"type": _word(change.kinds), "id": _id(change, table, kind)}
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
     views = [view for view in change.views if view.id == table]
-    if views or kind in _VIEWS:
+    if views:
         # TiCDC shows every view by the columns that TiDB keeps of it, also one that is dropped or renamed.
         return [entry | {"table": _view(view)} for view in views]
-    if change.after is None or change.after.id != table:
-        return []
-    return [entry | {"table": _table(change.after, _defined_in(ddl))}]
+    found = next((schema for schema in change.definitions if schema.id == table), None)
+    if found is not None:
+        return [entry | {"table": shown_table(found, defined_in(ddl))}]
+    lossy.append(Lossy.TABLE_DEFINITION)
+    return [entry | {"table": None}]
 
 
 def _word(kinds: tuple[DdlKind, ...]) -> str:
@@ -71,32 +95,49 @@ def _word(kinds: tuple[DdlKind, ...]) -> str:
 def _id(change: SchemaChange, table: TableId, kind: DdlKind) -> str:
     """The table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay as is."""
     if kind is DdlKind.EXCHANGE_PARTITION:
-        return _quoted(next((other for other in change.targets if other != table), table))
+        return quoted_id(next((other for other in change.targets if other != table), table))
     old = next((pair.old for pair in change.renamed if pair.new == table), None)
-    return _quoted(table) if old is None else f"{_quoted(old)},{_quoted(table)}"
+    return quoted_id(table) if old is None else renamed_id(old, table)
 
 
-def _quoted(table: TableId) -> str:
+def renamed_id(old: TableId, new: TableId) -> str:
+    """Return the identifier of a renamed table, with both of its names."""
+    return f"{quoted_id(old)},{quoted_id(new)}"
+
+
+def quoted_id(table: TableId) -> str:
+    """Return a table's identifier in `tableChanges`. Quotes in names stay as they are."""
     return f'"{table.database}"."{table.table}"'
 
 
 # ---------------------------------------------------------------- tables and columns
 
 
-def _table(schema: TableSchema, defined: frozenset[str]) -> Json:
-    charset = schema.charset or (schema.collation or _CHARSET).partition("_")[0]
+def shown_table(schema: TableSchema, defined: frozenset[str]) -> Json:
+    """Return a definition as `tableChanges` has it. `defined`: the columns that the statement itself defines,
+    in lower case.
+    """
+    charset = table_charset(schema)
     return {
         "defaultCharsetName": charset,
         "primaryKeyColumnNames": list(schema.handle_key()),
         "columns": [
-            _column(column, at, charset, schema.id.database, is_defined=column.name.lower() in defined)
+            shown_column(column, at, charset, schema.id.database, is_defined=column.name.lower() in defined)
             for at, column in enumerate(schema.columns, 1)
         ],
         "comment": None,
     }
 
 
-def _column(column: Column, position: int, charset: str, database: str, *, is_defined: bool) -> Json:
+def table_charset(schema: TableSchema) -> str:
+    """Return the table's default character set."""
+    return schema.charset or (schema.collation or _CHARSET).partition("_")[0]
+
+
+def shown_column(column: Column, position: int, charset: str, database: str, *, is_defined: bool) -> Json:
+    """Return a column as `tableChanges` has it. `charset`: the table's. `is_defined`: by the statement
+    itself, which changes how some members are shown.
+    """
     column_type = column.type
     base, members, name = column_type.base, column_type.members, _type_name(column_type)
     is_auto = column.auto_increment or (base == "timestamp" and column.on_update is not None)
@@ -171,8 +212,8 @@ def _length(column_type: ColumnType, *, is_defined: bool) -> int | None:
     return None if length == usual[is_unsigned] else length
 
 
-def _defined_in(ddl: str) -> frozenset[str]:
-    """The columns, in lower case, that the statement's own text defines."""
+def defined_in(ddl: str) -> frozenset[str]:
+    """Return the columns, in lower case, that the statement's own text defines."""
     try:
         statements = read_ddl(ddl, backslash_escapes=not is_restored(ddl)).statements
     except DdlNotUnderstood:
@@ -192,8 +233,8 @@ def _defined_in(ddl: str) -> frozenset[str]:
 
 def _view(view: TableSchema) -> Json:
     """TiCDC knows a view's columns by name alone."""
-    blank: dict[str, Any] = _column(
-        Column("", ColumnType("unspecified"), nullable=True), 0, _CHARSET, "", is_defined=True
+    blank: dict[str, Any] = shown_column(
+        Column("", ColumnType(VIEW), nullable=True), 0, _CHARSET, "", is_defined=True
     )
     columns = [
         blank | {"name": column.name, "jdbcType": 12, "position": at}

@@ -25,11 +25,13 @@ from relay.codecs.wire.debezium_temporal import (
     time_micros,
 )
 from relay.codecs.wire.lenient_json import go_number
-from relay.model import ABSENT, Column, Default
+from relay.model import ABSENT, Column, ColumnType, Default
 from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
 
 #: The default that stands for the time of the insertion.
 NOW: Final = "CURRENT_TIMESTAMP"
+#: How DDL events show it.
+_NOW_SHOWN: Final = "1970-01-01 00:00:00"
 _ZERO: Final = "0000-00-00 00:00:00"
 #: What a date that is not in the calendar becomes in a column that cannot be NULL.
 _EPOCH: Final = 0
@@ -77,12 +79,27 @@ def shown_default(column: Column, database: str) -> str | None:
     if text is None:
         return _sequence_default(column, database)
     if text == NOW:
-        return "1970-01-01 00:00:00"
+        return _NOW_SHOWN
     if column.type.base == "bit":
         return _binary_digits(text, column.type.length or 1)
     if column.type.base == "time" and text[4:5] == "-" and " " in text:
         return text.partition(" ")[0]
     return text
+
+
+def read_default(text: str, column_type: ColumnType) -> Default:
+    """Return the default of this type that a DDL event shows as `text`; the inverse of `shown_default` as far
+    as there is one.
+    """
+    if text == _NOW_SHOWN and column_type.base in {"datetime", "timestamp"}:
+        digits = column_type.length
+        return Default(f"{NOW}({digits})" if digits else NOW, is_expression=True)
+    if column_type.base == "bit" and _BINARY(text):
+        return Default(str(int(text, 2)))
+    return Default(text, is_expression=_NEXT_VALUE(text) is not None)
+
+
+_BINARY: Final = re.compile(r"[01]{1,64}").fullmatch
 
 
 def _binary_digits(text: str, length: int) -> str:
@@ -155,9 +172,9 @@ def _date(text: str, column: Column) -> int | None:
 def _datetime(text: str, column: Column) -> int | None:
     if text == NOW:
         return _EPOCH
-    has_millis = (column.type.length or 0) <= 3
+    has_micros = (column.type.length or 0) > 3
     try:
-        count = datetime_millis(text) if has_millis else datetime_micros(text)
+        count = datetime_micros(text) if has_micros else datetime_millis(text)
     except ValueError:
         return _EPOCH
     return _epoch_unless_null(column) if count is None else count

@@ -7,7 +7,6 @@ read too.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +16,8 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire import ticdc as _ticdc
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, Malformed, UnsupportedMessage
-from relay.model import Source, TableId
+from relay.limits import DEFAULT_LIMITS, Limits
+from relay.model import Source
 from relay.records import ConsumerRecord
 
 CONNECTOR: Final = "TiCDC"
@@ -69,22 +69,16 @@ class Key(msgspec.Struct, gc=False):
     schema: msgspec.Raw = _NULL
 
 
-class _TableChange(msgspec.Struct):
-    type: str
-    id: str = ""
-
-
 parse = msgspec.json.Decoder(Envelope).decode
 _parse_key = msgspec.json.Decoder(Key).decode
-_parse_changes = msgspec.json.Decoder(list[_TableChange] | None).decode
 
 
-def parse_again(protocol: str, value: bytes) -> tuple[Envelope, bool]:
+def parse_again(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Envelope, bool]:
     """Parse leniently; also return whether there were bytes that are no UTF-8, which TiCDC passes as they
     are and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, Envelope, _tidy), text != value
+    return _json.parse_leniently(protocol, text, Envelope, _tidy, limits), text != value
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +125,7 @@ def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
     ms = body.ts_ms
     if ms is None:
         ms = body.source.ts_ms if body.source else None
-    return (record.timestamp_ms if ms is None else ms) * 1_000_000
+    return (record.time_ms(0) if ms is None else ms) * 1_000_000
 
 
 def key_of(key: bytes | None) -> Key:
@@ -149,27 +143,3 @@ def key_names(key: bytes | None) -> tuple[str, ...] | None:
     """Return the columns of a Kafka key, `()` if it has none; None for a key of another protocol."""
     payload = key_of(key).payload
     return None if payload is None else tuple(payload)
-
-
-def change_word(changes: msgspec.Raw) -> str:
-    """Return the message's word for the kind of a DDL statement, "" if it has none."""
-    found = _first_change(changes)
-    return found.type if found else ""
-
-
-def renamed_pair(changes: msgspec.Raw) -> tuple[TableId, TableId] | None:
-    """Return the old and the new name that a rename's `id` has, None if it is no such id."""
-    found = _first_change(changes)
-    names = _PAIR(found.id) if found else None
-    return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
-
-
-_PAIR: Final = re.compile(r'"([^"]+)"\."([^"]+)","([^"]+)"\."([^"]+)"').fullmatch
-
-
-def _first_change(changes: msgspec.Raw) -> _TableChange | None:
-    try:
-        found = _parse_changes(changes)
-    except _json.REFUSED:
-        return None
-    return found[0] if found else None

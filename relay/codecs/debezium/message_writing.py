@@ -107,13 +107,16 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class Messages(Target[RowPlan]):
-    """Writes the messages of one encoder; `lost` is what the values of its last row have lost."""
+    """Writes the messages of one encoder; `lost` is what the values of its last row have lost, `too_fine`
+    whether some had more digits than their columns (`ValueWriter`).
+    """
 
     has_structs = True
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._values = settings, ValueWriter()
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
+        self.too_fine = self._values.too_fine
         self.has_before = settings.has_before
         cluster = printed(settings.cluster)
         version = b'"2.4.0.Final","connector":"TiCDC","name":%b' % cluster
@@ -245,7 +248,12 @@ class Messages(Target[RowPlan]):
     # ------------------------------------------------------------ DDL, watermarks
 
     def ddl(
-        self, change: SchemaChange, table: TableId, sql: str, changes: list[Json], commit_ts: int
+        self,
+        change: SchemaChange,
+        table: TableId,
+        sql: str,
+        changes: list[Json | msgspec.Raw],
+        commit_ts: int,
     ) -> Payload:
         """Return the message of a DDL statement for one table. Raises what `printed` raises."""
         database = printed(table.database)

@@ -59,10 +59,10 @@ _STRING: Final = Field("string")
 
 
 def ticdc_field(column_type: ColumnType) -> Field:
-    """A column's Connect type in TiCDC's dialect; without its parameters the widest: DATETIME(6), BIT(64)."""
+    """A column's Connect type in TiCDC's dialect; BIT without its length is BIT(64)."""
     base, length = column_type.base, column_type.length
     if base == "datetime":
-        return Field("int64", MICROS if length is None or length > 3 else MILLIS)
+        return Field("int64", MICROS if counts_micros(column_type) else MILLIS)
     if base == "bit":
         return Field("boolean") if length == 1 else Field("bytes", BITS, (("length", str(length or 64)),))
     if base == "enum":
@@ -73,6 +73,11 @@ def ticdc_field(column_type: ColumnType) -> Field:
         return _PLAIN["double"]
     found = _UNSIGNED.get(base) if column_type.unsigned else None
     return found or _PLAIN.get(base, _STRING)
+
+
+def counts_micros(column_type: ColumnType) -> bool:
+    """Whether a DATETIME is counted in microseconds, and not in milliseconds; these where nobody knows."""
+    return bool(column_type.has_micros) if column_type.length is None else column_type.length > 3
 
 
 def escaped_members(members: tuple[str, ...]) -> str:
@@ -265,14 +270,19 @@ _decode_column = msgspec.json.Decoder(DeclaredColumn).decode
 
 
 def read_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """Return the columns that a value's block describes, the first of each name; {} if it is unreadable."""
+    """Return the columns that a value's block describes, in its order, the first of each name; {} if it is
+    unreadable.
+    """
     try:
         block = _decode_block(data)
         parts = {part.field: part.fields for part in (block.fields if block else None) or ()}
         columns = [_decode_column(column) for column in parts.get("after") or parts.get("before") or ()]
     except REFUSED:
         return {}
-    return {column.field: column for column in reversed(columns)}
+    found: dict[str, DeclaredColumn] = {}
+    for column in columns:
+        found.setdefault(column.field, column)
+    return found
 
 
 def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:
@@ -319,7 +329,7 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
     if declared.name == SET:
         return ColumnType("set", members=None if allowed is None else _split_set(allowed))
     if declared.name in {MILLIS, MICROS}:
-        return ColumnType("datetime", length=3 if declared.name == MILLIS else 6)
+        return ColumnType("datetime", has_micros=declared.name == MICROS)
     if declared.name in _NAMED:
         return ColumnType(_NAMED[declared.name or ""])
     if declared.tidb_type is not None:

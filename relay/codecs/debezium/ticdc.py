@@ -28,14 +28,25 @@ from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.envelope import Body, Envelope, Origin
 from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
+from relay.codecs.debezium.schema import counts_micros
+from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
+from relay.codecs.debezium.table_changes import parse as parse_changes
+from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
-from relay.codecs.wire.ddl import ddl_events
-from relay.codecs.wire.large_messages import Compression, CompressionOptions, compressed, decompressed
+from relay.codecs.wire import lookalikes
+from relay.codecs.wire.large_messages import (
+    Compression,
+    CompressionOptions,
+    Decompression,
+    compressed,
+    decompressed,
+)
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import TypedWriters
-from relay.codecs.wire.ticdc import commit_ts_of, is_restored, per_table_statements, split_updates
+from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
+from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
-from relay.model import Event, Op, RowChange, SchemaChange, Source, TableId, Watermark
+from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
@@ -69,9 +80,10 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         Meta(description="write `tidb_type`, declare TiCDC's own members of `source`, and write watermarks"),
     ] = False
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
+    unknown_before: KeepUnknownBefore = "update"
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = True
+    ] = False
     cluster_id: Annotated[
         str,
         Meta(
@@ -114,10 +126,11 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
 class Decoder:
     """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
-    def __init__(self, options: TicdcDebeziumOptions, _: Answers) -> None:
+    def __init__(self, options: TicdcDebeziumOptions, answers: Answers) -> None:
+        self._limits = answers.limits
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowDecoder(NAME)
+        self._rows = RowDecoder(NAME, answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -128,17 +141,20 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         if self._is_packed or value[0] != _BRACE:
-            value = decompressed(NAME, "", value, self._compression)
+            budget = Decompression(self._limits)
+            value = decompressed(NAME, "", value, self._compression, budget)
             if record.key:
-                record = msgspec.structs.replace(
-                    record, key=decompressed(NAME, "key", record.key, self._compression)
-                )
+                key = decompressed(NAME, "key", record.key, self._compression, budget)
+                record = msgspec.structs.replace(record, key=key)
         counted = len(lossy)
         try:
             return self._event(_wire.parse(value), record, catalog, lossy)
         except REFUSED:
             del lossy[counted:]
-        message, is_invalid_text = _wire.parse_again(NAME, value)
+        try:
+            message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
+        except Malformed as error:
+            raise lookalikes.refusal(NAME, value) or error from None
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)
         try:
@@ -155,7 +171,7 @@ class Decoder:
             return [], catalog
         origin = body.source
         if origin is None or origin.connector != _wire.CONNECTOR:
-            raise _wire.refuse_foreign(NAME, body)
+            raise lookalikes.refusal(NAME, record.value) or _wire.refuse_foreign(NAME, body)
         source = _wire.source_of(NAME, body, origin, record)
         op = _OPS.get(body.op or "")
         if op is not None:
@@ -187,26 +203,27 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | N
 def _ddl(
     body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
 ) -> tuple[list[Event], Catalog]:
-    ddl = _own_statement(body.ddl or "", body)
+    told = parse_changes(NAME, _wire.image(body.tableChanges), lossy)
+    ddl = _own_statement(body.ddl or "", told)
     message = DdlMessage(
         ddl,
         TableId(origin.db or "", origin.table or ""),
-        _wire.change_word(body.tableChanges),
+        change_word(told),
         source,
         source.at(record),
         _wire.emitted_at_ns(body, record),
         is_restored(ddl),
     )
-    return ddl_events(message, catalog, lossy)
+    return told_events(NAME, message, told, catalog, lossy)
 
 
-def _own_statement(ddl: str, body: Body) -> str:
+def _own_statement(ddl: str, told: Sequence[Told]) -> str:
     """The part of a rename of several tables that the message is about, in TiCDC's words; every other
     statement as it came.
 
     TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
     """
-    pair = _wire.renamed_pair(body.tableChanges) if "," in ddl and _RENAME(ddl) else None
+    pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _RENAME(ddl) else None
     return ddl if pair is None else f"RENAME TABLE {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
 
 
@@ -236,7 +253,7 @@ class Encoder:
             replaces_nulls=options.replace_null_with_default,
         )
         self._messages = Messages(settings)
-        self._lost = self._messages.lost
+        self._lost, self._too_fine = self._messages.lost, self._messages.too_fine
         self._rows = TypedWriters(NAME, self._messages)
         self._count_lost = source_losses(carries(options), options.cluster_id)
 
@@ -270,8 +287,15 @@ class Encoder:
         if lost:
             lost.clear()
         plan, before, after, losses = self._rows.write(change)
-        if not self._has_before and op is _UPDATE and change.before is not None:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        if self._too_fine:
+            self._too_fine.clear()
+            plan, before, after, _ = self._rows.write(self._widened(change))
+        if op is _UPDATE:
+            if self._has_before:
+                if before is None:
+                    op = op_without_before(self._options.unknown_before, NAME, lossy)
+            elif change.before is not None:
+                lossy.append(Lossy.BEFORE_IMAGE)
         lossy += losses
         commit_ts = commit_ts_of(source, caused_by, lossy) if source.commit_ts is None else source.commit_ts
         times = (source.event_time_ns // 1_000_000, commit_ts, change.emitted_at_ns // 1_000_000)
@@ -284,14 +308,33 @@ class Encoder:
             lossy.append(Lossy.SNAPSHOT)
         return payload
 
+    def _widened(self, change: RowChange) -> RowChange:
+        """The change with every DATETIME that has more than three digits counted in microseconds.
+
+        Raises NotRepresentable if its DDL says that it has no more.
+        """
+        self._lost.clear()
+        before, after, columns = change.before, change.after, list(change.schema.columns)
+        for at, column in enumerate(columns):
+            digits = [micro_digits(row[at]) for row in (before, after) if row is not None]
+            if column.type.base != "datetime" or counts_micros(column.type) or not any(digits):
+                continue
+            if change.schema.complete and "".join(digits).strip("0"):
+                reason = "more digits of a second than its column has"
+                raise NotRepresentable(NAME, f"payload.{column.name}", reason)
+            wide = msgspec.structs.replace(column.type, length=None, has_micros=True)
+            columns[at] = msgspec.structs.replace(column, type=wide)
+        schema = msgspec.structs.replace(change.schema, columns=tuple(columns))
+        return msgspec.structs.replace(change, schema=schema, images=Rows(before, after))
+
     def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         self._count_lost(change.source, lossy)
         if change.source.start_ts is not None and self._options.debezium_include_start_ts:
             lossy.append(Lossy.START_TS)  # only rows have it
         commit_ts = commit_ts_of(change.source, caused_by, lossy)
         return [
-            self._messages.ddl(change, table, sql, table_changes(change, table, sql), commit_ts)
-            for table, sql in per_table_statements(change)
+            self._messages.ddl(change, table, sql, changes, commit_ts)
+            for table, sql, changes in table_changes(change, lossy)
         ]
 
 

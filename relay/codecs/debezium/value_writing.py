@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.codecs.debezium.schema import counts_micros
 from relay.codecs.debezium.values import bits, signed64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.debezium_temporal import (
@@ -30,7 +31,7 @@ from relay.codecs.wire.debezium_temporal import (
 )
 from relay.codecs.wire.lenient_json import go_number
 from relay.codecs.wire.rows import Convert, Read, Write
-from relay.model import Column
+from relay.model import Cell, Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.members import set_text
 from relay.mysql.types import FLOATS, GEOMETRIES
@@ -52,17 +53,26 @@ _COLUMN_TYPE: Final = Lossy.COLUMN_TYPE
 
 
 class ValueWriter:
-    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied.
+
+    `too_fine` is not empty after a DATETIME that has more digits than its column counts.
+    """
 
     def __init__(self) -> None:
         self.lost: list[Lossy] = []
+        self.too_fine: list[bool] = []
         # By whether the column can be NULL: a date that is not in the calendar becomes NULL there, else 0.
         self._dates = {nullable: self._dated(date_days, nullable) for nullable in (True, False)}
-        self._millis = {
-            nullable: _datetime(1_000, self._dated(datetime_millis, nullable)) for nullable in (True, False)
-        }
         self._micros = {
-            nullable: _datetime(1, self._dated(datetime_micros, nullable)) for nullable in (True, False)
+            nullable: _datetime_micros(self._dated(datetime_micros, nullable)) for nullable in (True, False)
+        }
+        self._millis = {
+            nullable: _datetime_millis(self._dated(datetime_millis, nullable), self.too_fine)
+            for nullable in (True, False)
+        }
+        # Of a DATETIME whose digits nobody has told, MySQL's own text tells them.
+        self._open = {
+            nullable: _datetime_open(self._millis[nullable], self.too_fine) for nullable in (True, False)
         }
         self._timestamps = {digits: _timestamp(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)}
         self._decimal: Write = self._write_decimal
@@ -73,8 +83,7 @@ class ValueWriter:
         column_type = column.type
         base, nullable = column_type.base, column.nullable is not False
         if base == "datetime":
-            has_micros = column_type.length is None or column_type.length > 3
-            return self._micros[nullable] if has_micros else self._millis[nullable]
+            return self._datetimes(column_type)[nullable]
         if base == "timestamp":
             return self._timestamps.get(column_type.length, self._timestamps[None])
         if base == "date":
@@ -89,11 +98,18 @@ class ValueWriter:
             return self._geometry
         return self._decimal if base == "decimal" else _WRITES.get(base)
 
+    def _datetimes(self, column_type: ColumnType) -> dict[bool, Write]:
+        if counts_micros(column_type):
+            return self._micros
+        is_open = column_type.length is None and column_type.has_micros is None
+        return self._open if is_open else self._millis
+
     def _all_shortcuts(self) -> dict[tuple[Read, Write], Convert]:
         """Reads that only check their text, by writes that check it too; and DECIMAL, whose text need not
         become a Decimal.
         """
-        datetimes = [*self._millis.values(), *self._micros.values(), *self._timestamps.values()]
+        datetimes = [write for each in (self._millis, self._micros, self._open) for write in each.values()]
+        datetimes += self._timestamps.values()
         found: dict[tuple[Read, Write], Convert] = {
             (temporal.read_datetime, write): write for write in datetimes
         }
@@ -185,6 +201,11 @@ class ValueWriter:
         return write
 
 
+def micro_digits(cell: Cell) -> str:
+    """Return the digits of a DATETIME's text behind the first three of its fraction."""
+    return cell[_WITH_MILLIS:] if isinstance(cell, str) else ""
+
+
 # ISO 8601 has more forms than MySQL: weeks, offsets, other separators. So what Python has read is checked, in
 # an order that is cheap for the usual text; unusual text is read closely.
 _from_iso: Final = datetime.fromisoformat
@@ -194,6 +215,7 @@ _DAYS_OF_YEAR_100: Final = (datetime(100, 1, 1) - _EPOCH).days
 #: The separators of a DATETIME, which are every third character from the fifth on.
 _SHAPES: Final = frozenset({"-- ::", "-- ::."})
 _LONGEST: Final = len("0000-00-00 00:00:00.000000")
+_WITH_MILLIS: Final = len("0000-00-00 00:00:00.000")
 
 
 def _bit(length: int | None) -> Write:
@@ -202,9 +224,8 @@ def _bit(length: int | None) -> Write:
     return functools.partial(bits, ((length or 64) + 7) // 8)
 
 
-def _datetime(unit: int, closely: Write) -> Write:
-    """A DATETIME in units of so many microseconds."""
-    in_day, in_second = 86_400_000_000 // unit, 1_000_000 // unit
+def _datetime_micros(closely: Write) -> Write:
+    """A DATETIME in microseconds."""
 
     def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
         try:
@@ -213,8 +234,39 @@ def _datetime(unit: int, closely: Write) -> Write:
             return closely(text)
         days = since.days
         if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and days >= _DAYS_OF_YEAR_100:
-            return days * in_day + since.seconds * in_second + since.microseconds // unit
+            return days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
         return closely(text)
+
+    return write
+
+
+def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
+    """A DATETIME in milliseconds."""
+
+    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        try:
+            since = _from_iso(text) - _EPOCH
+        except ValueError:
+            if text[_WITH_MILLIS:].strip("0"):
+                too_fine.append(True)
+            return closely(text)
+        days, micros = since.days, since.microseconds
+        if micros % 1_000:
+            too_fine.append(True)
+        if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and days >= _DAYS_OF_YEAR_100:
+            return days * 86_400_000 + since.seconds * 1_000 + micros // 1_000
+        return closely(text)
+
+    return write
+
+
+def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
+    """A DATETIME whose column's digits are not known."""
+
+    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        if len(text) > _WITH_MILLIS:
+            too_fine.append(True)
+        return write_millis(text)
 
     return write
 

@@ -19,14 +19,27 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog, DdlMessage, learn
-from relay.codecs.codec import Codec, Payload, RowSignature
+from relay.codecs.codec import Codec, Joining, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
-from relay.codecs.open_protocol.columns import column_code, column_flags, loses_type, write_of
+from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
 from relay.codecs.open_protocol.ddl_codes import code_of, kinds_of
-from relay.codecs.open_protocol.frames import LENGTH_BYTES, NAME, NO_VALUE, framed_key, framed_value, unframe
+from relay.codecs.open_protocol.frames import (
+    LENGTH_BYTES,
+    NAME,
+    NO_VALUE,
+    VERSION,
+    framed_key,
+    framed_value,
+    joined,
+    segments_in,
+    unframe,
+)
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import (
+    RECORD_OVERHEAD,
     Compression,
+    Decompression,
     LargeMessageOptions,
     SizeLimit,
     claim_check_document,
@@ -36,7 +49,8 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import Target, TypedReader, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -46,7 +60,7 @@ from relay.codecs.wire.ticdc import (
     per_table_statements,
     split_updates,
 )
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import (
     TSO_LOGICAL_BITS,
     Column,
@@ -64,6 +78,9 @@ from relay.records import ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
+#: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
+_FLAGS_END: Final = 1 << 64
+_KNOWN_FLAGS: Final = 0xFF
 
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
@@ -85,8 +102,10 @@ class _Key(msgspec.Struct, gc=False):
 
 
 class _Ddl(msgspec.Struct, gc=False):
+    """A statement. Its number is text in the manual's table, and a number in every release."""
+
     q: str
-    t: int
+    t: int | Annotated[str, Meta(pattern="^[0-9]{1,3}$")]
 
 
 class _OutCell(msgspec.Struct, gc=False):
@@ -107,7 +126,11 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     """Options of TiCDC's sink URI and changefeed; those that change the content matter on the target side."""
 
     max_batch_size: Annotated[
-        int, Meta(ge=1, description="most events of one source record in a message")
+        int,
+        Meta(
+            ge=1,
+            description="most rows in a message; above 1, rows of neighbouring source records are joined",
+        ),
     ] = 1
     only_output_updated_columns: Annotated[
         bool, Meta(description="`p` of an UPDATE has only the columns that changed")
@@ -118,9 +141,10 @@ class OpenOptions(LargeMessageOptions, frozen=True):
     output_old_value: Annotated[
         bool, Meta(description="false: an UPDATE has no `p`, and so reads as an INSERT")
     ] = True
+    unknown_before: InsertUnknownBefore = "insert"
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
-    ] = True
+    ] = False
 
 
 def _before(options: OpenOptions) -> Before:
@@ -151,12 +175,12 @@ class Decoder:
     """Reads Open Protocol of all releases."""
 
     def __init__(self, options: OpenOptions, answers: Answers) -> None:
-        self._options, self._answers = options, answers
+        self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._rows = RowDecoder(options.zone())
+        self._rows = RowDecoder(options.zone(), answers.limits)
 
-    def decode(
+    def decode(  # noqa: C901 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
@@ -164,20 +188,28 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
+        budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
-        for head, body in unframe(record.key, record.value):
+        try:
+            segments = unframe(record.key, record.value, self._limits)
+        except (Malformed, UnsupportedMessage) as error:
+            raise lookalikes.refusal(NAME, record.value) or error from None
+        for head, body in segments:
             key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
+            if emitted_at_ns < 0:
+                emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
             if value[:2] != b'{"' or self._is_compressed:
-                value = decompressed(NAME, "value", value, self._compression)
+                budget = budget or Decompression(self._limits)
+                value = decompressed(NAME, "value", value, self._compression, budget)
             if key.t == _DDL:
                 catalog, change = _ddl(key, value, source, record, catalog, lossy)
                 self._rows.forget(change)
@@ -249,16 +281,16 @@ def _ddl(
     message = DdlMessage(
         ddl.q,
         TableId(key.scm or "", key.tbl or ""),
-        str(ddl.t),
+        str(int(ddl.t)),
         source,
         source.at(record),
-        record.timestamp_ms * _NS_PER_MS,
+        record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
         is_restored(ddl.q),
     )
     catalog, change = learn(catalog, message)
     if not change.kinds:
         lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
-        change = msgspec.structs.replace(change, kinds=kinds_of(ddl.t))
+        change = msgspec.structs.replace(change, kinds=kinds_of(int(ddl.t)))
     return catalog, change
 
 
@@ -282,7 +314,12 @@ class _Target(Target[_Plan]):
         self._zone = zone
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return the plan of a table version."""
+        """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
+        if not schema.id.database or not schema.id.table:
+            what = "table" if schema.id.database else "database"
+            raise NotRepresentable(
+                NAME, "", f"a row without the name of its {what}, which every key must have"
+            )
         flags = column_flags(schema)
         handle_key = frozenset(schema.handle_key())
         cells = {
@@ -291,6 +328,21 @@ class _Target(Target[_Plan]):
         }
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
         return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+
+    def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:
+        """Return the plan with the flags that the messages have, if they are of Open Protocol themselves."""
+        if reader.protocol != NAME or not reader.wire:
+            return plan
+        said = {
+            name: (
+                plan.cells[name][0],
+                True if flags & HANDLE_KEY else UNSET,
+                flags if 0 <= flags < _FLAGS_END else flags & _KNOWN_FLAGS,
+            )
+            for name, flags in reader.wire.items()
+        }
+        cells = plan.cells | said
+        return plan if cells == plan.cells else msgspec.structs.replace(plan, cells=cells)
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses: types without a code, and parameters."""
@@ -309,6 +361,30 @@ class _Segments(msgspec.Struct, gc=False):
     value: bytes
 
 
+class _Batch:
+    """Rows of one source record that go into one message."""
+
+    def __init__(self, most_rows: int, room: int) -> None:
+        self._most_rows, self._room = most_rows, room
+        self._rows: list[_Segments] = []
+
+    def add(self, row: _Segments) -> bool:
+        """Add a row; False if the message is full. An empty one takes every row."""
+        room = self._room - len(row.key) - len(row.value) - 2 * LENGTH_BYTES
+        if self._rows and (room < 0 or len(self._rows) >= self._most_rows):
+            return False
+        self._rows.append(row)
+        self._room = room
+        return True
+
+    def taken(self) -> list[Payload]:
+        """Return the message, if there is one."""
+        rows = self._rows
+        if not rows:
+            return []
+        return [Payload(framed_key(one.key for one in rows), framed_value(one.value for one in rows))]
+
+
 class Encoder:
     """Writes Open Protocol as TiCDC's new architecture does."""
 
@@ -325,33 +401,26 @@ class Encoder:
         `relay.codecs.codec.Encoder`.
         """
         out: list[Payload] = []
-        batch: list[_Segments] = []
+        batch = self._batch()
         for event in events:
             if isinstance(event, RowChange):
                 message = self._row(event, caused_by, lossy)
                 payload = Payload(message.key, message.value)
                 if self._limit.exceeded(payload):
-                    out += [*self._joined(batch), self._reduced(event, payload, caused_by, lossy)]
-                    batch = []
-                    continue
-                if batch and not self._has_room(batch, message):
-                    out += self._joined(batch)
-                    batch = []
-                batch.append(message)
+                    out += [*batch.taken(), self._reduced(event, payload, caused_by, lossy)]
+                    batch = self._batch()
+                elif not batch.add(message):
+                    out += batch.taken()
+                    batch = self._batch()
+                    batch.add(message)
                 continue
-            out += self._joined(batch)
-            batch = []
+            out += batch.taken()
+            batch = self._batch()
             out += self._control(event, caused_by, lossy)
-        return out + self._joined(batch)
+        return out + batch.taken()
 
-    def _has_room(self, batch: list[_Segments], message: _Segments) -> bool:
-        size = sum(len(one.key) + len(one.value) + 2 * LENGTH_BYTES for one in (*batch, message))
-        return len(batch) < self._options.max_batch_size and size <= self._limit.room + 2 * LENGTH_BYTES
-
-    def _joined(self, batch: list[_Segments]) -> list[Payload]:
-        if not batch:
-            return []
-        return [Payload(framed_key(one.key for one in batch), framed_value(one.value for one in batch))]
+    def _batch(self) -> _Batch:
+        return _Batch(self._options.max_batch_size, self._limit.room + 2 * LENGTH_BYTES)
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Segments:
         key = self._row_key(change, caused_by, lossy)
@@ -380,6 +449,8 @@ class Encoder:
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         keys = plan.handle_key if only_key else None
+        if not after and not before:
+            raise NotRepresentable(NAME, "", "a row without columns")
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
                 keys = plan.handle_key
@@ -389,12 +460,8 @@ class Encoder:
         document = {"u": _cells(plan, after, keys)}
         if change.op is not _UPDATE:
             return document
-        if before is None:
-            if Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
-                lossy.append(Lossy.BEFORE_UNKNOWN)
-            return document
-        if not options.output_old_value:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        if before is None or not options.output_old_value:
+            self._count_lost_old(before, lossy)
             return document
         if options.only_output_updated_columns:
             before = {
@@ -402,6 +469,14 @@ class Encoder:
             }
         document["p"] = _cells(plan, before, keys)
         return document
+
+    def _count_lost_old(self, old: object, lossy: list[Lossy]) -> None:
+        """Count what an UPDATE without `p` loses. Raises NotRepresentable where that shall be refused."""
+        if old is not None:
+            lossy.append(Lossy.BEFORE_IMAGE)
+        else:
+            wanted = self._options.unknown_before if self._options.output_old_value else "insert"
+            op_without_before(wanted, NAME, lossy)
 
     def _reduced(
         self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -447,6 +522,27 @@ def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> 
     }
 
 
+def joining(options: OpenOptions) -> Joining | None:
+    """Return how messages are joined with these options."""
+    if options.max_batch_size == 1:
+        return None
+    most_bytes = options.max_message_bytes - RECORD_OVERHEAD
+    return Joining(options.max_batch_size, most_bytes, len(VERSION), _rows_in, joined)
+
+
+#: What the keys of rows have, and what only those of rows have that were too large; inside a text there are
+#: no quotes.
+_ROW_MARKS: Final = b'"t":1}', b'"t":1,"ptn":'
+_ALONE_MARKS: Final = b'"ohk":', b'"ccl":'
+
+
+def _rows_in(key: bytes, _: bytes) -> int:
+    """The rows of a message of this encoder; 0 for a statement, a watermark, a row that was made smaller."""
+    if any(mark in key for mark in _ALONE_MARKS) or not any(mark in key for mark in _ROW_MARKS):
+        return 0
+    return segments_in(key)
+
+
 CODEC: Final = Codec(
     name=NAME,
     title="TiCDC Open Protocol (protocol=open-protocol), all releases",
@@ -457,6 +553,7 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
+    joining=joining,
     row_signature=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"
     ),

@@ -11,10 +11,11 @@ pingcap/ticdc pkg/sink/codec/open (2026-08).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from relay.errors import Malformed, UnsupportedMessage
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows
 
 NAME: Final = "ticdc-open-protocol"
 #: The only version there has been since TiCDC v4.0.0, as it begins every key.
@@ -30,11 +31,13 @@ _HEAD_BYTES: Final = 16
 LENGTH_BYTES: Final = 8
 
 
-def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]:
+def unframe(
+    key: bytes | None, value: bytes | None, limits: Limits = DEFAULT_LIMITS
+) -> list[tuple[bytes, bytes]]:
     """Return the record's events, as pairs of key and value segment.
 
     A single key without any value gives an empty value, which only a resolved event may have. Raises
-    Malformed and UnsupportedMessage (a version other than 1).
+    Malformed, UnsupportedMessage (a version other than 1) and LimitExceeded (more events than `rows`).
     """
     key, value = key or b"", value or b""
     end, size = len(key), len(value)
@@ -54,6 +57,7 @@ def unframe(key: bytes | None, value: bytes | None) -> list[tuple[bytes, bytes]]
         return [(keys[0], b"")]
     if len(keys) != len(values):
         raise Malformed(NAME, "value", f"{len(keys)} keys and {len(values)} values in one message")
+    check_rows(NAME, "", len(keys), limits)
     return list(zip(keys, values, strict=True))
 
 
@@ -80,6 +84,21 @@ def _segments(data: bytes, at: int, part: str) -> list[bytes]:
         found.append(data[at : at + size])
         at += size
     return found
+
+
+def segments_in(key: bytes) -> int:
+    """Return how many events a framed key holds."""
+    at, count = LENGTH_BYTES, 0
+    while at < len(key):
+        at += LENGTH_BYTES + int.from_bytes(key[at : at + LENGTH_BYTES], "big")
+        count += 1
+    return count
+
+
+def joined(messages: Sequence[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """Return the key and the value that hold the events of these messages, in order."""
+    keys = b"".join([key[LENGTH_BYTES:] for key, _ in messages])
+    return VERSION + keys, b"".join([value for _, value in messages])
 
 
 def framed_key(segments: Iterable[bytes]) -> bytes:

@@ -26,6 +26,7 @@ from relay.codecs.codec import Payload, ZonedOptions
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
+from relay.limits import Budget, Limits, exceeded
 from relay.model import RowChange
 from relay.needs import Answers, ClaimCheck
 from relay.records import Blob, ConsumerRecord
@@ -95,31 +96,59 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
 
 # ---------------------------------------------------------------- compression
 
-#: Most bytes that a value may decompress to.
-MAX_DECOMPRESSED: Final = 128 << 20
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
-#: No LZ4 block grows by more than this when it is decompressed.
+#: No LZ4 block grows by more than this when it is decompressed, and no snappy block: three bytes make 64.
 _LZ4_MAX_GROWTH: Final = 255
+_SNAPPY_MAX_GROWTH: Final = 22
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-def decompressed(protocol: str, path: str, data: bytes, setting: Compression) -> bytes:
+class Decompression(Budget):
+    """What all compressed parts of one record share.
+
+    Bytes alone do not tell what JSON will take: an empty object is two bytes, and thirty times as many in
+    Python. So large parts are looked at before they are parsed.
+    """
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__("decompressed_bytes", limits.decompressed_bytes)
+        self._limits = limits
+
+    def check(self, protocol: str, path: str, text: bytes) -> None:
+        """Raise LimitExceeded if a text has far more objects and arrays than allowed rows and columns."""
+        most = 4 * self._limits.rows + 16 * self._limits.columns
+        if text.count(b"{") + text.count(b"[") <= most:
+            return
+        found = 0
+        for part in _STRING_OR_BEGIN(text):
+            found += text[part.start()] != _QUOTE
+            if found > most:
+                raise exceeded(protocol, path, "objects", "rows", self._limits.rows)
+
+
+#: A string, or the beginning of an object or array. The closing quote may be missing, so that no byte of a
+#: broken document is looked at twice.
+_STRING_OR_BEGIN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[]', re.DOTALL).finditer
+_QUOTE: Final = ord('"')
+#: Parts up to this size are parsed without a look.
+_SMALL: Final = 1 << 20
+
+
+def decompressed(protocol: str, path: str, data: bytes, setting: Compression, budget: Decompression) -> bytes:
     """Return the data as it was before the producer compressed it.
 
     With AUTO, data that is neither an LZ4 frame nor a snappy block comes back as it is, for the caller to
-    refuse.
-    Raises Malformed for what is not compressed as the setting says, is damaged, or grows above
-    `MAX_DECOMPRESSED` (before memory is taken for it).
+    refuse. Raises Malformed for what is not compressed as the setting says, or is damaged; LimitExceeded for
+    what grows above the rest of the budget, before memory is taken for it.
     """
-    match setting:
-        case Compression.AUTO:
-            return _recognised(protocol, path, data)
-        case Compression.LZ4:
-            return _from_lz4(protocol, path, data)
-        case Compression.SNAPPY:
-            return _from_snappy(protocol, path, data)
-        case Compression.NONE:
-            return data
+    if setting is Compression.NONE:
+        return data
+    text = _READERS[setting](protocol, path, data, budget)
+    if len(text) > _SMALL and text is not data:
+        budget.check(protocol, path, text)
+    return text
 
 
 def compressed(data: bytes, setting: Compression) -> bytes:
@@ -131,49 +160,61 @@ def compressed(data: bytes, setting: Compression) -> bytes:
     return data
 
 
-def _recognised(protocol: str, path: str, data: bytes) -> bytes:
+def _recognised(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
     # A brace alone may be the length of a snappy block, 123. No quote follows it in such a block: it would
     # mean a copy of bytes that are not there yet.
     if data[:2] == b'{"':
         return data
     if data.startswith(_LZ4_MAGIC):
-        return _from_lz4(protocol, path, data)
+        return _from_lz4(protocol, path, data, budget)
     if data[:1] != b"{" and data.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{":
         return data
     try:
-        return _from_snappy(protocol, path, data)
+        return _from_snappy(protocol, path, data, budget)
     except Malformed:
         return data
 
 
-def _from_lz4(protocol: str, path: str, data: bytes) -> bytes:
+def _from_lz4(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
     if not data.startswith(_LZ4_MAGIC):
         raise Malformed(protocol, path, "not an LZ4 frame, as large-message-handle-compression says")
     # A frame need not say how long its content is. The system gives memory only as far as the buffer is
     # written to.
-    buffer = bytearray(min(MAX_DECOMPRESSED, len(data) * _LZ4_MAX_GROWTH))
+    buffer = bytearray(min(budget.left, len(data) * _LZ4_MAX_GROWTH))
     try:
         size = cramjam.lz4.decompress_into(data, buffer)
     except cramjam.DecompressionError as error:
         if "whole buffer" in str(error):
-            raise _too_long(protocol, path) from error
+            raise budget.exceeded(protocol, path, _WHAT) from error
         raise Malformed(protocol, path, f"a damaged LZ4 frame ({error})") from error
+    budget.spend(protocol, path, _WHAT, size)
     return bytes(memoryview(buffer)[:size])
 
 
-def _from_snappy(protocol: str, path: str, data: bytes) -> bytes:
+def _from_snappy(protocol: str, path: str, data: bytes, budget: Budget) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(data) > MAX_DECOMPRESSED:
-            raise _too_long(protocol, path)
-        return bytes(cramjam.snappy.decompress_raw(data))
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size <= len(data) * _SNAPPY_MAX_GROWTH:
+            budget.spend(protocol, path, _WHAT, size)
+            return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
-        raise Malformed(
-            protocol, path, "not a snappy block, as large-message-handle-compression says"
-        ) from error
+        raise _no_snappy(protocol, path) from error
+    raise _no_snappy(protocol, path)
 
 
-def _too_long(protocol: str, path: str) -> Malformed:
-    return Malformed(protocol, path, f"decompresses to more than {MAX_DECOMPRESSED} bytes")
+_READERS: Final = {
+    Compression.AUTO: _recognised,
+    Compression.LZ4: _from_lz4,
+    Compression.SNAPPY: _from_snappy,
+}
+
+
+def _no_snappy(protocol: str, path: str) -> Malformed:
+    return Malformed(protocol, path, "not a snappy block, as large-message-handle-compression says")
+
+
+#: What a budget is spent on, in words.
+_WHAT: Final = "bytes after decompression"
 
 
 # ---------------------------------------------------------------- claim check, read
@@ -214,13 +255,17 @@ def claim_checked(
     """Return the bytes of the object that a message's `location` (of any type: untrusted) refers to.
 
     Raises the need for it as long as there is no answer, Malformed for a location that names no object,
-    UnsupportedMessage if no storage is configured.
+    UnsupportedMessage if no storage is configured, LimitExceeded for an object above `claim_check_bytes`.
     """
     name = claim_check_name(protocol, path, location)
     if not options.claim_check_storage_uri:
         hint = "set the source option claim-check-storage-uri to the producer's storage"
         raise UnsupportedMessage(protocol, path, f"the row lies in external storage; {hint}")
-    return answers.find(ClaimCheck(options.claim_check_storage_uri, name))
+    most = answers.limits.claim_check_bytes
+    found = answers.find(ClaimCheck(options.claim_check_storage_uri, name, most))
+    if len(found) > most:
+        raise exceeded(protocol, path, "bytes in its object", "claim_check_bytes", most)
+    return found
 
 
 def claim_check_parts(data: bytes) -> ClaimCheckParts | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from relay.errors import Malformed
+from relay.limits import DEFAULT_LIMITS, Limits, exceeded
 from relay.mysql.numbers import go_text
 
 T = TypeVar("T")
@@ -26,20 +27,21 @@ T = TypeVar("T")
 REFUSED: Final = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-#: Most bytes that are read leniently; Python's own parser takes a hundred bytes of memory for one of JSON.
-MAX_LENIENT: Final = 16 << 20
-
-
 def parse_leniently(
-    protocol: str, data: bytes, message: type[T], tidy: Callable[[dict[str, Any]], dict[str, Any]]
+    protocol: str,
+    data: bytes,
+    message: type[T],
+    tidy: Callable[[dict[str, Any]], dict[str, Any]],
+    limits: Limits = DEFAULT_LIMITS,
 ) -> T:
     """Parse one JSON object; `tidy` brings the document, whose numbers are text, into the wire's form.
 
-    Raises Malformed with the path of what does not fit.
+    Raises Malformed with the path of what does not fit; LimitExceeded for more than `lenient_json_bytes`:
+    Python's own parser takes a hundred bytes of memory for one of JSON.
     """
-    if len(data) > MAX_LENIENT:
-        reason = f"not a message in strict JSON, and with {len(data)} bytes too large to be read leniently"
-        raise Malformed(protocol, "", reason)
+    most = limits.lenient_json_bytes
+    if len(data) > most:
+        raise exceeded(protocol, "", "bytes that are no strict JSON", "lenient_json_bytes", most)
     try:
         document = json.loads(
             data.decode("utf-8-sig"),

@@ -18,13 +18,14 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Null, RowFunction, Steps, row_function
+from relay.codecs.wire.compiled import Null, RowFunction, Steps, is_due, plain_row_function, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
     Cell,
     Column,
     Generated,
+    Images,
     Op,
     Position,
     Row,
@@ -139,7 +140,8 @@ class TypedReader:
     `places`: where the cells stand in the table, ascending. `reads`: how each becomes canonical, None if it
     is. `known`: the catalogue's definition that this was made for. `is_guessed`: the schema comes from a
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
-    `tells_types`: the messages themselves tell the types.
+    `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
+    type, for an encoder of the same wire.
     """
 
     def __init__(  # noqa: PLR0913 - what a reader is made of
@@ -152,9 +154,10 @@ class TypedReader:
         *,
         known: TableSchema | None = None,
         tells_types: bool = True,
+        wire: Mapping[str, int] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
-        self.places, self.reads = tuple(places), tuple(reads)
+        self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
         self.is_guessed = not schema.complete
         shown = {at for at, column in enumerate(schema.columns) if column.generated is not Generated.VIRTUAL}
         self.is_partial = schema.complete and not shown.issubset(self.places)
@@ -162,6 +165,9 @@ class TypedReader:
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
+        keys = schema.key_columns()
+        #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
+        self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
@@ -181,10 +187,13 @@ class TypedReader:
         nulls: Sequence[Null | None] | None = None,
         *,
         as_struct: bool = False,
+        is_compiled: bool = True,
     ) -> RowFunction:
         """Return the function that turns the cells into the target's values in one step a column."""
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
-        return row_function(self._names, steps, nulls, as_struct=as_struct)
+        if is_compiled:
+            return row_function(self._names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(self._names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -208,6 +217,15 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         raise NotImplementedError
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the wire shows that no key column has changed; False if only values can tell."""
+        return False
+
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """As in `Images`: the definition's, unless a codec knows better."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -219,8 +237,8 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __repr__(self) -> str:
         return repr(Rows(self.before, self.after))
 
-    def __reduce__(self) -> tuple[type[Rows], tuple[Row | None, Row | None]]:
-        return Rows, (self.before, self.after)
+    def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
+        return Rows, (self.before, self.after, self.named_key)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -245,6 +263,42 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the key columns have the same wire values in both images, if there are two."""
+        old, new = self.old, self.new
+        if old is None or new is None:
+            return True
+        for at in self.reader.key_cells:  # noqa: SIM110 - a generator would cost every row
+            if old[at] != new[at]:
+                return False
+        return True
+
+
+class ReadRows(LazyRows, frozen=True, eq=False, gc=False):
+    """A change's images as canonical values, which may be ABSENT, with the reader that they came from."""
+
+    reader: TypedReader
+    old: Row | None
+    new: Row | None
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return self.old
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return self.new
+
+
+def halves(images: Images) -> tuple[Images, Images]:
+    """Return the old row and the new row of an update as images of their own."""
+    if isinstance(images, TypedRows | ReadRows):
+        return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
+    key = images.named_key
+    return Rows(images.before, None, key), Rows(None, images.after, key)
+
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
 #: is none), and what is lost of every row like this one. ABSENT columns are left out.
@@ -264,6 +318,12 @@ class Target(Protocol[Plan]):
     def plan(self, schema: TableSchema) -> Plan:
         """Return what the encoder needs of a table beside the values of its rows."""
         ...
+
+    def plan_of(self, reader: TypedReader, plan: Plan) -> Plan:  # noqa: ARG002 - most wires tell no more
+        """Return the plan for rows of a reader, given its table version's: another if the wires are the same
+        and the messages say something else than the definition.
+        """
+        return plan
 
     def losses(self, plan: Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses, given what the source's messages tell."""
@@ -298,10 +358,28 @@ class TypedWriters(Generic[Plan]):
             return self._write_canonical(change)
         write: Callable[[RowChange], Written[Plan]] | None = images.reader.plans.get(self)
         if write is None:
-            write = images.reader.plans[self] = self._writer_for(images.reader)
+            write = images.reader.plans[self] = self._first_writer_for(images.reader)
         return write(change)
 
-    def _writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+    def _first_writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+        """How changes with this reader are written until something is compiled for them."""
+        if self._is_struct(reader.schema, reader.places):
+            return self._writer_for(reader)
+        plain, uses = self._writer_for(reader, is_compiled=False), 0
+
+        def write(change: RowChange) -> Written[Plan]:
+            nonlocal uses
+            uses += 1
+            if is_due(uses):
+                compiled = reader.plans[self] = self._writer_for(reader)
+                return compiled(change)
+            return plain(change)
+
+        return write
+
+    def _writer_for(
+        self, reader: TypedReader, *, is_compiled: bool = True
+    ) -> Callable[[RowChange], Written[Plan]]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
         columns = [schema.columns[at] for at in reader.places]
@@ -312,8 +390,9 @@ class TypedWriters(Generic[Plan]):
             target.shortcuts,
             [target.null_of(column) for column in columns],
             as_struct=self._is_struct(schema, reader.places),
+            is_compiled=is_compiled,
         )
-        plan, has_before = self.plan(schema), target.has_before
+        plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
         losses = target.losses(plan, reader.type_info)
 
         def write(change: RowChange) -> Written[Plan]:
@@ -329,9 +408,9 @@ class TypedWriters(Generic[Plan]):
                     losses,
                 )
             except _UNFIT as error:
-                _ = images.before, images.after  # raises Malformed with the column if the source is to blame
-                reason = "a value that the target's spelling cannot hold"
-                raise NotRepresentable(self._protocol, "", reason) from error
+                # Malformed with the column if the source is to blame.
+                before, after = images.before, images.after
+                raise self._unfit(schema, before, after) from error
 
         return write
 
@@ -344,6 +423,8 @@ class TypedWriters(Generic[Plan]):
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
         reader: Any = getattr(change.images, "reader", None)
+        if isinstance(reader, TypedReader):
+            plan = self._target.plan_of(reader, plan)
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
         return plan, self._row(change.schema, before), self._row(change.schema, after), losses
 
@@ -364,7 +445,22 @@ class TypedWriters(Generic[Plan]):
         try:
             return values([row[at] for at in places])
         except _UNFIT as error:
-            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+            raise self._unfit(schema, row) from error
+
+    def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
+        """The error about the first column whose value cannot be written; it quotes no value."""
+        path = ""
+        for column, cell in (pair for row in rows if row for pair in zip(schema.columns, row, strict=True)):
+            write = self._target.write_of(column)
+            if write is None or cell is None or cell is ABSENT or column.generated is Generated.VIRTUAL:
+                continue
+            try:
+                write(cell)
+            except _UNFIT:
+                path = column.name
+                break
+        reason = "a value is not of its column's type, or the target's spelling cannot hold it"
+        return NotRepresentable(self._protocol, path, reason)
 
     def _function(
         self, schema: TableSchema, places: tuple[int, ...] | None

@@ -7,13 +7,13 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
 from msgspec import Meta
 
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.rows import halves
 from relay.model import (
     TSO_LOGICAL_BITS,
     ColumnType,
@@ -21,7 +21,6 @@ from relay.model import (
     Event,
     Op,
     RowChange,
-    Rows,
     SchemaChange,
     Source,
     TableId,
@@ -66,13 +65,24 @@ def full_type_text(column_type: ColumnType) -> str:
 # ---------------------------------------------------------------- updates
 
 
-def _changes_key(change: Event) -> TypeGuard[RowChange]:
-    """Whether this is an UPDATE that changes a column of its primary key or of any unique key, also of one
-    that may be NULL.
+_UPDATE: Final = Op.UPDATE
 
-    The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc
-    pkg/common/event, 2026-08).
+
+def split_updates(events: list[Event]) -> list[Event]:
+    """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one.
+
+    A key is the primary key or any unique key, also one that may be NULL. The manual speaks of keys that
+    cannot be NULL; the code and its records do not (pingcap/ticdc pkg/common/event, 2026-08).
     """
+    for event in events:
+        if type(event) is RowChange and event.op is _UPDATE and not event.images.surely_keeps_keys():
+            break
+    else:
+        return events
+    return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
+
+
+def _changes_key(change: Event) -> TypeGuard[RowChange]:
     if (
         not isinstance(change, RowChange)
         or change.op is not Op.UPDATE
@@ -80,24 +90,15 @@ def _changes_key(change: Event) -> TypeGuard[RowChange]:
         or change.after is None
     ):
         return False
-    names = {name for key in _identifying_keys(change.schema) for name in key}
+    names = change.schema.key_columns()
     cells = zip(change.schema.columns, change.before, change.after, strict=True)
     return any(column.name in names and was != now for column, was, now in cells)
 
 
-def _identifying_keys(schema: TableSchema) -> Iterator[tuple[str, ...]]:
-    yield schema.primary_key or ()
-    yield from (key.columns for key in schema.unique_keys)
-
-
-def split_updates(events: list[Event]) -> list[Event]:
-    """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one."""
-    return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
-
-
 def _split(change: RowChange) -> list[Event]:
-    delete = msgspec.structs.replace(change, op=Op.DELETE, images=Rows(change.before, None))
-    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=Rows(None, change.after))]
+    old, new = halves(change.images)
+    delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
+    return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]
 
 
 # ---------------------------------------------------------------- DDL

@@ -38,6 +38,9 @@ from relay.mysql.ddl.statements import (
 )
 from relay.mysql.ddl.tokens import Cursor
 
+#: Characters of a table's comment; servers cut off what is longer, or refuse the statement.
+_LONGEST_COMMENT: Final = 2048
+
 
 def table_name(cursor: Cursor) -> TableName:
     """Read `table` or `database.table`."""
@@ -326,7 +329,7 @@ def table_option(cursor: Cursor) -> Change | None:
         return TableCharset(None, charset_name(cursor))
     if cursor.accept("COMMENT"):
         cursor.accept("=")
-        return TableComment(cursor.string())
+        return TableComment(cursor.string()[:_LONGEST_COMMENT])
     if not word.isidentifier():
         raise DdlNotUnderstood("an option is missing")
     cursor.take()

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from relay.limits import MYSQL_COLUMNS
 from relay.model import ABSENT, Column, ColumnType, Default, Index, TableId, TableSchema, UniqueKey
 from relay.mysql.ddl.columns import bits_text
 from relay.mysql.ddl.statements import (
@@ -39,8 +40,11 @@ _CHARACTER_BYTES: Final = {
     "utf8mb4": 4, "utf8": 3, "utf8mb3": 3, "gbk": 2, "gb2312": 2, "gb18030": 4, "big5": 2, "sjis": 2,
     "cp932": 2, "euckr": 2, "ujis": 3, "eucjpms": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4,
 }  # fmt: skip
-#: More than this no statement can do: a table has at most 4096 columns and 64 keys.
+#: More than this no statement can do: a table has at most 4096 columns and 64 keys (TiDB: up to 512), and
+#: nobody names its charset again and again.
 _CHANGES: Final = 5000
+_INDEXES: Final = 512
+_CHARSETS: Final = 16
 #: The four sizes of TEXT and BLOB by the bytes that they hold.
 _SIZES: Final = (("tiny", 2**8 - 1), ("", 2**16 - 1), ("medium", 2**24 - 1), ("long", 2**32 - 1))
 
@@ -53,11 +57,11 @@ class _Slot:
     """A column while its table is being altered. `old` is its name before the statement, "" for a new one."""
 
     def __init__(self, old: str, column: Column) -> None:
-        self.old, self.column = old.lower(), column
+        self.old, self.name, self.column = old.lower(), column.name.lower(), column
 
-    @property
-    def name(self) -> str:
-        return self.column.name.lower()
+    def become(self, column: Column) -> None:
+        """Take another definition, which may have another name."""
+        self.name, self.column = column.name.lower(), column
 
 
 class _Key:
@@ -100,7 +104,7 @@ class _Alteration:
         ]
 
     def run(self, changes: tuple[Change, ...]) -> TableSchema:
-        if len(changes) > _CHANGES:
+        if len(changes) > _CHANGES or sum(isinstance(each, TableCharset) for each in changes) > _CHARSETS:
             raise _Inconsistent
         for phase in (_TABLE, _OLD, _NEW, _KEYS):
             for change in changes:
@@ -120,7 +124,7 @@ class _Alteration:
                 self._modify(change)
             case RenameColumn(old, new):
                 slot = self._before(old)
-                slot.column = msgspec.structs.replace(slot.column, name=new)
+                slot.become(msgspec.structs.replace(slot.column, name=new))
             case SetDefault(name, default):
                 self._set_default(self._before(name), default)
             case DropPrimaryKey():
@@ -156,7 +160,8 @@ class _Alteration:
         raise _Inconsistent
 
     def _has(self, name: str) -> bool:
-        return any(slot.name == name.lower() for slot in self.slots)
+        wanted = name.lower()
+        return any(slot.name == wanted for slot in self.slots)
 
     def _table_charset(self, change: TableCharset) -> None:
         charset = change.charset or _charset_of(change.collation)
@@ -187,7 +192,7 @@ class _Alteration:
         if change.tolerant and not self._has(change.name):
             return
         slot = self._before(change.name)
-        slot.column = self._column(change.definition)
+        slot.become(self._column(change.definition))
         if change.after is not None:
             self.slots.remove(slot)
             self._insert(slot, change.after)
@@ -197,6 +202,8 @@ class _Alteration:
         column = self._column(change.definition)
         if change.tolerant and self._has(column.name):
             return
+        if len(self.slots) == MYSQL_COLUMNS:
+            raise _Inconsistent
         slot = _Slot("", column)
         self._insert(slot, change.after)
         self._column_keys(slot, change.definition)
@@ -234,6 +241,8 @@ class _Alteration:
         """Add an index. Without a name it gets its first column's, numbered if that is taken, as in MySQL."""
         if not slots:
             return
+        if len(self.indexes) == _INDEXES:
+            raise _Inconsistent
         taken = {key.name.lower() for key in self.indexes}
         chosen, number = name or slots[0].column.name, 2
         while not name and chosen.lower() in taken:

@@ -15,13 +15,19 @@ from relay.errors import DdlNotUnderstood
 from relay.model import ABSENT, Absent, Column, ColumnType, DdlKind, Default, Generated
 from relay.mysql.ddl.statements import AddIndex, AddPrimaryKey, Bits, Change, ColumnDefinition, OtherChange
 from relay.mysql.ddl.tokens import Cursor, Token
-from relay.mysql.types import parse_type, with_implied_parameters
+from relay.mysql.types import defined_type, with_implied_parameters
 
 #: The words that may follow the first word of a type and belong to its name (`double precision`, `national
 #: char varying`).
 _TYPE_WORDS: Final = frozenset({"PRECISION", "VARYING", "VARCHAR", "VARBINARY", "BYTE", "CHAR", "CHARACTER"})
 #: Where a column's attributes end before the item does, in ALTER TABLE.
 _STOPS: Final = frozenset({"FIRST", "AFTER", "PARTITION", "REMOVE"})
+#: Characters of a column's comment; servers cut off what is longer, or refuse the statement.
+_LONGEST_COMMENT: Final = 1024
+#: Characters of a default: the bytes of the longest value that can have one.
+_LONGEST_DEFAULT: Final = 65_535
+#: Columns of an index: 16 in MySQL and TiDB, 32 in MariaDB.
+_KEY_PARTS: Final = 32
 _NOW: Final = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
@@ -31,6 +37,8 @@ class _Definition:
     def __init__(self, cursor: Cursor, name: str) -> None:
         self.cursor, self.name = cursor, name
         self.type_text = ""
+        #: What follows the type and belongs to it: `unsigned`, `character set latin1`.
+        self.type_attributes: list[str] = []
         self.nullable: bool | None = None
         self.default: Default | Absent = ABSENT
         self.bits: Bits | None = None
@@ -71,11 +79,11 @@ class _Definition:
         if first == "SERIAL":
             self.serial()
         elif first in {"NATIONAL", "NCHAR", "NVARCHAR"}:
-            self.type_text += " character set utf8mb3"
+            self.type_attributes.append("character set utf8mb3")
 
     def _type(self) -> ColumnType:
         try:
-            return with_implied_parameters(parse_type(self.type_text))
+            return with_implied_parameters(defined_type(" ".join([self.type_text, *self.type_attributes])))
         except ValueError as error:
             raise DdlNotUnderstood(f"the type of a column: {error}") from error
 
@@ -119,7 +127,7 @@ class _Definition:
         self.is_primary = True
 
     def read_comment(self) -> None:
-        self.comment = self.cursor.string()
+        self.comment = self.cursor.string()[:_LONGEST_COMMENT]
 
     def generated_as(self) -> None:
         if self.cursor.look() == "(":
@@ -138,17 +146,17 @@ class _Definition:
             self.serial()
 
     def number_attribute(self, word: str) -> None:
-        self.type_text += f" {word}"
+        self.type_attributes.append(word)
 
     def charset(self) -> None:
         if self.cursor.accept("SET"):
             self.charset_name()
 
     def charset_name(self) -> None:
-        self.type_text += f" character set {charset_name(self.cursor)}"
+        self.type_attributes.append(f"character set {charset_name(self.cursor)}")
 
     def collate(self) -> None:
-        self.type_text += f" collate {charset_name(self.cursor)}"
+        self.type_attributes.append(f"collate {charset_name(self.cursor)}")
 
 
 _ATTRIBUTES: Final[dict[str, Callable[[_Definition], None]]] = {
@@ -214,6 +222,14 @@ def charset_name(cursor: Cursor) -> str:
 
 def default_value(cursor: Cursor) -> Default | Bits:
     """Read what follows DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, `(expression)` or a function."""
+    default = _default(cursor)
+    size = default.size if isinstance(default, Bits) else len(default.text or "")
+    if size > _LONGEST_DEFAULT:
+        raise DdlNotUnderstood("a default that is longer than any value that can have one")
+    return default
+
+
+def _default(cursor: Cursor) -> Default | Bits:
     token = cursor.peek()
     if token.kind == "string":
         parts = []
@@ -238,15 +254,15 @@ _CONSTANTS: Final = {"NULL": None, "TRUE": "1", "FALSE": "0"}
 
 
 def _number(cursor: Cursor) -> str:
-    text = ""
+    parts = []
     while cursor.look() in {"+", "-"}:
-        text += cursor.take().text.replace("+", "")
+        parts.append(cursor.take().text.replace("+", ""))
     if cursor.accept("."):
-        text += "0."
+        parts.append("0.")
     token = cursor.take()
     if token.kind != "number":
         raise DdlNotUnderstood("a number is missing")
-    return text + token.text
+    return "".join([*parts, token.text])
 
 
 def _function(cursor: Cursor) -> Default:
@@ -300,10 +316,14 @@ def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
     return (cursor.name(), first) if cursor.accept(".") else (first, None)
 
 
+#: Words of TiDB's indexes, which are columns' names as well.
+_INDEX_WORDS: Final = ("VECTOR", "COLUMNAR", "HYBRID")
+
+
 def key_or_constraint(cursor: Cursor) -> Change | None:
     """Read a key, index or constraint up to the item's end; None (nothing read) if a column stands there."""
     word = cursor.look()
-    if word not in _KEYS or (word in {"VECTOR", "COLUMNAR"} and cursor.look(1) not in {"INDEX", "KEY"}):
+    if word not in _KEYS or (word in _INDEX_WORDS and cursor.look(1) not in {"INDEX", "KEY"}):
         return None
     name = ""
     if cursor.accept("CONSTRAINT") and cursor.look() not in _KEYS:
@@ -328,7 +348,7 @@ def _unique_key(cursor: Cursor, constraint: str) -> Change:
 
 
 def _plain_index(cursor: Cursor, _: str) -> Change:
-    if cursor.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+    if cursor.accept_any("FULLTEXT", "SPATIAL", *_INDEX_WORDS):
         cursor.accept_any("INDEX", "KEY")
         return OtherChange(DdlKind.ADD_INDEX)  # no index of column values
     cursor.take()
@@ -350,6 +370,7 @@ _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
     "SPATIAL": _plain_index,
     "VECTOR": _plain_index,
     "COLUMNAR": _plain_index,
+    "HYBRID": _plain_index,
     "FOREIGN": lambda _, __: OtherChange(DdlKind.ADD_FOREIGN_KEY),
     "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
 }
@@ -379,6 +400,8 @@ def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
             is_columns = False
         else:
             columns.append(cursor.name())
+            if len(columns) > _KEY_PARTS:
+                raise DdlNotUnderstood("a key of more columns than any can have")
         cursor.skip_item()
         if cursor.look() != ")":
             cursor.expect(",")

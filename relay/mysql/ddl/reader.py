@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from relay.errors import DdlNotUnderstood
+from relay.limits import DEFAULT_LIMITS, exceeded
 from relay.model import DdlKind
 from relay.mysql.ddl.alter import alter_items, drop_index, merged, table_name, table_option
 from relay.mysql.ddl.columns import column_definition, index_name, key_columns, key_or_constraint
@@ -54,22 +55,24 @@ from relay.mysql.ddl.tokens import Cursor, tokenize
 from relay.mysql.ddl.views import view_columns
 
 
-def read_ddl(sql: str, *, backslash_escapes: bool = True) -> Ddl:
-    """Read one statement (or several with `;` between them).
+def read_ddl(
+    sql: str, *, backslash_escapes: bool = True, most_statements: int = DEFAULT_LIMITS.ddl_statements
+) -> Ddl:
+    """Read one statement (or several with `;` between them, up to `most_statements`).
 
     `backslash_escapes=False` reads the text that TiDB restores. If the text cannot be read in that way, the
     other way is tried. Raises DdlNotUnderstood for a statement that is no DDL of tables, databases, views or
-    sequences, and for anything malformed.
+    sequences, and for anything malformed; LimitExceeded for too many statements.
     """
     try:
-        return _read(sql, backslash_escapes=backslash_escapes)
+        return _read(sql, most_statements, backslash_escapes=backslash_escapes)
     except DdlNotUnderstood:
         if "\\" not in sql:
             raise
-    return _read(sql, backslash_escapes=not backslash_escapes)
+    return _read(sql, most_statements, backslash_escapes=not backslash_escapes)
 
 
-def _read(sql: str, *, backslash_escapes: bool) -> Ddl:
+def _read(sql: str, most_statements: int, *, backslash_escapes: bool) -> Ddl:
     cursor = Cursor(sql, tokenize(sql, backslash_escapes=backslash_escapes))
     statements: list[Statement] = []
     while cursor.peek().kind != "end":
@@ -78,6 +81,8 @@ def _read(sql: str, *, backslash_escapes: bool) -> Ddl:
         reader = _STATEMENTS.get(cursor.look())
         if reader is None:
             raise DdlNotUnderstood(f"a statement that begins with {cursor.look()[:32] or cursor.peek().kind}")
+        if len(statements) == most_statements:
+            raise exceeded("ddl", "statement", "statements", "ddl_statements", most_statements)
         cursor.take()
         statements.append(reader(cursor))
         if not cursor.at_end():
@@ -316,6 +321,9 @@ def _alter(cursor: Cursor) -> Statement:
     return _create_view_or_trigger(cursor)
 
 
+_RENAMES: Final = 4096
+
+
 def _rename(cursor: Cursor) -> Statement:
     if not cursor.accept_any("TABLE", "TABLES"):
         raise DdlNotUnderstood("RENAME of something else than a table")
@@ -325,6 +333,8 @@ def _rename(cursor: Cursor) -> Statement:
         old = table_name(cursor)
         cursor.expect("TO")
         pairs.append((old, table_name(cursor)))
+        if len(pairs) > _RENAMES:
+            raise DdlNotUnderstood("more tables are renamed than anybody renames at once")
         if not cursor.accept(","):
             return RenameTables(tuple(pairs))
 

@@ -10,6 +10,8 @@ parentheses can exhaust the stack. Source of the lexical rules: MySQL Reference 
 
 from __future__ import annotations
 
+import bisect
+import operator
 import re
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -100,6 +102,11 @@ def _unescape(found: re.Match[str], quote: str) -> str:
     return quote if found.group() == quote * 2 else found.group()
 
 
+_START: Final = operator.attrgetter("start")
+#: Characters of the longest name of a database, table, column or index (MySQL Reference Manual 8.4 §11.2.1).
+_LONGEST_NAME: Final = 64
+
+
 class Cursor:
     """Reads tokens from left to right. `expect` methods raise DdlNotUnderstood if something else is there."""
 
@@ -114,7 +121,8 @@ class Cursor:
 
     def text_from(self, start: int) -> str:
         """The text from there to the next token, with a blank for comments and all else that is no token."""
-        tokens = [token for token in self._tokens[: self._at] if token.start >= start]
+        first = bisect.bisect_left(self._tokens, start, 0, self._at, key=_START)
+        tokens = self._tokens[first : self._at]
         gaps = ["" if before.end == after.start else " " for before, after in pairwise(tokens)]
         return "".join(
             [self._sql[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True)]
@@ -155,6 +163,8 @@ class Cursor:
         is_digits = token.kind == "number" and token.text.isdigit()
         if not token.text or not (is_quoted or is_digits or token.kind == "word"):
             raise DdlNotUnderstood("a name is missing")
+        if len(token.text) > _LONGEST_NAME:
+            raise DdlNotUnderstood("a name of more than 64 characters")
         return token.text
 
     def string(self) -> str:

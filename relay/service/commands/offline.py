@@ -33,8 +33,9 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
             record for record in records if record.place[:2] != upto[:2] or record.offset < upto.offset
         ]
     translator = config.translator()
-    if config.target_partitions:
-        # Watermarks of a few records alone would be promises about partitions that were not read.
+    if config.target_partitions or translator.copies_ddl:
+        # Watermarks of a few records alone would be promises about partitions that were not read, and DDL is
+        # written to all of them.
         admin = TopicAdmin(Brokers.from_settings(source_cluster(config)))
         sources = await admin.look(config.source.topics)
         translator.expect_partitions(

@@ -62,6 +62,11 @@ class Translates(HasCounts, Protocol):
         """Whether its watermarks are right only if it sees every partition of the source."""
         ...
 
+    @property
+    def copies_ddl(self) -> bool:
+        """Whether it writes a statement to every partition that the source has."""
+        ...
+
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         """Learn which partitions the source has."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -16,16 +17,19 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from relay.codecs import codec_named
 from relay.config import Config
 from relay.config.kafka import source_cluster
 from relay.kafka.aiokafka_compat import REQUEST_SECONDS, relay_records, started, stopped, text_of
 from relay.kafka.clients import Brokers
 from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Partition, PollFailed
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 
 _POLL_MS = 50
+#: Longest stretch of learning before heartbeats get their turn.
+_YIELD_SECONDS = 0.010
 
 
 class DdlFollower:
@@ -42,14 +46,19 @@ class DdlFollower:
         brokers: Brokers | None = None,
     ) -> None:
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
+        self._signature = codec_named(config.route.from_, "from").row_signature
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
-        self._ahead: dict[tuple[str, int, int], ConsumerRecord] = {}
+        # What was learnt before its turn, by place; None where the translator is never set back behind it.
+        self._ahead: dict[tuple[str, int, int], ConsumerRecord | None] = {}
+        self.bytes_kept = 0
         # Kafka timestamp of the newest record that was read, by topic.
         self._reached: dict[str, int] = {}
         # The offset from which on everything was read, and the offset to read next. The client's own position
         # may have moved past records that were lost with an exception.
         self._begun: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
+        # The partitions 0 for which rows of this instance wait.
+        self._followed: list[TopicPartition] = []
         self._consumer: Any = None
         self._is_ready = False
 
@@ -59,21 +68,27 @@ class DdlFollower:
         return self._ahead.keys()
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions of the topics' partitions 0 on. Raises PollFailed."""
-        for topic in self._source.topics:
-            pair, position = TopicPartition(topic, 0), positions[Partition(topic, 0)]
+        """Read from these positions on, all of partitions 0, and no others. Raises PollFailed."""
+        for (topic, number), position in positions.items():
+            pair = TopicPartition(topic, number)
             # What was read ahead before a rebalance is still known: otherwise a long reading might never end.
             if not self._begun.get(pair, position + 1) <= position <= self._next[pair]:
                 self._begun[pair] = self._next[pair] = position
                 self._reached.pop(topic, None)
-        if not self._is_ready:
+        followed = [TopicPartition(*partition) for partition in positions]
+        if followed and not self._is_ready:
             await self._start()
-        self._seek()
+        if followed and followed != self._followed:
+            self._consumer.assign(followed)
+            self._followed = followed
+        if self._is_ready:
+            self._seek()
 
     def rewound(self, positions: Mapping[Partition, int]) -> None:
         """Have the translator, set back, learn again, and reread those partitions 0 that the loop rereads."""
         for record in self._ahead.values():
-            self._teach(record)
+            if record is not None:
+                self._teach(record)
         for partition, offset in positions.items():
             if TopicPartition(*partition) in self._next:
                 # The loop may have come to DDL before it was read here; then it is not in `_ahead`.
@@ -84,6 +99,21 @@ class DdlFollower:
             self._begun.clear()
         if self._is_ready:
             self._seek()
+
+    def settled(self, positions: Mapping[Partition, int]) -> None:
+        """Let go of records: all before these positions are safe, and nothing is under way.
+
+        The places of those that the loop has yet to come to stay.
+        """
+        if not self.bytes_kept:
+            return
+        self.bytes_kept = 0
+        for place in list(self._ahead):
+            topic, partition, offset = place
+            if offset < positions.get(Partition(topic, partition), 0):
+                del self._ahead[place]
+            else:
+                self._ahead[place] = None
 
     async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Read partition 0 past the time of these records, or to its present end. Raises PollFailed."""
@@ -117,12 +147,11 @@ class DdlFollower:
             await started(REQUEST_SECONDS, self._consumer)
         except (KafkaError, TimeoutError) as error:
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
-        self._consumer.assign(list(self._next))
-        self._is_ready = True
+        self._followed, self._is_ready = [], True
 
     def _seek(self) -> None:
-        for pair, offset in self._next.items():
-            self._consumer.seek(pair, offset)
+        for pair in self._followed:
+            self._consumer.seek(pair, self._next[pair])
 
     async def _read_past(self, topic: str, time_ms: int) -> None:
         """Read until a record is younger, or until the end; for as long as that takes, if it goes on."""
@@ -152,17 +181,33 @@ class DdlFollower:
                 take_any_name()
             self._seek()
             raise PollFailed(f"partition 0 cannot be read ahead: {text_of(error)}") from error
+        pause_at = time.monotonic() + _YIELD_SECONDS
         for pair, records in polled.items():
             for record in relay_records(records):
-                self._learn(record)
+                if time.monotonic() >= pause_at:
+                    await self._let_others()
+                    pause_at = time.monotonic() + _YIELD_SECONDS
+                if self._signature is None or not self._signature.matches(record.key, record.value):
+                    self._learn(record)
                 self._reached[record.topic] = max(record.timestamp_ms, self._reached.get(record.topic, -1))
                 self._next[pair] = record.offset + 1
+
+    async def _let_others(self) -> None:
+        """Give heartbeats their turn in the midst of records."""
+        self._heartbeat()
+        try:
+            await asyncio.sleep(0)
+        except BaseException:
+            # The client has moved past records that were not learnt.
+            self._seek()
+            raise
 
     def _learn(self, record: ConsumerRecord) -> None:
         before = self._translator.catalog
         self._teach(record)
         if self._translator.catalog is not before:
             self._ahead[record.topic, record.partition, record.offset] = record
+            self.bytes_kept += size_of([record])
 
     def _teach(self, record: ConsumerRecord) -> None:
         # A record that cannot be read, for whatever reason, is the loop's to report in its turn, when all

@@ -7,6 +7,8 @@ relay decodes them again, and so knows the tables.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -19,7 +21,7 @@ from relay.kafka.whole_topic import WholeTopic
 from relay.logs import Log
 from relay.needs import Need
 from relay.record_lines import format_record, parse_record
-from relay.records import ConsumerRecord, ProducerRecord
+from relay.records import ConsumerRecord, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.observe.status import Status
@@ -73,6 +75,10 @@ def teach(translator: Translates, records: Iterable[ConsumerRecord]) -> int:
     return failed
 
 
+#: Longest stretch of learning before heartbeats get their turn.
+_YIELD_SECONDS = 0.010
+
+
 class Schemas:
     """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if
     rows wait for it.
@@ -93,12 +99,16 @@ class Schemas:
         self._source_topics = config.source.topics
         self._topic = WholeTopic(clusters.target, config.history_topic) if config.history_topic else None
         self._follower = (
-            DdlFollower(config, translator, status.heartbeat, clusters.source) if config.schema.wait else None
+            DdlFollower(config, translator, status.heartbeat, clusters.source)
+            if config.waits_for_ddl
+            else None
         )
         # Read, but not learnt yet, because reading was interrupted.
         self._unlearnt: list[ConsumerRecord] = []
-        # What the history has taught, by source position.
+        # What the history has taught, by source position, since everything was safe.
         self._kept: dict[tuple[str, int, int], ConsumerRecord] = {}
+        self._most_bytes = config.limits.cache_bytes
+        self._bytes_kept = 0
         self._is_loaded = False
         # Topics of the history that are not read here, and that were logged.
         self._foreign: set[str] = set()
@@ -114,18 +124,22 @@ class Schemas:
             return
         await self._topic.to_end(self._unlearnt.extend, self._status.heartbeat)
         learnt = source_records(self._unlearnt)
+        failed = await self._learn(learnt)
         self._unlearnt.clear()
-        failed = self._learn(learnt)
         self._status.set_check("schema-history", ok=True)
         if learnt or not self._is_loaded:
             self._is_loaded = True
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
-        """Read partition 0 ahead of what was just opened. Raises PollFailed, ServiceError."""
+        """Read partition 0 ahead of what was just opened, of topics of which other partitions were opened.
+
+        Raises PollFailed, ServiceError.
+        """
         if self._follower is None:
             return
-        firsts = [Partition(topic, 0) for topic in self._source_topics]
+        topics = dict.fromkeys(each.topic for each in positions if each.partition != 0)
+        firsts = [Partition(topic, 0) for topic in topics]
         others = await source.look([first for first in firsts if first not in positions], {})
         if others:
             # What another instance has committed by now, it had written to the history before.
@@ -136,11 +150,27 @@ class Schemas:
 
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Learn what other instances added to the history and what polled records need. Raises PollFailed."""
-        if self._topic is not None and (new := [*self._unlearnt, *await self._topic.new()]):
+        if self._topic is not None and (new := await self._topic.new()):
+            self._unlearnt += new
+        if self._unlearnt:
+            await self._learn(source_records(self._unlearnt))
             self._unlearnt.clear()
-            self._learn(source_records(new))
         if self._follower is not None:
             await self._follower.wait_for(polled)
+
+    @property
+    def holds_much(self) -> bool:
+        """Whether so much was learnt out of turn since everything was safe that it should become so again."""
+        return self._bytes_kept + (self._follower.bytes_kept if self._follower else 0) > self._most_bytes
+
+    def settled(self, positions: Mapping[Partition, int]) -> None:
+        """Let go what was learnt out of turn: everything before these positions is safe, and nothing is under
+        way, so the translator is never set back behind it.
+        """
+        self._kept.clear()
+        self._bytes_kept = 0
+        if self._follower is not None:
+            self._follower.settled(positions)
 
     def rewound(self, positions: Mapping[Partition, int]) -> None:
         """Have the translator, which was set back, learn again what it knew out of turn. The loop reads again
@@ -157,10 +187,22 @@ class Schemas:
         if self._follower is not None:
             await self._follower.stop()
 
-    def _learn(self, records: Sequence[ConsumerRecord]) -> int:
-        self._kept.update({(record.topic, record.partition, record.offset): record for record in records})
+    async def _learn(self, records: Sequence[ConsumerRecord]) -> int:
+        """Learn, with turns for heartbeats in between; return how many records could not be read.
+
+        Who is cancelled may begin again: what was learnt is learnt once.
+        """
         self._log_foreign(records)
-        return teach(self._translator, records)
+        failed, pause_at = 0, time.monotonic() + _YIELD_SECONDS
+        for record in records:
+            self._kept[record.topic, record.partition, record.offset] = record
+            self._bytes_kept += size_of([record])
+            failed += teach(self._translator, [record])
+            if time.monotonic() >= pause_at:
+                self._status.heartbeat()
+                await asyncio.sleep(0)
+                pause_at = time.monotonic() + _YIELD_SECONDS
+        return failed
 
     def _log_foreign(self, records: Sequence[ConsumerRecord]) -> None:
         """Log topics that are not read here, each once: another route may use the same history."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from relay.errors import RelayError
+from relay.joining import Joiner
 from relay.kafka.ports import Partition, Sink
 from relay.kafka.sizes import record_too_large
 from relay.logs import Log
@@ -21,6 +22,7 @@ from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver, Translates
 from relay.service.loop.history import history_record
 from relay.service.loop.ledger import Owned, RecordRefused, Round
+from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
@@ -33,6 +35,7 @@ class Intake:
     """What every round needs to translate records. `history_topic` "" keeps no history.
 
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
+    `joins`: how rows of neighbouring records become one message; None if they do not.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -45,14 +48,23 @@ class Intake:
         errors: ErrorPolicies | None = None,
         history_topic: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
+        joins: Joins | None = None,
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
-        self.history_topic, self.ahead = history_topic, ahead
+        self.history_topic, self.ahead, self.joins = history_topic, ahead, joins
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
         return RoundBuilder(self, current, sink, is_over)
+
+    def ready(
+        self, partition: Partition, records: Sequence[ConsumerRecord], end: int | None
+    ) -> Sequence[ConsumerRecord]:
+        """Return the polled records of a partition that may be taken now: if rows are joined, without those
+        of a window whose rest has not come yet. `end`: see `RecordSource.end`.
+        """
+        return records if self.joins is None else self.joins.windows.ready(partition, records, end)
 
 
 class RoundBuilder:
@@ -68,6 +80,8 @@ class RoundBuilder:
 
         Return how many of them are done. `owned.next` and the round's offsets move behind those.
         """
+        if self._intake.joins is not None:
+            return await self._take_windows(records, owned, self._intake.joins)
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
         ahead = self._intake.ahead if records[0].partition == 0 else ()
@@ -105,10 +119,67 @@ class RoundBuilder:
             is_time = (waits or not done % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
             if is_time and await self._overtaken():
                 break
-        if done:
-            owned.next = records[done - 1].offset + 1
-            self._round.reached[Partition(records[0].topic, records[0].partition)] = owned.next
+        self._move_on(records[:done], owned)
         return done
+
+    def _move_on(self, taken: Sequence[ConsumerRecord], owned: Owned) -> None:
+        if taken:
+            owned.next = taken[-1].offset + 1
+            self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
+
+    async def _take_windows(self, records: Sequence[ConsumerRecord], owned: Owned, joins: Joins) -> int:
+        """Take records window by window, and join what those of a window become."""
+        done = 0
+        for window in joins.windows.split(records):
+            if done and self._round.is_late:
+                break
+            taken = await self._take_window(window, joins.joiner(), is_first=not done)
+            done += taken
+            if taken < len(window):
+                break
+        self._move_on(records[:done], owned)
+        return done
+
+    async def _take_window(
+        self, window: Sequence[ConsumerRecord], joiner: Joiner[None], *, is_first: bool
+    ) -> int:
+        """Take the records of a window; return how many are done.
+
+        They are fewer only if one is refused. After a stop or a rebalance it is none of them, and the
+        translator is as it was; so it is when the round is late, unless nothing else is in the round.
+        """
+        translator, before = self._translator, self._translator.state
+        complete: list[ProducerRecord] = []
+        done = 0
+        for record in window:
+            made = await self._made(record)
+            if made is None:
+                break
+            for out in made:
+                complete += [found for found, _ in joiner.add(out, None)]
+            done += 1
+            is_time = time.monotonic() >= self._round.pause_at
+            if is_time and await self._overtaken() and (self._is_over() or not is_first):
+                break
+        if done < len(window) and self._round.refused is None:
+            translator.restore(before)
+            return 0
+        complete += [found for found, _ in joiner.close()]
+        await self._add(complete)
+        return done
+
+    async def _made(self, record: ConsumerRecord) -> list[ProducerRecord] | None:
+        """What is written for a record, once it is certain that it can be; None ends the round before it."""
+        catalog = self._translator.catalog
+        try:
+            produced: list[ProducerRecord] | None = self._translator.translate(record)
+        except Exception as error:
+            produced = await self._resolve(error, record)
+        if produced is None:
+            return None
+        place = record.topic, record.partition, record.offset
+        is_news = self._translator.catalog is not catalog or place in self._intake.ahead
+        return await self._checked(produced, record, is_news=is_news)
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
@@ -127,32 +198,41 @@ class RoundBuilder:
     async def _add_checked(
         self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
     ) -> bool:
-        """Put what a record became into batches, once it is certain that it can be written.
+        """Put what a record became into batches; False ends the round before the record (`_checked`)."""
+        checked = await self._checked(produced, record, is_news=is_news)
+        if checked is None:
+            return False
+        await self._add(checked)
+        return True
 
-        `is_news`: the record taught the catalogue something, which the history must keep. False ends the
-        round before the record: a refusal, a stop or a rebalance.
+    async def _checked(
+        self, produced: list[ProducerRecord], record: ConsumerRecord, *, is_news: bool
+    ) -> list[ProducerRecord] | None:
+        """Return what is written for what a record became, once it is certain that it can be.
+
+        `is_news`: the record taught the catalogue something, which the history must keep. None ends the round
+        before the record: a refusal, a stop or a rebalance.
         """
         if oversize := self._sink.too_large(produced):
             instead = self._apply_error_policy(record_too_large(record, oversize), record)
             if instead is None:
-                return False
+                return None
             produced = instead
         if is_news and self._intake.history_topic:
             entry = history_record(record, self._intake.history_topic)
             if oversize := self._sink.too_large([entry]):
                 self._refuse(record, record_too_large(record, oversize))
-                return False
+                return None
             produced = [entry, *produced]
         if self._intake.resolver.writes:
             try:
                 if not await self._intake.resolver.store(produced, self._is_over):
-                    return False
+                    return None
             except Exception as error:
                 # Whatever it is: what came before is delivered first.
                 self._refuse(record, error)
-                return False
-        await self._add(produced)
-        return True
+                return None
+        return produced
 
     def _apply_error_policy(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round

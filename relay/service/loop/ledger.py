@@ -135,6 +135,11 @@ class Ledger:
         """The offset to read next of every owned partition."""
         return {partition: owned.next for partition, owned in self.owned.items()}
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing is under way that the translator would be set back for."""
+        return self._safe_state is None
+
     # Partitions come and go.
 
     def assign(self, partitions: Sequence[Partition]) -> None:
@@ -200,6 +205,9 @@ class Ledger:
 
     def begin(self) -> Round:
         """Begin a round."""
+        if self._translator.copies_ddl:
+            # The client's metadata is renewed now and then, and knows partitions that were added.
+            self._translator.expect_partitions(self._connections.source.partitions())
         current = Round(self.generation, self._translator.state)
         if self._safe_state is None:
             self._safe_state = current.before

@@ -21,6 +21,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, InstanceFenced, RelayError
 from relay.kafka.ports import (
@@ -39,7 +40,7 @@ from relay.service.loop.intake import YIELD_SECONDS, Intake
 from relay.service.loop.ledger import Connections, Ledger, Round
 from relay.service.loop.recovery import STALL_CHECK_SECONDS, Recovery
 from relay.service.loop.stopping import Stop
-from relay.service.observe.status import Status
+from relay.service.observe.status import LONGEST_TEXT, Status
 
 #: Longest time of a round; the rest of its poll waits for the next one. A transaction must not outlive its
 #: time, however slow a storage is.
@@ -55,6 +56,13 @@ class Timing:
     drain: float = 20.0
     revoke: float = 40.0
     rounds: int = 2
+
+
+_GUESSED: Final = (
+    "rows of this table were translated before any DDL of it was known: their types are what the messages "
+    "tell of them; give relay its definition with `relay schema-history import`, or have rows wait for DDL "
+    "that is still to be read (`wait` in [schema])"
+)
 
 
 class Relay:
@@ -94,6 +102,7 @@ class Relay:
         self._is_revoking = self._is_drained = self._has_opened = False
         self._next_commit = 0.0
         self._drain_until: float | None = None
+        self._guesses_told = 0
 
     def request_stop(self) -> None:
         """Finish what is under way, commit and end."""
@@ -234,6 +243,8 @@ class Relay:
                 self._ledger.own(positions)
 
     async def _poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        if self._ledger.is_safe:
+            self._schemas.settled(self._ledger.positions)
         try:
             polled = await self._stop.unless_asked(self._connections.source.poll()) or {}
             await self._stop.unless_asked(self._schemas.ready(polled))
@@ -272,19 +283,32 @@ class Relay:
             owned = ledger.owned.get(partition)
             if owned is not None and current.refused is None:
                 done = 0
-                if not (current.reached and current.is_late):
-                    done = await builder.take(records, owned)
+                end = self._connections.source.end(partition)
+                ready = self._intake.ready(partition, records, end)
+                if ready and not (current.reached and current.is_late):
+                    done = await builder.take(ready, owned)
                 ledger.note_taken(partition, records, done)
         ledger.skip(gaps, current)
         await builder.send_rest()
+        self._tell_guesses()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
         self._status.batch(sum(map(len, polled.values())))
         ledger.rounds.append(current)
-        await ledger.settle(keep=0 if current.refused else self._timing.rounds - 1)
+        is_last = current.refused is not None or self._schemas.holds_much
+        await ledger.settle(keep=0 if is_last else self._timing.rounds - 1)
         if current.refused and current.generation == ledger.generation:
             await self._commit()
             raise current.refused
+
+    def _tell_guesses(self) -> None:
+        """Log each table once of which rows came before its DDL was known."""
+        guessed = self._intake.translator.guessed_tables
+        if len(guessed) == self._guesses_told:
+            return
+        for table in list(guessed)[self._guesses_told :]:
+            self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=_GUESSED)
+        self._guesses_told = len(guessed)
 
     def _is_over(self, current: Round) -> bool:
         return self._stop.is_set() or self._is_revoking or current.generation != self._ledger.generation

@@ -109,6 +109,7 @@ def _outcomes(status: Status) -> Json:
         "dead_letters": dict(status.dead_letters.most_common()),
         "skipped": dict(status.skips.most_common()),
         "lossy": {str(what): count for what, count in lossy.items() if what not in INFORMATIONAL},
+        "guessed_tables": status.guessed_tables,
         "notes": {str(what): count for what, count in lossy.items() if what in INFORMATIONAL},
     }
 

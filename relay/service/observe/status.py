@@ -22,6 +22,7 @@ from relay.codecs.losses import Lossy
 from relay.config import Config
 from relay.config.tables import Delivery
 from relay.kafka.ports import Partition
+from relay.model import TableId
 from relay.shown import printable, shown_option
 
 STARTING, RUNNING, DRAINING, STOPPED = "starting", "running", "draining", "stopped"
@@ -102,6 +103,11 @@ class HasCounts(Protocol):
     @property
     def lossy(self) -> Counter[Lossy]:
         """What could not be carried, by kind."""
+        ...
+
+    @property
+    def guessed_tables(self) -> Mapping[TableId, int]:
+        """Tables without known DDL of which rows were translated, and how many rows."""
         ...
 
 
@@ -380,6 +386,12 @@ class Status:
         return Sample(
             self.steady(), self.now(), read.records, read.size, written.records, written.size, lag, stages
         )
+
+    @property
+    def guessed_tables(self) -> dict[str, int]:
+        """Rows by the name of their table, of tables whose DDL was not known; the first tables only."""
+        found = self.translator.guessed_tables if self.translator is not None else {}
+        return {_clean(str(table)): rows for table, rows in found.items()}
 
     @property
     def samples(self) -> Sequence[Sample]:

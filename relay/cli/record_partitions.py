@@ -1,0 +1,82 @@
+"""The partitions of an input, for routes whose DDL is written to all of them: they must be known before the
+first record is translated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from tempfile import TemporaryFile, gettempdir
+from typing import NamedTuple
+
+import msgspec
+
+from relay.cli.arguments import Input, InputFormat
+from relay.cli.record_files import DEFAULT_TOPIC, detect, text_of
+from relay.errors import ServiceError
+from relay.record_lines import DECODE_ERRORS
+
+
+class Known(NamedTuple):
+    """The lines of an input from its beginning, and its partitions: topic and number."""
+
+    lines: Iterable[bytes]
+    partitions: Iterable[tuple[str, int]]
+
+
+class _Where(msgspec.Struct, gc=False):
+    """The partition of a record; its other members are not looked at."""
+
+    partition: int
+    topic: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Where)
+
+
+@contextmanager
+def with_partitions(source: Input, input_format: InputFormat) -> Iterator[Known]:
+    """Read an input to its end to find its partitions, and give its lines anew.
+
+    What cannot be read twice is kept in a temporary file meanwhile. Plain values are all of one partition,
+    and pass as they come. Raises ServiceError if there is no room for the file.
+    """
+    stream, begun = source.stream, list[bytes]()
+    start = stream.tell() if stream.seekable() else None
+    if input_format is InputFormat.AUTO:
+        for line in stream:
+            begun.append(line)
+            if text := text_of(line, is_first=len(begun) == 1):
+                input_format = detect(text)
+                break
+    lines = chain(begun, stream)
+    if input_format is not InputFormat.RECORDS:
+        yield Known(lines, [(DEFAULT_TOPIC, 0)])
+    elif start is not None:
+        partitions = _partitions(lines)
+        stream.seek(start)
+        yield Known(stream, partitions)
+    else:
+        with TemporaryFile() as kept:
+            try:
+                kept.writelines(lines)
+                kept.seek(0)
+            except OSError as error:
+                reason = f"{error.strerror or error}; a file as INPUT needs no room there"
+                raise ServiceError(f"cannot keep {source.name} in {gettempdir()}: {reason}") from error
+            partitions = _partitions(kept)
+            kept.seek(0)
+            yield Known(kept, partitions)
+
+
+def _partitions(lines: Iterable[bytes]) -> list[tuple[str, int]]:
+    """Find the partitions that records name. A line that is no record is refused by whoever reads it."""
+    found: dict[tuple[str, int], None] = {}
+    for number, line in enumerate(lines):
+        try:
+            where = _DECODER.decode(text_of(line, is_first=number == 0))
+        except DECODE_ERRORS:
+            continue
+        found[where.topic or DEFAULT_TOPIC, where.partition] = None
+    return list(found)

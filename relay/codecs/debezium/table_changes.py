@@ -1,0 +1,416 @@
+"""`tableChanges` of Debezium's DDL events, read: the definitions that a message itself tells.
+
+Contract: `parse` gives the list, checked, or raises Malformed with the path; `told_events` gives the event of
+a DDL message and the catalogue after it. What the list says of a table counts whatever the statement's text
+says. What it cannot say (keys beside the primary one, how a column is generated, ON UPDATE, collations, the
+sign of DECIMAL) comes from the text, or from the definition before it. Source: pingcap/ticdc
+pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from relay.catalog import Catalog, DdlMessage, learn, left_by
+from relay.codecs.debezium.ddl_events import (
+    VIEW,
+    defined_in,
+    quoted_id,
+    renamed_id,
+    shown_column,
+    shown_table,
+    table_charset,
+)
+from relay.codecs.debezium.defaults import NOW, read_default, shown_default
+from relay.codecs.debezium.schema import Json
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.errors import Malformed
+from relay.model import (
+    ABSENT,
+    Absent,
+    Column,
+    ColumnType,
+    DdlKind,
+    Default,
+    Event,
+    SchemaChange,
+    TableChange,
+    TableId,
+    TableSchema,
+)
+from relay.mysql.types import (
+    BINARIES,
+    CHARS,
+    FLOATS,
+    FRACTIONAL,
+    checked_type,
+    parse_type,
+    with_implied_parameters,
+)
+
+# ---------------------------------------------------------------- the wire
+
+_Size = Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+
+class _Column(msgspec.Struct):
+    name: Annotated[str, Meta(min_length=1)]
+    typeName: Annotated[str, Meta(min_length=1)]
+    typeExpression: str | None = None
+    jdbcType: int | None = None
+    nativeType: int | None = None
+    comment: str | None = None
+    defaultValueExpression: str | int | float | bool | None = None
+    enumValues: list[str] | None = None
+    charsetName: str | None = None
+    length: _Size | None = None
+    scale: _Size | float | None = None
+    position: int | None = None
+    optional: bool | None = None
+    autoIncremented: bool | None = None
+    generated: bool | None = None
+
+
+class _Table(msgspec.Struct):
+    columns: list[_Column]
+    defaultCharsetName: str | None = None
+    primaryKeyColumnNames: list[str] | None = None
+    comment: str | None = None
+
+
+class _Change(msgspec.Struct):
+    type: Literal["CREATE", "ALTER", "DROP"]
+    id: str
+    table: _Table | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One change as the message has it, and its members that are known, in the producer's usual form."""
+
+    change: _Change
+    wire: Json
+
+
+_MEMBERS: Final = (frozenset(_Change.__struct_fields__), frozenset(_Table.__struct_fields__))
+_COLUMN_MEMBERS: Final = frozenset(_Column.__struct_fields__)
+_PATH: Final = "payload.tableChanges"
+
+
+def parse(protocol: str, changes: bytes | None, lossy: list[Lossy]) -> list[Told]:
+    """Read the list, None for none; members that are not known are left out and counted. Raises Malformed."""
+    if changes is None:
+        return []
+    try:
+        found = msgspec.json.decode(changes)
+        told = msgspec.convert(found, list[_Change])
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise Malformed(protocol, _PATH + path.rstrip("`"), reason) from error
+    except REFUSED as error:
+        raise Malformed(protocol, _PATH, "not JSON") from error
+    counted = [_tidy(each) for each in found]
+    lossy += [Lossy.EXTRAS for each in counted if each]
+    for at, change in enumerate(told):
+        _check(protocol, f"{_PATH}[{at}]", change)
+    return [Told(change, wire) for change, wire in zip(told, found, strict=True)]
+
+
+def _tidy(change: Json) -> bool:
+    """Leave out what is not known, and write what is left as TiCDC does: defaults as text, no length of 0.
+    Return whether anything was left out.
+    """
+    table = change.get("table") or {}
+    columns = table.get("columns", ())
+    parts = [(change, _MEMBERS[0]), (table, _MEMBERS[1]), *((column, _COLUMN_MEMBERS) for column in columns)]
+    unknown = [(part, name) for part, known in parts for name in part.keys() - known]
+    for part, name in unknown:
+        del part[name]
+    for column in columns:
+        default = column.get("defaultValueExpression")
+        if default is not None:
+            column["defaultValueExpression"] = _text(default)
+        if column.get("length") == 0 and not column["typeName"].lower().startswith(_WITH_EMPTY):
+            column["length"] = None
+    return bool(unknown)
+
+
+#: Types of which 0 is a length: no characters, no digits of a second.
+_WITH_EMPTY: Final = ("char", "varchar", "binary", "varbinary", *FRACTIONAL)
+
+
+def _text(value: str | float | bool) -> str:
+    """A default that TiCDC wrote as bare JSON, as text."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _check(protocol: str, path: str, change: _Change) -> None:
+    """Raise Malformed for a table that cannot be one."""
+    if change.table is None:
+        return
+    names: set[str] = set()
+    for at, column in enumerate(change.table.columns):
+        if column.name.lower() in names:
+            raise Malformed(protocol, f"{path}.table.columns[{at}].name", "a column that stands twice")
+        names.add(column.name.lower())
+        try:
+            _type(column)
+        except ValueError as error:
+            raise Malformed(protocol, f"{path}.table.columns[{at}]", str(error)) from error
+    if not names.issuperset(name.lower() for name in change.table.primaryKeyColumnNames or ()):
+        raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that the table lacks")
+
+
+def change_word(told: Sequence[Told]) -> str:
+    """Return the message's word for the kind of a DDL statement, "" if it has none."""
+    return told[0].change.type if told else ""
+
+
+def renamed_pair(told: Sequence[Told]) -> tuple[TableId, TableId] | None:
+    """Return the old and the new name that a rename's `id` has, None if it is no such id."""
+    names = _PAIR(told[0].change.id) if told else None
+    return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
+
+
+_PAIR: Final = re.compile(r'"([^"]+)"\."([^"]+)","([^"]+)"\."([^"]+)"').fullmatch
+_ONE: Final = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"').fullmatch
+
+# ---------------------------------------------------------------- types
+
+
+def _type(column: _Column) -> ColumnType:
+    """The column's type with all its parameters. Raises ValueError."""
+    word = parse_type(column.typeName)
+    said = _expression(column, word)
+    base, length = word.base, column.length
+    if length == 0 and base not in CHARS and base not in BINARIES:
+        length = None
+    scale = said.scale if column.scale is None else int(column.scale)
+    length = said.length if length is None else length
+    if base in FLOATS:
+        # TiCDC leaves out the usual widths; FLOAT(p) is not kept.
+        length = None if scale is None else length or _FLOAT_WIDTHS[base]
+    if base in {"varchar", "varbinary"} and length is None:
+        length = 5
+    if base == "decimal" and length is not None and scale is None:
+        scale = 0
+    members = said.members
+    if base in {"enum", "set"}:
+        members = members if column.enumValues is None else tuple(map(_unquoted, column.enumValues))
+        length = scale = None
+    charset = column.charsetName or None
+    found = ColumnType(
+        base,
+        unsigned=word.unsigned,
+        zerofill=word.zerofill,
+        length=length,
+        scale=scale,
+        charset=charset if base in CHARS or base in {"enum", "set"} else None,
+        members=members,
+    )
+    return with_implied_parameters(checked_type(found))
+
+
+def _expression(column: _Column, word: ColumnType) -> ColumnType:
+    """The type of `typeExpression`, whose parameters stand for members that are missing; else of the name."""
+    if not column.typeExpression:
+        return word
+    said = parse_type(column.typeExpression)
+    return said if said.base == word.base else word
+
+
+_FLOAT_WIDTHS: Final = {"float": 12, "double": 22}
+
+
+def _unquoted(value: str) -> str:
+    """A member of ENUM or SET: TiCDC puts quotes around it and escapes nothing."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
+
+
+def _default(column: _Column, column_type: ColumnType) -> Default | Absent:
+    value = column.defaultValueExpression
+    return ABSENT if value is None else read_default(_text(value), column_type)
+
+
+# ---------------------------------------------------------------- definitions
+
+
+def definition(
+    table: TableId, told: _Table, known: TableSchema | None, defined: frozenset[str]
+) -> TableSchema:
+    """Return the definition that is told; `known` itself if it says the same.
+
+    `known`: what the statement's text makes of the table. `defined`: the columns, in lower case, that the
+    statement defines, whose comments TiCDC leaves out.
+    """
+    before = TableSchema(table, ()) if known is None else known
+    charset, collation = before.charset, before.collation
+    if told.defaultCharsetName and told.defaultCharsetName != table_charset(before):
+        charset, collation = told.defaultCharsetName, None
+    by_name = {column.name.lower(): column for column in before.columns}
+    shape = msgspec.structs.replace(before, charset=charset, collation=collation)
+    columns = tuple(
+        _merged(column, by_name.get(column.name.lower()), shape, is_defined=column.name.lower() in defined)
+        for column in _in_order(told.columns)
+    )
+    names = {column.name for column in columns}
+    primary, handle = before.primary_key, told.primaryKeyColumnNames
+    is_other_key = handle is not None and set(handle) != set(before.handle_key())
+    if known is None or is_other_key:
+        primary = None if handle is None else tuple(handle)
+    found = msgspec.structs.replace(
+        shape,
+        columns=columns,
+        primary_key=primary,
+        unique_keys=tuple(key for key in before.unique_keys if names.issuperset(key.columns)),
+        indexes=tuple(key for key in before.indexes if names.issuperset(key.columns)),
+        comment=before.comment if told.comment is None else told.comment,
+        complete=True,
+        is_view=all(column.type.base == VIEW for column in columns),
+    )
+    return known if known == found else found
+
+
+def _in_order(columns: list[_Column]) -> list[_Column]:
+    """The columns by position, where each has one of its own."""
+    positions = {column.position for column in columns}
+    if None in positions or len(positions) < len(columns):
+        return columns
+    return sorted(columns, key=lambda column: column.position or 0)
+
+
+def _merged(told: _Column, known: Column | None, table: TableSchema, *, is_defined: bool) -> Column:
+    """The column that is told, with what only the known one has."""
+    column_type = _type(told)
+    base = column_type.base
+    if column_type.charset == table_charset(table):
+        column_type = msgspec.structs.replace(column_type, charset=None)
+    has_update = bool(told.autoIncremented) and base == "timestamp"
+    column = Column(
+        name=told.name,
+        type=column_type,
+        nullable=told.optional,
+        default=_default(told, column_type),
+        comment=told.comment or None,
+        auto_increment=bool(told.autoIncremented) and not has_update,
+        on_update=_now(column_type) if has_update else None,
+    )
+    if known is None:
+        return column
+    comment = known.comment if told.comment is None and is_defined else column.comment
+    if _shown(column, table) == _shown(known, table):
+        return known if known.comment == comment else msgspec.structs.replace(known, comment=comment)
+    on_update = known.on_update if base == "datetime" == known.type.base else column.on_update
+    same_default = shown_default(known, table.id.database) == shown_default(column, table.id.database)
+    return msgspec.structs.replace(
+        column,
+        type=_with_untold(column_type, known.type, table),
+        nullable=known.nullable if told.optional is None else told.optional,
+        default=known.default if same_default else column.default,
+        comment=comment,
+        generated=known.generated,
+        on_update=on_update,
+    )
+
+
+def _shown(column: Column, table: TableSchema) -> Json:
+    """All that `tableChanges` says of a column, but for its comment and its place."""
+    bare = msgspec.structs.replace(column, comment=None)
+    return shown_column(bare, 0, table_charset(table), table.id.database, is_defined=False)
+
+
+def _with_untold(column_type: ColumnType, known: ColumnType, table: TableSchema) -> ColumnType:
+    """The type with what only the known one has: the collation, the sign of DECIMAL."""
+    if column_type.base != known.base:
+        return column_type
+    default = table_charset(table)
+    if (column_type.charset or default) == (known.charset or default):
+        column_type = msgspec.structs.replace(column_type, charset=known.charset, collation=known.collation)
+    if column_type.base == "decimal":
+        return msgspec.structs.replace(column_type, unsigned=known.unsigned, zerofill=known.zerofill)
+    return column_type
+
+
+def _now(column_type: ColumnType) -> str:
+    return f"{NOW}({column_type.length})" if column_type.length else NOW
+
+
+# ---------------------------------------------------------------- events
+
+
+def told_events(
+    protocol: str, message: DdlMessage, told: Sequence[Told], catalog: Catalog, lossy: list[Lossy]
+) -> tuple[list[Event], Catalog]:
+    """Return the event of a DDL message and the catalogue after it; what is not understood is counted.
+
+    Raises Malformed for an `id` that names no table.
+    """
+    learnt, change = learn(catalog, message)
+    if told:
+        entries, definitions, gone = [], [], []
+        defined = defined_in(message.ddl)
+        drops = not {DdlKind.DROP_TABLE, DdlKind.DROP_VIEW}.isdisjoint(change.kinds)
+        for at, each in enumerate(told):
+            table = _table_of(each.change.id, change, message.table, is_only=len(told) == 1)
+            if table is None:
+                raise Malformed(protocol, f"{_PATH}[{at}].id", "not the name of a table")
+            known = left_by(learnt, message, table)
+            found = None
+            if each.change.table is not None and each.change.table.columns:
+                origin = known or _view_of(change, table) or catalog.table(table, message.at)
+                found = definition(table, each.change.table, origin, defined)
+            entries.append(_entry(each, change, table, found))
+            is_drop = each.change.type == "DROP"
+            if not change.kinds and is_drop and each.change.table is None:
+                gone.append(table)
+            elif found is not None and found != known and not drops and not (is_drop and found.is_view):
+                definitions.append(found)
+        if definitions or gone:
+            message = msgspec.structs.replace(message, definitions=tuple(definitions), gone=tuple(gone))
+            learnt, change = learn(catalog, message)
+        change = msgspec.structs.replace(change, table_changes=tuple(entries))
+    if not change.kinds:
+        lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
+    return [change], learnt
+
+
+def _entry(told: Told, change: SchemaChange, table: TableId, definition: TableSchema | None) -> TableChange:
+    """The change with the names that its statement has, and what the message leaves out of a known table."""
+    wire, old = told.wire, next((pair.old for pair in change.renamed if pair.new == table), None)
+    wire["id"] = name = told.change.id if old is None else renamed_id(old, table)
+    if definition is None:
+        known = [schema for schema in change.definitions if schema.id == table]
+        wire["table"] = shown_table(known[0], defined_in(change.ddl)) if known else None
+    elif not wire["table"].get("defaultCharsetName"):
+        wire["table"]["defaultCharsetName"] = table_charset(definition)
+    return TableChange(told.change.type, name, table, definition, msgspec.json.encode(wire))
+
+
+def _view_of(change: SchemaChange, table: TableId) -> TableSchema | None:
+    return next((view for view in change.views if view.id == table), None)
+
+
+def _table_of(name: str, change: SchemaChange, envelope: TableId, *, is_only: bool) -> TableId | None:
+    """The table that an `id` means, by its name after the statement; None if it is no such name.
+
+    The `id` of EXCHANGE PARTITION is the other table's.
+    """
+    if is_only and change.kinds[:1] == (DdlKind.EXCHANGE_PARTITION,):
+        return change.table
+    for pair in change.renamed:
+        names = renamed_id(pair.old, pair.new), renamed_id(pair.new, pair.old), quoted_id(pair.new)
+        if name in names:
+            return pair.new
+    for table in (envelope, *change.targets):
+        if name == quoted_id(table):
+            return table
+    parts = _PAIR(name)
+    if parts is not None:
+        return TableId(parts[3], parts[4])
+    parts = _ONE(name)
+    return None if parts is None else TableId(*(part.replace('""', '"') for part in parts.groups()))

@@ -1,0 +1,85 @@
+"""What one record may cost: limits that act before memory is taken or time is spent.
+
+A translator hands its limits to decoders and encoders in `Answers.limits`, and to the catalogue. Whoever
+finds one exceeded raises `exceeded(…)`: a DecodeError, so the error policies apply. No limit is about a value
+of a row; a message names the limit and its value, never what the record holds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from relay.errors import LimitExceeded
+
+_MIB: Final = 1 << 20
+#: What MySQL and TiDB allow; more columns no table has (MySQL Reference Manual 8.4 §10.4.7).
+MYSQL_COLUMNS: Final = 4096
+
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of one record, and of the caches that records fill.
+
+    `decompressed_bytes`: what all compressed parts of a record may be together, in Kafka and in storage.
+    `claim_check_bytes`: of one object in claim-check storage. `lenient_json_bytes`: of JSON that a strict
+    parser refuses. `rows`: row changes of a record. `columns`: of a row, and of a table. `ddl_bytes`: of a
+    DDL text; `ddl_statements`: in it. `cache_bytes`: of each cache, about.
+    """
+
+    decompressed_bytes: Positive = 16 * _MIB
+    claim_check_bytes: Positive = 64 * _MIB
+    lenient_json_bytes: Positive = 2 * _MIB
+    rows: Positive = 10_000
+    columns: Positive = MYSQL_COLUMNS
+    ddl_bytes: Positive = _MIB // 4
+    ddl_statements: Positive = 100
+    cache_bytes: Positive = 64 * _MIB
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+def exceeded(protocol: str, path: str, what: str, limit: str, value: int) -> LimitExceeded:
+    """Return the error for a record in which `what` (`rows`, in words) is more than a limit allows.
+
+    `limit` is the limit's name in `Limits`, `value` what it is set to.
+    """
+    return LimitExceeded(protocol, path, f"more {what} than limits.{limit} allows, {value}")
+
+
+def check_rows(protocol: str, path: str, rows: int, limits: Limits) -> None:
+    """Raise LimitExceeded for a record of so many rows."""
+    if rows > limits.rows:
+        raise exceeded(protocol, path, "rows", "rows", limits.rows)
+
+
+def check_columns(protocol: str, path: str, columns: int, limits: Limits) -> None:
+    """Raise LimitExceeded for a row of so many columns."""
+    if columns > limits.columns:
+        raise exceeded(protocol, path, "columns", "columns", limits.columns)
+
+
+class Budget:
+    """What is left of a limit while one record is read: its parts share it."""
+
+    __slots__ = ("left", "limit", "name")
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name, self.limit, self.left = name, limit, limit
+
+    def spend(self, protocol: str, path: str, what: str, amount: int) -> None:
+        """Take from what is left. Raises LimitExceeded if there is not so much."""
+        if amount > self.left:
+            raise self.exceeded(protocol, path, what)
+        self.left -= amount
+
+    def exceeded(self, protocol: str, path: str, what: str) -> LimitExceeded:
+        """Return the error for parts that are more than the limit together."""
+        return exceeded(protocol, path, what, self.name, self.limit)
+
+
+__all__ = ["DEFAULT_LIMITS", "MYSQL_COLUMNS", "Budget", "Limits", "check_columns", "check_rows", "exceeded"]

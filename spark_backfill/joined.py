@@ -1,0 +1,84 @@
+"""Rows of neighbouring source records in one message: `relay.joining` after the tasks that translate.
+
+A window may be spread over several tasks. So records are first sorted as they will stand in their target
+partitions. Messages end where a step ends, at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from relay.codecs.codec import Joining
+from relay.config import Config
+from relay.config.choices import Layout
+from relay.joining import Joiner
+from relay.records import ConsumerRecord, ProducerRecord
+from spark_backfill.counts import Accumulator, Counts
+from spark_backfill.files import PLACE, SOURCE_ORDER
+from spark_backfill.frames import PRODUCED, Produced, records_to_write
+
+
+class Origin(NamedTuple):
+    """Where a record comes from: its source record, and its number among what that became."""
+
+    source: ConsumerRecord
+    number: int
+
+
+def joining_of(config: Config) -> Joining | None:
+    """Return how a run joins rows, None if it does not. Folders of tables hold records of one table each."""
+    backfill = config.backfill
+    if backfill.output and backfill.output_layout is Layout.TABLE:
+        return None
+    return config.translator().route.joining
+
+
+def joined(
+    produced: DataFrame, joining: Joining, limits: Mapping[str, int] | None, counters: Accumulator
+) -> DataFrame:
+    """Return what tasks have produced with its rows joined; `limits` as in `Joiner`."""
+    ordered = produced.repartition(*PLACE).sortWithinPartitions(*PLACE, *SOURCE_ORDER)
+    return ordered.mapInArrow(Join(joining, limits, counters), PRODUCED)
+
+
+class Join:
+    """Joins the sorted records of a task, and counts what is written."""
+
+    def __init__(self, joining: Joining, limits: Mapping[str, int] | None, counters: Accumulator) -> None:
+        self.joining, self.limits, self.counters = joining, limits, counters
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records to write."""
+        joiner, out, counts = Joiner[Origin](self.joining, self.limits), Produced(), Counts()
+        for batch in batches:
+            for record, origin in zip(records_to_write(batch), _origins(batch), strict=True):
+                _add(out, joiner.add(record, origin))
+                if out.is_full:
+                    yield from _flushed(out, counts)
+        _add(out, joiner.close())
+        yield from _flushed(out, counts)
+        context = TaskContext.get()
+        self.counters.add({context.partitionId() if context else 0: counts})
+
+
+def _add(out: Produced, complete: Iterable[tuple[ProducerRecord, Origin]]) -> None:
+    for record, origin in complete:
+        out.add([record], origin.source, origin.number)
+
+
+def _flushed(out: Produced, counts: Counts) -> Iterator[pa.RecordBatch]:
+    batch, records = out.take()
+    if batch is not None:
+        counts.count_written(records)
+        yield batch
+
+
+def _origins(batch: pa.RecordBatch) -> Iterator[Origin]:
+    topics, partitions, offsets, numbers = (batch.column(name).to_pylist() for name in SOURCE_ORDER)
+    for topic, partition, offset, number in zip(topics, partitions, offsets, numbers, strict=True):
+        yield Origin(ConsumerRecord(topic, partition, offset, 0, None, None), number)

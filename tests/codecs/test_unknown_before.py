@@ -1,0 +1,102 @@
+"""An UPDATE whose old row nobody knows must not read as one that changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from relay import ConsumerRecord, EncodeError, Lossy, Op, RowChange, Translator
+from relay.codecs import BUILT_IN
+
+UPDATE = {
+    "data": [{"id": "1", "a": "x"}, {"id": "2", "a": "y"}],
+    "database": "d",
+    "es": 1_795_254_680_000,
+    "id": 1,
+    "isDdl": False,
+    "mysqlType": {"id": "int", "a": "varchar(9)"},
+    "old": [{"a": "w"}],  # Canal up to 1.1.6 leaves empty entries out
+    "pkNames": ["id"],
+    "sql": "",
+    "table": "t",
+    "ts": 1_795_254_680_000,
+    "type": "UPDATE",
+}
+#: What each target writes if nothing else is wanted.
+DEFAULTS = {
+    "canal-json": Op.INSERT,
+    "ticdc-canal-json": Op.INSERT,
+    "ticdc-open-protocol": Op.INSERT,
+    "ckafka-json": Op.UPDATE,
+    "ticdc-debezium": Op.UPDATE,
+}
+
+
+def record(document: Mapping[str, Any]) -> ConsumerRecord:
+    return ConsumerRecord("topic", 0, 7, 1_795_254_680_000, None, json.dumps(document).encode())
+
+
+def written(target: str, options: Mapping[str, str]) -> tuple[list[RowChange], Translator]:
+    translator = Translator("canal-json", target, target_options=options)
+    reader = Translator(target, target)
+    out = translator.translate(record(UPDATE))
+    read = [
+        reader.inspect(ConsumerRecord("out", 0, at, one.timestamp_ms, one.key, one.value))
+        for at, one in enumerate(out)
+    ]
+    return [event for events in read for event in events if isinstance(event, RowChange)], translator
+
+
+def test_every_target_has_the_option() -> None:
+    assert DEFAULTS.keys() == BUILT_IN.keys()
+
+
+@pytest.mark.parametrize("target", DEFAULTS)
+def test_the_default_is_never_read_as_an_update_that_changes_nothing(target: str) -> None:
+    changes, translator = written(target, {})
+    assert [(change.op, change.before) for change in changes] == [(DEFAULTS[target], None)] * 2
+    assert [change.after[1] for change in changes if change.after] == ["x", "y"]
+    assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 2
+
+
+@pytest.mark.parametrize("target", DEFAULTS)
+def test_it_can_be_an_insert(target: str) -> None:
+    changes, translator = written(target, {"unknown-before": "insert"})
+    assert [change.op for change in changes] == [Op.INSERT] * 2
+    assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 2
+
+
+@pytest.mark.parametrize("target", DEFAULTS)
+def test_it_can_be_refused(target: str) -> None:
+    with pytest.raises(EncodeError, match="unknown-before=insert"):
+        written(target, {"unknown-before": "refuse"})
+
+
+@pytest.mark.parametrize("target", ["ticdc-open-protocol", "ticdc-debezium"])
+def test_a_target_without_old_rows_does_not_miss_them(target: str) -> None:
+    changes, _ = written(target, {"unknown-before": "refuse", "output-old-value": "false"})
+    assert [change.before for change in changes] == [None, None]
+
+
+@pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json"])
+def test_an_update_that_changes_nothing_stays_one(target: str) -> None:
+    translator = Translator("canal-json", target)
+    same = UPDATE | {"data": UPDATE["data"][:1], "old": [{}]}  # type: ignore[index]
+    (out,) = translator.translate(record(same))
+    assert json.loads(out.value or b"")["type"] == "UPDATE"
+    assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 0
+
+
+def test_a_row_that_is_reduced_to_its_key_is_an_insert_too() -> None:
+    options = {
+        "enable-tidb-extension": "true",
+        "large-message-handle-option": "handle-key-only",
+        "max-message-bytes": "900",
+    }
+    long = UPDATE | {"data": [{"id": "1", "a": "x" * 2000}], "old": None}
+    (out,) = Translator("canal-json", "ticdc-canal-json", target_options=options).translate(record(long))
+    message = json.loads(out.value or b"")
+    assert (message["type"], message["old"], message["data"]) == ("INSERT", None, [{"id": "1"}])

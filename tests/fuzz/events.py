@@ -1,0 +1,188 @@
+"""Whether what a reader of the target finds is what the source said, as far as the target carries it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from fuzz.findings import BrokenError, Setting
+from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import parse_options
+from relay.codecs.losses import Before
+from relay.model import Cell, Column, Row, TableSchema
+from relay.mysql.types import BINARIES, INTEGER_BITS
+
+#: Words that say that a row's cells are not all there, or not as they were.
+_VALUES_LOST: Final = frozenset(
+    {
+        *(
+            Lossy.VALUE_GUESSED,
+            Lossy.INVALID_TEXT,
+            Lossy.DECIMAL_DIGITS,
+            Lossy.ZERO_DATE,
+            Lossy.YEAR_BELOW_100,
+        ),
+        *(Lossy.ENUM_INDEX, Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE),
+        *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
+    }
+)
+#: What cells of a column are, by its base type, as `relay.model` says; of others they may be anything.
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys([*INTEGER_BITS, "bit", "year"], (int,)),
+    **dict.fromkeys(BINARIES, (bytes,)),
+    **dict.fromkeys(["float", "double"], (float,)),
+    **dict.fromkeys(["char", "varchar", "text", "date", "datetime", "timestamp", "time", "json"], (str,)),
+    "decimal": (Decimal,),
+}
+_BEFORE_LOST: Final = frozenset(
+    {Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE}
+)
+
+
+class Target(NamedTuple):
+    """What the target of a route carries. `copies`: of every statement; None if it carries none."""
+
+    route: str
+    copies: int | None
+    knows_before: bool
+    keeps_order: bool
+
+    @classmethod
+    def of(cls, setting: Setting) -> Target:
+        """The target of a setting."""
+        codec = PROTOCOLS[setting.target]
+        carries = codec.encodes(parse_options(codec, setting.target_options, "to"))
+        copies = (setting.partitions or 1) if codec.ddl_everywhere else 1
+        return cls(
+            f"{setting.source} -> {setting.target}",
+            copies if carries.ddl else None,
+            carries.before is not Before.NONE,
+            setting.partitions in {None, 1},
+        )
+
+
+def compare(
+    target: Target, given: Sequence[Event], found: Sequence[Event], lossy: AbstractSet[Lossy]
+) -> None:
+    """Raise BrokenError if the reader found other events than the source had."""
+    route = target.route
+    if target.copies is not None and not {Lossy.DDL, Lossy.DDL_COPIES} & lossy:
+        _same_statements(route, given, found, target.copies)
+    rows = [event for event in given if isinstance(event, RowChange)]
+    read = [event for event in found if isinstance(event, RowChange)]
+    at = 0
+    for change in rows:
+        here = read[at : at + 2]
+        if not here:
+            raise BrokenError("events", "rows are missing", route, f"{len(rows)} rows, {len(read)} read")
+        used = _same_change(route, change, here, lossy, knows_before=target.knows_before)
+        at += used
+        if used == 1 and not _VALUES_LOST & lossy and target.keeps_order:
+            _same_images(route, change, here[0])
+    if at != len(read):
+        raise BrokenError("events", "rows too many", route, f"{len(rows)} rows, {len(read)} read")
+
+
+def _same_statements(route: str, given: Sequence[Event], found: Sequence[Event], copies: int) -> None:
+    read = [event.ddl for event in found if isinstance(event, SchemaChange)]
+    changes = [event for event in given if isinstance(event, SchemaChange)]
+    told = [change.ddl for change in changes for _ in range(copies)]
+    if any(len(change.targets) > 1 or len(change.renamed) > 1 for change in changes):
+        return  # some producers write one statement for each table
+    if len(told) != len(read):
+        raise BrokenError("events", "number of statements", route, f"{len(told)} said, {len(read)} read")
+    # Producers differ in what a backslash means in a statement's text.
+    if [text.replace("\\", "") for text in told] != [text.replace("\\", "") for text in read]:
+        raise BrokenError("events", "another statement", route, f"{told[0][:200]!r} / {read[0][:200]!r}")
+
+
+def _same_change(
+    route: str, change: RowChange, here: Sequence[RowChange], lossy: AbstractSet[Lossy], *, knows_before: bool
+) -> int:
+    """How many changes that were read stand for one of the source: two if it was split."""
+    ops = [each.op for each in here]
+    if change.table != here[0].table:
+        raise BrokenError("events", "another table", route, f"{change.table} / {here[0].table}")
+    if change.op is Op.UPDATE and ops == [Op.DELETE, Op.INSERT]:
+        return 2
+    expected = Op.INSERT if change.op is Op.READ else change.op
+    got = Op.INSERT if ops[0] is Op.READ else ops[0]
+    may_be_insert = expected is Op.UPDATE and (not knows_before or bool(_BEFORE_LOST & lossy))
+    if got is not expected and not (may_be_insert and got is Op.INSERT):
+        raise BrokenError("events", f"{change.op.value} became {ops[0].value}", route)
+    return 1
+
+
+def are_sound(events: Sequence[Event]) -> bool:
+    """Whether the values of all rows can be read. Text that both sides spell alike passes unread."""
+    try:
+        for event in events:
+            if isinstance(event, RowChange):
+                _ = event.before, event.after
+    except DecodeError:
+        return False
+    return True
+
+
+def _has_types_of_model(route: str, change: RowChange) -> None:
+    """Raise BrokenError for a cell that is not of its column's kind, where the definition is known."""
+    for row in (change.before, change.after):
+        for column, cell in zip(change.schema.columns, row or (), strict=row is not None):
+            kinds = _KINDS.get(column.type.base)
+            if cell is None or cell is ABSENT or kinds is None or type(cell) in kinds:
+                continue
+            kind = f"{type(cell).__name__} in {column.type.base}"
+            raise BrokenError("model", kind, route.partition(" -> ")[0], f"{cell!r:.200}")
+
+
+def _same_images(route: str, change: RowChange, read: RowChange) -> None:
+    try:
+        given = change.before, change.after
+    except DecodeError:
+        return  # text that passes unread
+    try:
+        found = read.before, read.after
+    except DecodeError as error:
+        raise BrokenError("read back", "values refused", route, str(error)) from error
+    if change.schema.complete:
+        _has_types_of_model(route, change)
+    if not (change.schema.complete and read.schema.complete):
+        return
+    if _types(change.schema) != _types(read.schema):
+        return
+    for which, one, other in zip(("before", "after"), given, found, strict=True):
+        if one is not None and other is not None:
+            _same_row(f"{route}", which, (change.schema, one), (read.schema, other))
+
+
+def _types(schema: TableSchema) -> dict[str, object]:
+    return {column.name: column.type for column in schema.columns}
+
+
+def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple[TableSchema, Row]) -> None:
+    cells = {column.name: cell for column, cell in zip(other[0].columns, other[1], strict=True)}
+    for column, cell in zip(one[0].columns, one[1], strict=True):
+        found = cells[column.name]
+        if cell is ABSENT or found is ABSENT or _plain(cell, column) == _plain(found, column):
+            continue
+        if cell == cell:  # noqa: PLR0124 - not NaN, which equals nothing
+            raise BrokenError(
+                "values",
+                f"{column.type.base} {which}",
+                route,
+                f"{column.type}: {cell!r:.200} / {found!r:.200}",
+            )
+
+
+def _plain(cell: Cell, column: Column) -> object:
+    """The cell; a FLOAT as the 32 bits that it has in MySQL."""
+    if column.type.base != "float" or not isinstance(cell, float):
+        return cell
+    try:
+        return struct.pack(">f", cell)
+    except OverflowError:
+        return cell

@@ -1,0 +1,414 @@
+"""A lane: one route over one sample, at one place of it. Many cases are tried from the same state, and good
+records now and then, which must give what they give without all that.
+
+Everything that a lane does follows from the seed and the lane's number, and a case from these and its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import random
+import signal
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Final
+
+import msgspec
+from option_choices import Given, option_sets
+from output_digests import OPTION_SETS
+
+from fuzz.corpus import Sample, chosen_sample, with_storage
+from fuzz.findings import BrokenError, Finding, Setting, smaller
+from fuzz.mutations import changed_bytes, document, mutated
+from fuzz.outline import spliced
+from fuzz.trial import Bench, Outcome, resident_bytes, same
+from relay import ConsumerRecord
+from relay.codecs import BUILT_IN, PROTOCOLS
+
+Case = tuple[ConsumerRecord, ...]
+
+_BATCHES: Final = 20
+_BATCH: Final = 16
+_GOOD: Final = 3
+#: Processor time after which a case is given up.
+_PATIENCE_SECONDS: Final = 10
+#: Parts of all lanes.
+_SCALING: Final = 0.05
+_DOORS: Final = 0.04
+#: Memory that translators may keep of some hundred records that were taken back.
+MAX_CACHES: Final = 150 << 20
+#: Checks whose findings are not made smaller.
+_ALONE: Final = frozenset({"time", "memory", "crash", "door"})
+_SMALLER_SECONDS: Final = 3.0
+
+
+class OvertimeError(BaseException):
+    """A case takes too long; nothing that relay catches."""
+
+
+def watch() -> None:
+    """Let `patience` end what takes too long, in this process."""
+    signal.signal(signal.SIGPROF, _give_up)
+
+
+def _give_up(_number: int, _frame: FrameType | None) -> None:
+    raise OvertimeError
+
+
+def patience(seconds: float = _PATIENCE_SECONDS) -> None:
+    """Begin to wait anew; 0 for ever."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def grown_bytes(since: int) -> int:
+    """How much more memory is in use; what is free, but was not given back, does not count."""
+    if resident_bytes() - since > MAX_CACHES:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+    return resident_bytes() - since
+
+
+class Lane:
+    """What the lane of a number is about."""
+
+    def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
+        self.seed, self.number = seed, number
+        chance = self._chance(-1)
+        #: Some lanes are about how time grows, and some about other ways in.
+        roll = chance.random()
+        self.is_scaling, self.is_of_doors = roll < _SCALING, _SCALING <= roll < _SCALING + _DOORS
+        source, target = routes[number % len(routes)]
+        self.sample = chosen_sample(source, chance)
+        records = self.sample.records
+        place = chance.choice((0, chance.randrange(len(records)), chance.randrange(len(records))))
+        partitions, options = target_options(target, chance)
+        self.setting = Setting(
+            source,
+            target,
+            self.sample.options,
+            options,
+            partitions,
+            records[:place],
+            self.sample.objects,
+        )
+        self._near = records[place : place + 8] or records
+        self.statements = [each for each in records if _has_statement(each)]
+        self.good = records[place : place + _GOOD]
+
+    def _chance(self, case: int) -> random.Random:
+        return random.Random((self.seed << 48) ^ (self.number << 16) ^ (case + 1))
+
+    def case(self, number: int) -> tuple[Case, dict[str, bytes]]:
+        """The records of a case, and objects that they refer to."""
+        chance, records = self._chance(number), self.sample.records
+        roll = chance.random()
+        first = chance.choice(self._near if chance.random() < 0.6 else records)
+        if roll < 0.22 and self.statements:
+            first = chance.choice(self.statements)
+        case = [mutated(first, records, chance)]
+        if roll < 0.35:
+            for _ in range(chance.choice((1, 2, 3))):
+                other = chance.choice(self._near if chance.random() < 0.7 else records)
+                case.append(mutated(other, records, chance) if chance.random() < 0.4 else other)
+        return _with_other_objects(case, self.setting.objects, chance)
+
+
+def _has_statement(record: ConsumerRecord) -> bool:
+    value = record.value or b""
+    found = document(value if value[:1] == b"{" else value[8:])
+    return found is not None and bool(found.statements)
+
+
+def _with_other_objects(
+    case: list[ConsumerRecord], objects: Mapping[str, bytes], chance: random.Random
+) -> tuple[Case, dict[str, bytes]]:
+    """The case with some of its claim checks referring to damaged objects, which have names of their own."""
+    added: dict[str, bytes] = {}
+    for name, data in objects.items():
+        for at, value in enumerate(record.value or b"" for record in tuple(case)):
+            if name.encode() in value and chance.random() < 0.6:
+                other = f"{uuid.UUID(int=chance.getrandbits(128))}.json"
+                added[other] = changed_object(data, chance)
+                changed = value.replace(name.encode(), other.encode())
+                case[at] = msgspec.structs.replace(case[at], value=changed)
+    return tuple(case), added
+
+
+def changed_object(data: bytes, chance: random.Random) -> bytes:
+    """Another content of a claim-check object."""
+    whole = ConsumerRecord("storage", 0, 0, 0, None, data)
+    return (
+        mutated(whole, [whole], chance).value or b"" if chance.random() < 0.7 else changed_bytes(data, chance)
+    )
+
+
+def target_options(target: str, chance: random.Random) -> tuple[int | None, Given]:
+    """How many partitions a target has, and one of its sets of options."""
+    known = [(partitions, sets[target]) for partitions, sets in OPTION_SETS.values() if target in sets]
+    if known and chance.random() < 0.5:
+        partitions, options = chance.choice(known)
+    else:
+        partitions, options = chance.choice((None, None, 1, 3)), chance.choice(_sets(target))
+    return partitions, with_storage(target, options)
+
+
+_SETS: dict[str, list[Given]] = {}
+
+
+def _sets(target: str) -> list[Given]:
+    if target not in _SETS:
+        _SETS[target] = option_sets(PROTOCOLS[target])
+    return _SETS[target]
+
+
+Tell = Callable[[Finding], bool]
+
+
+class Run:
+    """Works through a lane. `tell` gets each finding, and says whether it is new; `at` each case's number."""
+
+    def __init__(self, lane: Lane, tell: Tell, at: Callable[[int], None]) -> None:
+        self._lane, self._tell, self._at = lane, tell, at
+        #: What the bench at work has seen before the case at hand.
+        self._seen: list[Case] = []
+        self.cases = self.records = 0
+
+    def work(self, deadline: float, *, batches: int = _BATCHES) -> None:
+        """Try all cases, or as many as there is time for (`time.monotonic`)."""
+        patience(3 * _PATIENCE_SECONDS)
+        try:
+            bench = self._bench()
+            expected = self._expected(bench)
+        except (BrokenError, OvertimeError) as error:
+            route = f"{self._lane.setting.source} -> {self._lane.setting.target}"
+            slow = BrokenError("time", "good records do not end", route)
+            self._report(error if isinstance(error, BrokenError) else slow, (), self._lane.good, {}, -1)
+            return
+        finally:
+            patience(0)
+        resident = resident_bytes()
+        for batch in range(batches):
+            if (grown := grown_bytes(resident)) > MAX_CACHES:
+                detail = f"{grown >> 20} MB after {self.records} records"
+                grows = BrokenError("memory", "caches grow", self._lane.setting.source, detail)
+                self._report(grows, (), (), {}, -1)
+                return
+            if time.monotonic() > deadline:
+                return
+            numbers = range(batch * _BATCH, (batch + 1) * _BATCH)
+            start = bench.mark()
+            cases = []
+            for number in numbers:
+                self._at(number)
+                case, objects = self._lane.case(number)
+                bench.objects |= objects
+                cases.append(case)
+                self.cases += 1
+                self.records += len(case)
+                if not self._try(bench, case, objects, number):
+                    bench = self._bench()
+                    start = bench.mark()
+                    cases.clear()
+                else:
+                    self._seen.append(case)
+                bench.back(start)
+            if not self._is_clean(bench, expected, cases):
+                bench = self._bench()
+
+    def _bench(self) -> Bench:
+        self._seen = []
+        bench = Bench(self._lane.setting)
+        bench.prime(self._lane.setting.prefix)
+        return bench
+
+    def _expected(self, bench: Bench) -> list[Outcome]:
+        """What the good records give if nothing else was seen."""
+        cold = bench.cold(bench.used.state)
+        return bench.outcomes(cold, self._lane.good)
+
+    def _try(self, bench: Bench, case: Case, objects: dict[str, bytes], number: int) -> bool:
+        """Try a case; False if the bench must not be used any more."""
+        patience()
+        done = 0
+        try:
+            for record in case:
+                done += 1
+                bench.step(record)
+        except BrokenError as error:
+            self._report(error, (case[:done],), (), objects, number)
+        except OvertimeError:
+            route = f"{self._lane.setting.source} -> {self._lane.setting.target}"
+            self._report(BrokenError("time", "does not end", route), (case[:done],), (), objects, number)
+        else:
+            return True
+        finally:
+            patience(0)
+        return False
+
+    def _is_clean(self, bench: Bench, expected: list[Outcome], cases: list[Case]) -> bool:
+        """Whether good records still give what they should; if not, the case that is to blame is looked for."""
+        error = spoilt(bench, self._lane.good, expected)
+        if error is None:
+            return True
+        alone = [case for case in cases if self._spoils([case], expected)]
+        self._report(error, tuple(alone[:1]) or tuple(cases), self._lane.good, {}, -1)
+        return False
+
+    def _spoils(self, cases: Sequence[Case], expected: list[Outcome]) -> bool:
+        bench = self._bench()
+        for case in cases:
+            start = bench.mark()
+            bench.outcomes(bench.used, case)
+            bench.back(start)
+        return spoilt(bench, self._lane.good, expected) is not None
+
+    def _report(
+        self,
+        error: BrokenError,
+        cases: tuple[Case, ...],
+        good: Sequence[ConsumerRecord],
+        objects: dict[str, bytes],
+        number: int,
+    ) -> None:
+        setting = self._lane.setting._replace(objects={**self._lane.setting.objects, **objects})
+        origin = f"seed {self._lane.seed} lane {self._lane.number} case {number}, {self._lane.sample.name}"
+        found = Finding(
+            error.check, error.kind, error.place, error.detail, setting, cases, tuple(good), origin
+        )
+        if number >= 0 and found.check not in _ALONE and not _shows(found, found):
+            # What it needs came before, and was taken back.
+            found = found._replace(cases=(*self._seen, *cases))
+        self._tell(found)
+
+
+def spoilt(bench: Bench, good: Sequence[ConsumerRecord], expected: list[Outcome]) -> BrokenError | None:
+    """What is wrong with good records after all that was taken back."""
+    start = bench.mark()
+    route = f"{bench.setting.source} -> {bench.setting.target}"
+    try:
+        for found, wanted in zip(bench.outcomes(bench.used, good), expected, strict=True):
+            same(found, wanted, "good records after bad ones", route)
+    except BrokenError as error:
+        return error
+    finally:
+        bench.back(start)
+    return None
+
+
+# ---------------------------------------------------------------- again, and smaller
+
+
+def reproduce(finding: Finding) -> BrokenError | None:
+    """Try the records of a finding again, with every check for every record; None if all is well."""
+    patience(3 * _PATIENCE_SECONDS)
+    try:
+        return _reproduced(finding)
+    except BrokenError as error:
+        return error  # a good record is not taken
+    except OvertimeError:
+        route = f"{finding.setting.source} -> {finding.setting.target}"
+        return BrokenError("time", "does not end", route)
+    finally:
+        patience(0)
+
+
+def _reproduced(finding: Finding) -> BrokenError | None:
+    bench = Bench(finding.setting, is_thorough=True)
+    bench.prime(finding.setting.prefix)
+    expected = bench.outcomes(bench.cold(bench.used.state), finding.good)
+    others: list[BrokenError] = []
+    for case in finding.cases:
+        start = bench.mark()
+        try:
+            for record in case:
+                bench.step(record)
+        except BrokenError as error:
+            if error.identity == finding.identity:
+                return error
+            others.append(error)
+        bench.back(start)
+    return spoilt(bench, finding.good, expected) or next(iter(others), None)
+
+
+def reduced(finding: Finding) -> Finding:
+    """The finding with as little as shows it, as far as there is time."""
+    deadline = time.monotonic() + _SMALLER_SECONDS
+    if finding.check in _ALONE or not _shows(finding, finding):
+        return finding
+    finding = _with_fewer_cases(_with_less_before(finding, deadline), deadline)
+    if len(finding.cases) == 1:
+        for at in reversed(range(len(finding.cases[0]))):
+            records = (*finding.cases[0][:at], *finding.cases[0][at + 1 :])
+            less = finding._replace(cases=(records,))
+            if records and time.monotonic() < deadline and _shows(less, finding):
+                finding = less
+        finding = _with_less_text(finding, deadline)
+    return finding
+
+
+def _shows(less: Finding, finding: Finding) -> bool:
+    error = reproduce(less)
+    return error is not None and error.identity == finding.identity
+
+
+def _with_less_before(finding: Finding, deadline: float) -> Finding:
+    is_changed = True
+    while is_changed and time.monotonic() < deadline:
+        is_changed = False
+        for prefix in smaller(finding.setting.prefix):
+            less = finding._replace(setting=finding.setting._replace(prefix=tuple(prefix)))
+            if time.monotonic() < deadline and _shows(less, finding):
+                finding, is_changed = less, True
+                break
+    return finding
+
+
+def _with_fewer_cases(finding: Finding, deadline: float) -> Finding:
+    *before, last = finding.cases or ((),)
+    is_changed = True
+    while is_changed and time.monotonic() < deadline:
+        is_changed = False
+        for fewer in smaller(before):
+            less = finding._replace(cases=(*fewer, last))
+            if time.monotonic() < deadline and _shows(less, finding):
+                finding, before, is_changed = less, list(fewer), True
+                break
+    return finding
+
+
+def _with_less_text(finding: Finding, deadline: float) -> Finding:
+    """Without members and elements of the last record that do not matter."""
+    *head, last = finding.cases[0]
+    at = 0
+    while time.monotonic() < deadline:
+        found = document(last.value or b"")
+        nodes = [] if found is None else [node for node in found.nodes if node.parent is not None]
+        if found is None or at >= len(nodes):
+            break
+        node = nodes[at]
+        siblings = node.parent.children if node.parent else []
+        place = siblings.index(node)
+        start = siblings[place - 1].end if place else node.member_start
+        end = node.end if place or len(siblings) == 1 else siblings[1].member_start
+        value = spliced(found.text, [(start, end, b"")])
+        shorter = msgspec.structs.replace(last, value=value)
+        less = finding._replace(cases=((*head, shorter),))
+        if _shows(less, finding):
+            finding, last = less, shorter
+        else:
+            at += 1
+    return finding
+
+
+def sample_routes(only: Callable[[str, str], bool]) -> list[tuple[str, str]]:
+    """All routes that are wanted: relay's own protocols, each into each and into those of other packages.
+
+    What other packages read of damaged records is theirs.
+    """
+    return [(source, target) for source in BUILT_IN for target in PROTOCOLS if only(source, target)]
+
+
+__all__ = ["Lane", "OvertimeError", "Run", "Sample", "reduced", "reproduce", "sample_routes", "watch"]

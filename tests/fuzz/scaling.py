@@ -1,0 +1,222 @@
+"""Whether a message that is twice as long takes twice the time: rows, columns, statements, definitions,
+parentheses, segments, and whatever else of a real message can be repeated.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from fuzz.findings import BrokenError, Finding
+from fuzz.mutations import document, frame, segments
+from fuzz.outline import Node, content, spliced
+from fuzz.trial import Bench
+from fuzz.words import json_string
+from relay import ConsumerRecord
+
+if TYPE_CHECKING:
+    from fuzz.lane import Lane
+
+#: Ways that one lane tries.
+_WAYS: Final = 3
+_FIRST: Final = 128
+_MAX_BYTES: Final = 400_000
+#: Time from which a ratio says something, and after which nothing longer is tried.
+_MIN_SECONDS: Final = 0.15
+_MAX_SECONDS: Final = 1.0
+#: Four times as long may take so many times the time: 4 is linear, 16 quadratic.
+MAX_RATIO: Final = 9.0
+
+Grow = Callable[[int], ConsumerRecord]
+
+
+def scaled(lane: Lane, deadline: float) -> Iterator[Finding]:
+    """Findings about one record of the lane, grown in some of the ways that there are."""
+    chance = random.Random(lane.seed ^ lane.number)
+    records = lane.statements if lane.statements and chance.random() < 0.5 else lane.sample.records
+    found = list(ways(chance.choice(records), chance))
+    bench = Bench(lane.setting)
+    bench.prime(lane.setting.prefix)
+    for name, grow in chance.sample(found, min(_WAYS, len(found))):
+        if time.monotonic() > deadline:
+            return
+        try:
+            measured(bench, grow)
+        except BrokenError as error:
+            place = f"{name}, {lane.setting.source}" if error.check == "time" else error.place
+            origin = f"seed {lane.seed} lane {lane.number}, {lane.sample.name}"
+            case = (grow(_FIRST),)
+            yield Finding(error.check, error.kind, place, error.detail, lane.setting, (case,), (), origin)
+
+
+def measured(bench: Bench, grow: Grow) -> None:
+    """Make it longer until it takes time, and compare with a quarter of it. Raises BrokenError."""
+    times: list[float] = []
+    size, length = _FIRST, 0
+    while length < _MAX_BYTES and not (times and times[-1] > _MAX_SECONDS):
+        record = grow(size)
+        length = len(record.value or b"") + len(record.key or b"")
+        times.append(_seconds(bench, record))
+        if times[-1] > _MIN_SECONDS and len(times) > 2:
+            # Once more, for what else the machine has to do.
+            least = min(times[-1], _seconds(bench, record))
+            if least / max(times[-3], 1e-4) > MAX_RATIO:
+                shown = ", ".join(f"{each:.3f}" for each in times)
+                raise BrokenError("time", "worse than linear", "", f"{length} bytes; by doubling: {shown} s")
+        size *= 2
+
+
+def _seconds(bench: Bench, record: ConsumerRecord) -> float:
+    translator = bench.cold(bench.used.state)
+    began = time.process_time()
+    bench.attempt(translator, translator.translate, record)
+    return time.process_time() - began
+
+
+# ---------------------------------------------------------------- ways to grow
+
+
+def ways(record: ConsumerRecord, chance: random.Random) -> Iterator[tuple[str, Grow]]:
+    """How a record can be made longer, by name."""
+    for part in ("key", "value"):
+        data: bytes = getattr(record, part) or b""
+        version = data[:8] if part == "key" and record.key and record.key[:1] == b"\x00" else b""
+        framed = segments(data[len(version) :]) if data[:1] == b"\x00" else None
+        if framed:
+            yield f"segments of the {part}", _segments(record)
+        text = framed[0] if framed else data
+        for name, grow in _document_ways(text, chance):
+            yield f"{name} of the {part}", _put(record, part, version, framed, grow)
+
+
+def _put(
+    record: ConsumerRecord,
+    part: str,
+    version: bytes,
+    framed: list[bytes] | None,
+    grow: Callable[[int], bytes],
+) -> Grow:
+    def grown(size: int) -> ConsumerRecord:
+        text = grow(size)
+        data = version + frame([text, *framed[1:]]) if framed else text
+        return msgspec.structs.replace(record, **{part: data})
+
+    return grown
+
+
+def _segments(record: ConsumerRecord) -> Grow:
+    keys, values = segments((record.key or b"")[8:]), segments(record.value or b"")
+    return lambda size: msgspec.structs.replace(
+        record, key=(record.key or b"")[:8] + frame(keys * size), value=frame(values * size)
+    )
+
+
+def _document_ways(text: bytes, chance: random.Random) -> Iterator[tuple[str, Callable[[int], bytes]]]:
+    found = document(text)
+    if found is None:
+        return
+    for node in found.statements[:1]:
+        for name, statement in _statement_ways(content(text, node)):
+            yield name, _replacing(text, node, statement, chance)
+    containers = [node for node in found.nodes if node.children and node.parent is not None]
+    for node in chance.sample(containers, min(3, len(containers))):
+        name = "/".join(filter(None, node.names())) or "the root"
+        yield f"more in {name}", _repeating(text, node)
+    columns = [node for node in found.values if node.parent is not None and node.parent.kind == "object"]
+    if columns:
+        yield "more columns", _more_columns(text, found.nodes, chance.choice(columns).name)
+    texts = [node for node in found.values if node.kind == "string"]
+    if texts:
+        node = chance.choice(texts)
+        yield (
+            "a long value",
+            lambda size: spliced(text, [(node.start, node.end, b'"%b"' % (b"1" * size * 16))]),
+        )
+
+
+def _replacing(
+    text: bytes, node: Node, statement: Callable[[int], str], chance: random.Random
+) -> Callable[[int], bytes]:
+    return lambda size: spliced(text, [(node.start, node.end, json_string(statement(size), chance))])
+
+
+def _repeating(text: bytes, node: Node) -> Callable[[int], bytes]:
+    """The last member or element many times, under names of its own."""
+    last = node.children[-1]
+    raw = text[last.start : last.end]
+
+    def grown(size: int) -> bytes:
+        names = [b'"%b%d":' % (last.name.encode("latin-1"), at) for at in range(size)]
+        more = [(name if node.kind == "object" else b"") + raw for name in names]
+        return spliced(text, [(last.end, last.end, b"," + b",".join(more))])
+
+    return grown
+
+
+def _more_columns(text: bytes, nodes: list[Node], column: str) -> Callable[[int], bytes]:
+    """A column many times, wherever it is a member."""
+    named = [node for node in nodes if node.name == column and node.parent is not None]
+    grown = [_repeating_one(text, node) for node in named]
+    return lambda size: spliced(
+        text, [(node.end, node.end, more(size)) for node, more in zip(named, grown, strict=True)]
+    )
+
+
+def _repeating_one(text: bytes, node: Node) -> Callable[[int], bytes]:
+    raw, name = text[node.start : node.end], node.name.encode("latin-1")
+    return lambda size: b"".join(b',"%b%d":%b' % (name, at, raw) for at in range(size))
+
+
+def _statement_ways(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
+    def listed(pattern: str) -> Callable[[int], str]:
+        return lambda size: ", ".join(pattern.format(n=at) for at in range(size))
+
+    def create(pattern: str) -> Callable[[int], str]:
+        return lambda size: f"CREATE TABLE t (id INT, a INT, {listed(pattern)(size)})"
+
+    def alter(pattern: str) -> Callable[[int], str]:
+        return lambda size: f"ALTER TABLE t {listed(pattern)(size)}"
+
+    yield "the statement many times", lambda size: ";".join([text] * size)
+    for pattern in (
+        "ALTER TABLE t ADD c{n} INT",
+        "CREATE TABLE t{n} (a INT)",
+        "DROP TABLE t{n}",
+        "RENAME TABLE t TO u, u TO t",
+    ):
+        yield pattern, lambda size, p=pattern: ";".join(p.format(n=at) for at in range(size))  # type: ignore[misc]
+    for pattern in (
+        "c{n} INT",
+        "UNIQUE (a)",
+        "KEY (a)",
+        "c{n} INT UNIQUE",
+        "c{n} ENUM('a','b')",
+        "CHECK (a > {n})",
+    ):
+        yield f"CREATE TABLE, {pattern}", create(pattern)
+    for pattern in (
+        "ADD c{n} INT",
+        "ADD c{n} INT FIRST",
+        "ADD UNIQUE (a)",
+        "DROP c{n}",
+        "RENAME TO t{n}",
+        "ADD c{n} INT AFTER id",
+        "CONVERT TO CHARACTER SET gbk",
+    ):
+        yield f"ALTER TABLE, {pattern}", alter(pattern)
+    yield "tables of a DROP", lambda size: "DROP TABLE " + listed("t{n}")(size)
+    yield "pairs of a RENAME", lambda size: "RENAME TABLE " + listed("t{n} TO u{n}")(size)
+    yield (
+        "labels of an ENUM",
+        lambda size: f"CREATE TABLE t (a ENUM({listed(chr(39) + 'm{n}' + chr(39))(size)}))",
+    )
+    yield "columns of a key", lambda size: f"CREATE TABLE t (a INT, PRIMARY KEY ({listed('c{n}')(size)}))"
+    for piece in ("(", "/*", "'", "`", " ", ";", "-- \n", "\\", "()", "a.", "\n#"):
+        yield f"many {piece!r}", lambda size, p=piece: f"CREATE TABLE t (a INT DEFAULT {p * size * 8}"  # type: ignore[misc]
+
+
+__all__ = ["MAX_RATIO", "measured", "scaled", "ways"]

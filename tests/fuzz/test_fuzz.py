@@ -1,0 +1,522 @@
+"""The fuzzer finds what is wrong: for every check a fault that is planted, and what it keeps of a finding."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from option_choices import option_sets
+
+from fuzz import __main__ as command
+from fuzz import campaign, doors, lane, scaling, trial
+from fuzz.corpus import captured_sample, chosen_sample
+from fuzz.events import Target, compare
+from fuzz.findings import BrokenError, Finding, Setting, read, write
+from fuzz.lane import Lane, Run, reduced, reproduce, sample_routes
+from fuzz.mutations import document, mutated
+from fuzz.outline import NoOutlineError, content, outline, spliced
+from fuzz.scaling import measured, ways
+from fuzz.statements import mutated_statement
+from fuzz.trial import Bench, check_error
+from relay import (
+    ConsumerRecord,
+    Event,
+    Malformed,
+    ProducerRecord,
+    RelayError,
+    RowChange,
+    Rows,
+    Translator,
+)
+from relay.codecs import BUILT_IN, PROTOCOLS
+
+SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"
+SAMPLE = captured_sample("ticdc/canal-json.tidb-extension/09_dml")
+#: A statement that makes a table, and a row of it behind the records before it.
+CREATE, ROWS = 1, next(at for at, each in enumerate(SAMPLE.records) if b'"INSERT"' in (each.value or b""))
+ROW, NEXT = SAMPLE.records[ROWS : ROWS + 2]
+
+
+def setting(before: int = ROWS, target: str = TARGET) -> Setting:
+    return Setting(SOURCE, target, {}, {}, None, SAMPLE.records[:before], {})
+
+
+def bench(before: int = ROWS, target: str = TARGET) -> Bench:
+    made = Bench(setting(before, target), is_thorough=True)
+    made.prime(made.setting.prefix)
+    return made
+
+
+Translate = Callable[[Translator, ConsumerRecord], list[ProducerRecord]]
+TRANSLATE = Translator.translate
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, fault: Translate) -> None:
+    monkeypatch.setattr(Translator, "translate", fault)
+
+
+def broken(made: Bench, record: ConsumerRecord = ROW) -> tuple[str, str]:
+    with pytest.raises(BrokenError) as caught:
+        made.step(record)
+    return caught.value.check, caught.value.kind
+
+
+def test_good_records_pass_every_check() -> None:
+    for target in PROTOCOLS:
+        made = bench(0, target)
+        for record in SAMPLE.records:
+            made.step(record)
+
+
+# ---------------------------------------------------------------- one record
+
+
+def test_an_error_that_is_not_relays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        raise KeyError(record.offset)
+
+    plant(monkeypatch, fault)
+    assert broken(made) == ("exception", "KeyError")
+
+
+def test_an_error_of_another_door_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench()
+
+    def fault(_translator: Translator, _record: ConsumerRecord) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(Translator, "learn", fault)
+    assert broken(made) == ("exception", "learn IndexError")
+
+
+class UnknownError(RelayError):
+    code = "unknown"
+
+
+UnknownError.code = "undocumented"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UnknownError("x"), "unknown code"),
+        (Malformed(SOURCE, "data[0].c", "not a number: 7190283746"), "shows a value"),
+        (Malformed(SOURCE, "data[0]." + "c" * 30_000, "not a number"), "long"),
+        (Malformed(SOURCE, "data[0]", ""), "without protocol, path or reason"),
+    ],
+)
+def test_an_error_text_that_is_not_as_it_should_be_is_found(error: RelayError, kind: str) -> None:
+    with pytest.raises(BrokenError) as caught:
+        check_error(error)
+    assert (caught.value.check, caught.value.kind) == ("error text", kind)
+
+
+def test_state_and_counters_of_a_refused_record_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, counters = bench(0), bench(0)
+
+    def learns(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        translator.learn(record)
+        raise Malformed(SOURCE, "data", "planted")
+
+    def counts(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        before = translator.state
+        TRANSLATE(translator, record)
+        translator.restore(before)
+        raise Malformed(SOURCE, "data", "planted")
+
+    plant(monkeypatch, learns)
+    assert broken(state, SAMPLE.records[CREATE]) == ("all or nothing", "state")
+    plant(monkeypatch, counts)
+    assert broken(counters) == ("all or nothing", "counters")
+
+
+def test_output_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        return [msgspec.structs.replace(out, value=b"{") for out in TRANSLATE(translator, record)]
+
+    plant(monkeypatch, fault)
+    assert broken(made) == ("read back", "refused: … bytes where a length of … bytes should stand")
+
+
+def test_output_that_depends_on_records_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, times = bench(), itertools.count()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        return [msgspec.structs.replace(out, partition=next(times)) for out in TRANSLATE(translator, record)]
+
+    plant(monkeypatch, fault)
+    monkeypatch.setattr(Bench, "_strict_agrees", lambda *_: None)
+    assert broken(made) == ("determinism", "another partition")
+
+
+@pytest.mark.parametrize(("is_strict", "kind"), [(True, "refused or not"), (False, "passes commit-ts")])
+def test_strict_that_refuses_too_much_or_too_little_is_found(
+    monkeypatch: pytest.MonkeyPatch, is_strict: bool, kind: str
+) -> None:
+    made = bench(target=TARGET if is_strict else "canal-json")
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        if translator is made.strict and is_strict:
+            raise Malformed(SOURCE, "data", "planted")
+        return TRANSLATE(made.used if translator is made.strict else translator, record)
+
+    plant(monkeypatch, fault)
+    assert broken(made) == ("strict", kind)
+
+
+def test_a_record_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        until = time.process_time() + 0.05
+        while time.process_time() < until:
+            pass
+        return TRANSLATE(translator, record)
+
+    plant(monkeypatch, fault)
+    monkeypatch.setattr(trial, "MAX_SECONDS", 0.01)
+    assert broken(made) == ("time", "slow")
+
+
+def test_a_record_that_takes_too_much_memory_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        assert len(b"x" * (400 << 20)) > 0
+        return TRANSLATE(translator, record)
+
+    plant(monkeypatch, fault)
+    monkeypatch.setattr(trial, "MAX_GROWTH", 50 << 20)
+    campaign.reset_peak()
+    assert broken(made) == ("memory", "peak")
+
+
+# ---------------------------------------------------------------- events
+
+
+def events(target: str, *, without: int = 0, again: int = 0) -> None:
+    """Compare the events of two rows with those read of what was written, less some or more."""
+    made = bench(target=target)
+    given = [event for record in (ROW, NEXT) for event in made.viewer.inspect(record)]
+    written = [out for record in (ROW, NEXT) for out in made.used.translate(record)]
+    found = made.read(written[without:] + written[:again])
+    assert isinstance(found, list)
+    compare(Target.of(made.setting), given, found, set())
+
+
+def test_rows_that_are_lost_or_doubled_are_found() -> None:
+    events(TARGET)
+    with pytest.raises(BrokenError, match="rows are missing"):
+        events(TARGET, without=1)
+    with pytest.raises(BrokenError, match="rows too many"):
+        events(TARGET, again=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        (b'"u":', b'"d":', "insert became delete"),
+        (b'"tbl":"accounts"', b'"tbl":"account"', "another table"),
+        (b'"100.00"', b'"100.01"', "decimal after"),
+    ],
+)
+def test_a_row_that_became_another_is_found(
+    monkeypatch: pytest.MonkeyPatch, old: bytes, new: bytes, kind: str
+) -> None:
+    made = bench()
+
+    def changed(part: bytes | None) -> bytes | None:
+        if part is None or old not in part:
+            return part
+        head, body = (16, part[16:]) if part[:8] == (1).to_bytes(8, "big") else (8, part[8:])
+        body = body.replace(old, new)
+        return part[: head - 8] + len(body).to_bytes(8, "big") + body
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        return [
+            msgspec.structs.replace(out, key=changed(out.key), value=changed(out.value))
+            for out in TRANSLATE(translator, record)
+        ]
+
+    plant(monkeypatch, fault)
+    assert broken(made)[1] == kind
+
+
+def test_a_cell_that_is_not_of_its_columns_kind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, inspect = bench(), Translator.inspect
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[Event]:
+        return [
+            msgspec.structs.replace(event, images=Rows(None, tuple(map(str, event.after))))
+            if isinstance(event, RowChange) and event.after
+            else event
+            for event in inspect(translator, record)
+        ]
+
+    monkeypatch.setattr(Translator, "inspect", fault)
+    assert broken(made) == ("model", "str in int")
+
+
+def test_a_statement_that_became_another_or_two_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for target in ("canal-json", "ckafka-json"):
+        other, twice = bench(CREATE, target), bench(CREATE, target)
+
+        def changes(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+            made = TRANSLATE(translator, record)
+            return [
+                msgspec.structs.replace(out, value=(out.value or b"").replace(b"INT", b"BIT")) for out in made
+            ]
+
+        plant(monkeypatch, changes)
+        assert broken(other, SAMPLE.records[CREATE]) == ("events", "another statement")
+        plant(monkeypatch, lambda translator, record: TRANSLATE(translator, record) * 2)
+        assert broken(twice, SAMPLE.records[CREATE]) == ("events", "number of statements")
+
+
+# ---------------------------------------------------------------- many records
+
+
+def findings(number: int = 0, routes: tuple[tuple[str, str], ...] = ((SOURCE, TARGET),)) -> list[Finding]:
+    found: list[Finding] = []
+
+    def tell(finding: Finding) -> bool:
+        found.append(finding)
+        return True
+
+    Run(Lane(7, number, routes), tell, lambda _: None).work(time.monotonic() + 60, batches=2)
+    return found
+
+
+def test_what_a_bad_record_leaves_for_good_ones_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoilt: set[int] = set()
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        try:
+            made = TRANSLATE(translator, record)
+        except RelayError:
+            spoilt.add(id(translator))
+            raise
+        return made * 2 if id(translator) in spoilt else made
+
+    plant(monkeypatch, fault)
+    monkeypatch.setattr(
+        Bench, "step", lambda made, record: made.attempt(made.used, made.used.translate, record)
+    )
+    found = findings()
+    spoilt.clear()
+    assert found[0].check == "good records after bad ones"
+    assert len(found[0].cases) == 1, "the record to blame was looked for"
+    error = reproduce(found[0])
+    assert error is not None
+    assert error.identity == found[0].identity
+
+
+def test_a_case_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGPROF)
+
+    def endless(_made: Bench, _record: ConsumerRecord) -> None:
+        while True:
+            pass
+
+    lane.watch()
+    monkeypatch.setattr(lane, "_BATCH", 1)
+    monkeypatch.setattr(lane, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(lane.patience, "__defaults__", (0.1,))
+    monkeypatch.setattr(Bench, "step", endless)
+    try:
+        assert {(found.check, found.kind) for found in findings()} == {("time", "does not end")}
+    finally:
+        signal.signal(signal.SIGPROF, before)
+
+
+def test_time_that_grows_with_the_square_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench(0)
+    name, grow = next(ways(SAMPLE.records[CREATE], random.Random(1)))
+    assert name
+    costs = {"linear": lambda length: length / 3e6, "square": lambda length: (length / 40_000) ** 2}
+    for kind, cost in costs.items():
+        monkeypatch.setattr(
+            scaling, "_seconds", lambda _made, record, cost=cost: cost(len(record.value or b""))
+        )
+        if kind == "linear":
+            measured(made, grow)
+        else:
+            with pytest.raises(BrokenError, match="worse than linear"):
+                measured(made, grow)
+
+
+def test_caches_that_grow_without_bound_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings() == []
+    monkeypatch.setattr(lane, "resident_bytes", itertools.count(0, 100 << 20).__next__)
+    assert [(found.check, found.kind) for found in findings()] == [("memory", "caches grow")]
+
+
+def test_memory_that_grows_over_a_run_is_found() -> None:
+    megabyte = 1 << 20
+    assert campaign.drifted([100 * megabyte] * 100) is None
+    assert campaign.drifted([at * 5 * megabyte for at in range(10)]) is None, "too short to tell"
+    assert campaign.drifted([at * 5 * megabyte for at in range(100)]) is not None
+
+
+def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def dies(run: Run, _deadline: float) -> None:
+        run._at(3)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(Run, "work", dies)
+    told: list[str] = []
+    plan = campaign.Plan(2.0, 7, 1, ((SOURCE, TARGET),), tmp_path, lane=0)
+    summary = campaign.run(plan, told.append)
+    assert list(summary.findings) == [("crash", "signal 9", f"{SOURCE} -> {TARGET}")]
+    assert "seed 7 lane 0 case 3" in told[0]
+
+
+@pytest.mark.parametrize("name", doors.DOORS)
+def test_a_door_that_raises_what_it_does_not_say_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise LookupError
+
+    behind = {
+        "record lines": "parse_record",
+        "dead letters": "read_dead_letter",
+        "schema history": "teach",
+        "configuration": "load_config",
+    }
+    if name in behind:
+        monkeypatch.setattr(doors, behind[name], fault)
+    else:
+        monkeypatch.setattr(Translator, "translate", fault)
+        monkeypatch.setattr(Translator, "inspect", fault)
+    monkeypatch.setattr(doors, "DOORS", {name: doors.DOORS[name]})
+    (found,) = doors.tried(Lane(7, 1, ((SOURCE, TARGET),)))
+    assert found.check == "door"
+
+
+# ---------------------------------------------------------------- findings
+
+
+def canaries(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+    if b"CaNaRy" in (record.value or b""):
+        raise ZeroDivisionError
+    return TRANSLATE(translator, record)
+
+
+def test_a_finding_is_kept_made_smaller_and_found_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as planted:
+        plant(planted, canaries)
+        whole = next(found for found in findings(1) if found.kind == "ZeroDivisionError")
+        small = reduced(whole)
+        assert small.identity == whole.identity
+        assert (len(small.setting.prefix), len(small.cases), len(small.cases[0])) == (0, 1, 1)
+        assert len(small.cases[0][0].value or b"") <= len(whole.cases[0][-1].value or b"")
+        folder = write(small, tmp_path)
+        assert read(folder)._replace(detail="") == small._replace(detail="")
+        planted.setattr(sys, "argv", ["fuzz", "--record", str(folder)])
+        assert command.main() == 1
+        assert "again: exception: ZeroDivisionError" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--record", str(folder)])
+    assert command.main() == 0
+    assert "gone" in capsys.readouterr().out
+
+
+def test_findings_are_told_once_and_make_the_exit_status(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch, canaries)
+    arguments = ["--seconds", "3", "--seed", "7", "--jobs", "2", "--only", SOURCE, "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["fuzz", *arguments])
+    assert command.main() == 1
+    out = capsys.readouterr().out
+    assert out.startswith("seed 7, ")
+    assert out.count("FINDING exception: ZeroDivisionError") == 1
+    assert " records a second of one core, " in out
+    assert any(tmp_path.iterdir())
+
+
+def test_an_unknown_protocol_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--only", "nothing"])
+    assert command.main() == 2
+
+
+# ---------------------------------------------------------------- what is tried
+
+
+def test_every_protocol_is_a_source_and_a_target() -> None:
+    routes = sample_routes(lambda _source, _target: True)
+    assert {source for source, _ in routes} == set(BUILT_IN)
+    assert {target for _, target in routes} == set(PROTOCOLS)
+    for number, (source, target) in enumerate(routes):
+        each = Lane(1, number, routes)
+        assert (each.setting.source, each.setting.target) == (source, target)
+        assert each.sample.records
+
+
+def test_a_lane_does_the_same_every_time() -> None:
+    routes = sample_routes(lambda _source, _target: True)
+    one, other = Lane(9, 4, routes), Lane(9, 4, routes)
+    assert one.setting == other.setting
+    assert [one.case(number) for number in range(200)] == [other.case(number) for number in range(200)]
+    assert [one.case(number) for number in range(200)] != [Lane(10, 4, routes).case(at) for at in range(200)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_records_of_a_protocol_are_changed_in_every_part(protocol: str) -> None:
+    chance = random.Random(3)
+    sample = chosen_sample(protocol, chance)
+    changed = [(record, mutated(record, sample.records, chance)) for record in sample.records * 20]
+    for part in ("key", "value", "timestamp_ms", "partition", "headers"):
+        assert any(getattr(one, part) != getattr(other, part) for one, other in changed), part
+    assert sum(one != other for one, other in changed) > len(changed) * 0.9
+
+
+def test_statements_are_changed_whatever_they_are() -> None:
+    chance = random.Random(4)
+    texts = ["", "(", "CREATE TABLE t (a INT, b VARCHAR(5) DEFAULT '(')", "ALTER TABLE `a`.`b` DROP c;"]
+    assert {mutated_statement(text, chance) for text in texts * 200} > set(texts)
+
+
+def test_places_in_json_are_those_of_the_text() -> None:
+    text = b' { "a" : [1, "x\\"y", {"b":null}], "a":"\xc3\xa9" } '
+    root = outline(text)
+    assert [(node.kind, text[node.start : node.end]) for node in root.within()][1:] == [
+        ("array", b'[1, "x\\"y", {"b":null}]'),
+        ("number", b"1"),
+        ("string", b'"x\\"y"'),
+        ("object", b'{"b":null}'),
+        ("literal", b"null"),
+        ("string", b'"\xc3\xa9"'),
+    ]
+    assert content(text, root.children[1]) == "é"
+    assert root.children[0].children[2].children[0].names() == ["", "a", "", "b"]
+    assert spliced(b"abcd", [(0, 2, b"x"), (1, 3, b"y"), (3, 4, b"")]) == b"xc"
+    for other in (b"{", b'{"a"}', b"[1 2]", b'{"a":1}x', b"[" * 100):
+        with pytest.raises(NoOutlineError):
+            outline(other)
+
+
+def test_values_of_rows_are_known_in_every_wire() -> None:
+    for protocol in PROTOCOLS:
+        sample = chosen_sample(protocol, random.Random(1))
+        texts = [value[value.find(b"{") :] for each in sample.records if (value := each.value or b"")]
+        found = [places for text in texts if (places := document(text)) is not None]
+        assert any(places.values for places in found), protocol
+
+
+def test_sets_of_options_are_those_of_the_codec() -> None:
+    for protocol, codec in PROTOCOLS.items():
+        seen = {tuple(lane.target_options(protocol, random.Random(at))[1].items()) for at in range(300)}
+        assert len(seen) >= len(option_sets(codec))

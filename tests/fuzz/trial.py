@@ -1,0 +1,378 @@
+"""A route under test: records go in, and everything that must hold of what comes out is looked at.
+
+Cheap checks are made for every record, dear ones for one in a few, in turns that the record's number decides.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fuzz.corpus import answer, reading_options
+from fuzz.events import Target, are_sound, compare
+from fuzz.findings import BrokenError, Setting, place_of
+from fuzz.words import CANARY_SPELLINGS
+from relay import (
+    CodecError,
+    ConsumerRecord,
+    DecodeError,
+    Event,
+    Lossy,
+    Need,
+    NotRepresentable,
+    ProducerRecord,
+    RelayError,
+    Translator,
+)
+from relay.codecs.losses import INFORMATIONAL
+from relay.errors import ServiceError
+from relay.needs import ClaimCheck
+from relay.translator import State
+
+#: Processor time of a record of up to a megabyte, and of each megabyte more.
+MAX_SECONDS: Final = 2.0
+#: Memory of a record of up to a megabyte, and of each megabyte more, beyond what any record may take.
+MAX_GROWTH: Final = 300 << 20
+_FREE_GROWTH: Final = 100 << 20
+_MEGABYTE: Final = 1 << 20
+#: Most characters of an error's text. Names are cut where errors are shown; what is longer holds a document.
+MAX_ERROR_TEXT: Final = 20_000
+_MAX_NEEDS: Final = 50
+
+#: How often the dear checks are made, by the names of what they find.
+_TURNS: Final = {"compare": 3, "strict": 8, "determinism": 16, "doors": 16}
+
+
+class Refused(NamedTuple):
+    """An error of relay's own."""
+
+    kind: str
+    code: str
+    text: str
+
+
+Outcome = list[ProducerRecord] | Refused
+
+
+def codes() -> frozenset[str]:
+    """The codes that errors may have: those of the tree, which docs/operations.md lists."""
+
+    def of(kind: type[RelayError]) -> set[str]:
+        return {kind.code}.union(*(of(each) for each in kind.__subclasses__()))
+
+    return frozenset(of(RelayError))
+
+
+_CODES: Final = codes()
+_SHOWS_CANARY: Final = re.compile("|".join(map(re.escape, CANARY_SPELLINGS)), re.IGNORECASE).search
+
+
+class Bench:
+    """A translator that is fed, with a reader of what it writes, and twins to compare it with."""
+
+    def __init__(self, setting: Setting, *, is_thorough: bool = False) -> None:
+        self.setting, self._is_thorough = setting, is_thorough
+        self.objects = dict(setting.objects)
+        self.used = self._translator(setting.target_options)
+        self.strict = self._translator({**setting.target_options, "strict": "true"})
+        self.viewer = Translator(setting.source, setting.source, setting.source_options)
+        told = reading_options(setting.target, dict(setting.target_options))
+        self.reader = Translator(setting.target, setting.target, told)
+        self._target = Target.of(setting)
+        self._offsets: Counter[tuple[str, int]] = Counter()
+        self._written: dict[str, bytes] = {}
+        self._steps = 0
+
+    def _translator(self, target_options: Mapping[str, str]) -> Translator:
+        setting = self.setting
+        return Translator(
+            setting.source,
+            setting.target,
+            setting.source_options,
+            target_options,
+            partitions=setting.partitions,
+        )
+
+    def cold(self, state: State) -> Translator:
+        """Another translator that has seen nothing and knows the same."""
+        translator = self._translator(self.setting.target_options)
+        translator.restore(state)
+        return translator
+
+    def prime(self, records: Sequence[ConsumerRecord]) -> None:
+        """Translate good records, of which nothing is demanded."""
+        for record in records:
+            outcome = self.attempt(self.used, self.used.translate, record)
+            if isinstance(outcome, list):
+                self.read(outcome)
+
+    # ------------------------------------------------------------ one record
+
+    def step(self, record: ConsumerRecord) -> Outcome:
+        """Translate a record and look at everything. Raises BrokenError."""
+        self._steps += 1
+        used = self.used
+        before, counted = used.state, (used.events, used.lossy)
+        resident = peak_bytes()
+        began = time.process_time()
+        outcome = self.attempt(used, used.translate, record)
+        self._measure(record, time.process_time() - began, peak_bytes() - resident)
+        if isinstance(outcome, Refused):
+            self._is_as_before(before, counted)
+        lossy = used.lossy - counted[1]
+        if self._is_turn_of("determinism"):
+            self._is_repeatable(record, outcome, before, lossy)
+        if self._is_turn_of("strict"):
+            self._strict_agrees(record, outcome, before, lossy)
+        if self._is_turn_of("doors"):
+            self._other_doors(record, before)
+        if isinstance(outcome, list):
+            self._is_readable(record, outcome, before, lossy, compared=self._is_turn_of("compare"))
+        return outcome
+
+    def _is_turn_of(self, check: str) -> bool:
+        return self._is_thorough or self._steps % _TURNS[check] == 0
+
+    def attempt(
+        self,
+        translator: Translator,
+        call: Callable[[ConsumerRecord], list[ProducerRecord]],
+        record: ConsumerRecord,
+    ) -> Outcome:
+        """What a call makes of a record, with its needs answered. Raises BrokenError for any other error."""
+        for _ in range(_MAX_NEEDS):
+            try:
+                return call(record)
+            except Need as need:
+                try:
+                    translator.provide(need, self._answer(need))
+                except ServiceError as error:
+                    return Refused("ServiceError", error.code, "")
+            except RelayError as error:
+                check_error(error)
+                return Refused(type(error).__name__, error.code, str(error))
+            except Exception as error:
+                raise BrokenError("exception", type(error).__name__, place_of(error), str(error)) from error
+        return Refused("Need", "", "")
+
+    def _answer(self, need: Need[object]) -> object:
+        if isinstance(need, ClaimCheck) and need.name in self._written:
+            return self._written[need.name]
+        return answer(need, self.objects)
+
+    def _measure(self, record: ConsumerRecord, seconds: float, grown: int) -> None:
+        size = max(1.0, (len(record.value or b"") + len(record.key or b"")) / _MEGABYTE)
+        route = f"{self.setting.source} -> {self.setting.target}"
+        if seconds > MAX_SECONDS * size:
+            raise BrokenError("time", "slow", route, f"{seconds:.1f} s for {size:.2f} MB")
+        if grown > _FREE_GROWTH + MAX_GROWTH * size:
+            raise BrokenError("memory", "peak", route, f"{grown >> 20} MB for {size:.2f} MB")
+
+    def _is_as_before(self, before: State, counted: tuple[Counter[str], Counter[Lossy]]) -> None:
+        after, route = self.used.state, f"{self.setting.source} -> {self.setting.target}"
+        if after.catalog is not before.catalog or after.gate is not before.gate:
+            raise BrokenError("all or nothing", "state", route, "the state changed although it was refused")
+        if (self.used.events, self.used.lossy) != counted:
+            raise BrokenError("all or nothing", "counters", route, "counted although it was refused")
+
+    # ------------------------------------------------------------ twins
+
+    def _strict_agrees(
+        self, record: ConsumerRecord, outcome: Outcome, before: State, lossy: Counter[Lossy]
+    ) -> None:
+        self.strict.restore(before)
+        found = self.attempt(self.strict, self.strict.translate, record)
+        route = f"{self.setting.source} -> {self.setting.target}"
+        lost = sorted(set(lossy) - INFORMATIONAL)
+        if isinstance(outcome, Refused) and isinstance(found, Refused):
+            return
+        if isinstance(found, Refused) != (isinstance(outcome, Refused) or bool(lost)):
+            # A twin that has seen less may have another opinion for that reason alone.
+            self._is_repeatable(record, outcome, before, lossy)
+        if isinstance(outcome, Refused) or not lost:
+            same(outcome, found, "strict", route)
+        elif not isinstance(found, Refused):
+            raise BrokenError("strict", f"passes {', '.join(lost)}", route)
+        elif found.kind != NotRepresentable.__name__:
+            raise BrokenError("strict", f"{found.kind} instead of a refusal", route, found.text)
+
+    def _is_repeatable(
+        self, record: ConsumerRecord, outcome: Outcome, before: State, lossy: Counter[Lossy]
+    ) -> None:
+        """Whether a translator that has seen nothing else, but knows the same, gives the same."""
+        cold, route = self.cold(before), f"{self.setting.source} -> {self.setting.target}"
+        same(outcome, self.attempt(cold, cold.translate, record), "determinism", route)
+        if cold.lossy != lossy:
+            differing = sorted({*(cold.lossy - lossy), *(lossy - cold.lossy)})
+            raise BrokenError("determinism", f"counts {', '.join(differing)} or not", route)
+
+    def _other_doors(self, record: ConsumerRecord, before: State) -> None:
+        """`tables_of` changes nothing; `learn` and `inspect` raise what they say."""
+        viewer = self.viewer
+        for name in ("tables_of", "learn", "inspect"):
+            viewer.restore(State(before.catalog, None))
+            state = viewer.state
+            try:
+                getattr(viewer, name)(record)
+            except (DecodeError, Need) as error:
+                if isinstance(error, DecodeError):
+                    check_error(error)
+                if viewer.state != state:
+                    raise BrokenError("all or nothing", name, self.setting.source) from error
+            except Exception as error:
+                raise BrokenError("exception", f"{name} {type(error).__name__}", place_of(error)) from error
+            if name == "tables_of" and viewer.state != state:
+                raise BrokenError("all or nothing", name, self.setting.source)
+
+    def inspected(self, record: ConsumerRecord, state: State) -> list[Event] | Refused:
+        """The source's events of a record."""
+        viewer = self.viewer
+        viewer.restore(State(state.catalog, None))
+        for _ in range(_MAX_NEEDS):
+            try:
+                return viewer.inspect(record)
+            except Need as need:
+                try:
+                    viewer.provide(need, self._answer(need))
+                except ServiceError as error:
+                    return Refused("ServiceError", error.code, "")
+            except DecodeError as error:
+                return Refused(type(error).__name__, error.code, str(error))
+        return Refused("Need", "", "")
+
+    # ------------------------------------------------------------ what was written
+
+    def read(self, produced: Sequence[ProducerRecord]) -> list[Event] | DecodeError:
+        """What the target's own decoder finds in what was written; the error if it refuses."""
+        found: list[Event] = []
+        for out in produced:
+            place = out.topic, out.partition
+            for blob in out.blobs:
+                self._written[blob.name] = blob.data
+            record = ConsumerRecord(
+                out.topic,
+                out.partition,
+                self._offsets[place],
+                out.timestamp_ms,
+                out.key,
+                out.value,
+                out.headers,
+            )
+            self._offsets[place] += 1
+            for _ in range(_MAX_NEEDS):
+                try:
+                    found += self.reader.inspect(record)
+                    break
+                except Need as need:
+                    try:
+                        self.reader.provide(need, self._answer(need))
+                    except ServiceError:
+                        break
+                except DecodeError as error:
+                    return error
+                except Exception as error:
+                    raise BrokenError(
+                        "read back", type(error).__name__, place_of(error), str(error)
+                    ) from error
+        return found
+
+    def _is_readable(
+        self,
+        record: ConsumerRecord,
+        produced: list[ProducerRecord],
+        before: State,
+        lossy: Counter[Lossy],
+        *,
+        compared: bool,
+    ) -> None:
+        counted, route = self.reader.lossy, f"{self.setting.source} -> {self.setting.target}"
+        found = self.read(produced)
+        if not compared and not isinstance(found, DecodeError):
+            return
+        given = self.inspected(record, before)
+        if isinstance(given, Refused):
+            self._is_repeatable(record, produced, before, lossy)
+            raise BrokenError("inspect", "refuses what is translated", route, given.text)
+        if not isinstance(found, DecodeError):
+            compare(self._target, given, found, set(lossy) | set(self.reader.lossy - counted))
+        elif are_sound(given):
+            place = f"{self.setting.target} {place_of(found)}"
+            raise BrokenError("read back", f"refused: {_general(found.reason)}", place, str(found))
+
+    # ------------------------------------------------------------ sequences
+
+    def mark(self) -> tuple[State, State, Counter[tuple[str, int]]]:
+        """What `back` goes back to."""
+        return self.used.state, self.reader.state, self._offsets.copy()
+
+    def back(self, mark: tuple[State, State, Counter[tuple[str, int]]]) -> None:
+        """Forget what came since then."""
+        self.used.restore(mark[0])
+        self.reader.restore(mark[1])
+        self._offsets = mark[2].copy()
+        self._written.clear()
+
+    def outcomes(self, translator: Translator, records: Sequence[ConsumerRecord]) -> list[Outcome]:
+        """What a translator makes of records, one after the other."""
+        return [self.attempt(translator, translator.translate, record) for record in records]
+
+
+def same(one: Outcome, other: Outcome, check: str, route: str) -> None:
+    """Raise BrokenError if the outcomes differ."""
+    if one != other:
+        kind, detail = _difference(one, other)
+        raise BrokenError(check, kind, route, detail)
+
+
+def _general(reason: str) -> str:
+    """A reason without numbers and names, which differ from record to record."""
+    return re.sub(r"`[^`]*`|'[^']*'|\d+", "…", reason)[:100]
+
+
+def _difference(one: Outcome, other: Outcome) -> tuple[str, str]:
+    if isinstance(one, Refused) and isinstance(other, Refused):
+        return "another error", f"{_shown(one)} / {_shown(other)}"
+    if isinstance(one, Refused) or isinstance(other, Refused):
+        return "refused or not", f"{_shown(one)} / {_shown(other)}"
+    if len(one) != len(other):
+        return "number of records", f"{len(one)} / {len(other)}"
+    left, right = next((a, b) for a, b in zip(one, other, strict=True) if a != b)
+    part = next(name for name in left.__struct_fields__ if getattr(left, name) != getattr(right, name))
+    return f"another {part}", f"{getattr(left, part)!r:.300} / {getattr(right, part)!r:.300}"
+
+
+def _shown(outcome: Outcome) -> str:
+    return (
+        f"{outcome.kind} {outcome.text:.200}" if isinstance(outcome, Refused) else f"{len(outcome)} records"
+    )
+
+
+def check_error(error: RelayError) -> None:
+    """Raise BrokenError for an error that does not say what it must, or says what it must not."""
+    text = str(error)
+    if error.code not in _CODES:
+        raise BrokenError("error text", "unknown code", place_of(error), error.code)
+    if not isinstance(error, CodecError):
+        raise BrokenError("exception", type(error).__name__, place_of(error), text)
+    if len(text) > MAX_ERROR_TEXT:
+        raise BrokenError("error text", "long", place_of(error), f"{len(text)} characters: {text[:200]}")
+    if not error.reason or not text.startswith(f"{error.protocol}: {error.path or 'message'}: "):
+        raise BrokenError("error text", "without protocol, path or reason", place_of(error), text)
+    if _SHOWS_CANARY(text):
+        raise BrokenError("error text", "shows a value", place_of(error), text)
+
+
+def resident_bytes() -> int:
+    """The memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+def peak_bytes() -> int:
+    """The most memory that the process had since `reset_peak`."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -1,0 +1,64 @@
+"""The options of any codec: sets of them that are worth a test, found through the codec itself."""
+
+from __future__ import annotations
+
+import enum
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from relay.codecs.codec import Codec, parse_options, side_of
+from relay.errors import ConfigError
+
+Given = dict[str, str]
+
+
+def option_sets(codec: Codec) -> list[Given]:
+    """The defaults, every other choice of an option by itself, and as many as go together."""
+    found: list[Given] = [{}]
+    together: Given = {}
+    choices = list(other_choices(codec))
+    for name, value in choices * 2:  # some can only be chosen after others
+        if name not in together and fits(codec, together | {name: value}):
+            together |= {name: value}
+    for name, value in choices:
+        found += [{name: value}] if fits(codec, {name: value}) else []
+    for name, value in choices:
+        either = together | {name: value}
+        if {name: value} not in found and either != together and fits(codec, either):
+            found.append(either)
+    return found if together in found else [*found, together]
+
+
+def other_choices(codec: Codec) -> Iterator[tuple[str, str]]:
+    """Values of options that an encoder has, other than the defaults; texts mostly mean something outside."""
+    for field in msgspec.structs.fields(codec.options):
+        kind, default = field.type, field.default
+        if field.name == "strict" or side_of(kind) == "source":
+            continue
+        plain = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+        values: Sequence[object] = ()
+        if plain is bool:
+            values = [not default]
+        elif plain is int:
+            values = [default * 16]
+        elif typing.get_origin(plain) is Literal:
+            values = typing.get_args(plain)
+        elif isinstance(plain, type) and issubclass(plain, enum.Enum):
+            values = list(plain)
+        elif side_of(kind) == "target":
+            values = ["prod"]
+        for value in values:
+            if value != default:
+                text = str(value.value if isinstance(value, enum.Enum) else value)
+                yield field.encode_name, text.lower() if plain is bool else text
+
+
+def fits(codec: Codec, given: Given) -> bool:
+    """Whether these options can stand together on the target side."""
+    try:
+        return not parse_options(codec, given, "to", "target").writing_problems()
+    except ConfigError:
+        return False
