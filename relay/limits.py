@@ -37,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     columns: Positive = MYSQL_COLUMNS
     ddl_bytes: Positive = _MIB // 4
     ddl_statements: Positive = 100
-    cache_bytes: Positive = 16 * _MIB
+    cache_bytes: Positive = 64 * _MIB
 
 
 DEFAULT_LIMITS: Final = Limits()

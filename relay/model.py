@@ -202,7 +202,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
     `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
-    `extras`: members of the wire that no canonical field has, by their wire name.
+    `extras`: members of the wire that no canonical field has, by their wire name. `time_unit_ns`: the unit in
+    which the message has `event_time_ns`, of a wire that has more than one.
     """
 
     connector: str
@@ -219,6 +220,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     query: str | None = None
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
+    time_unit_ns: int | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""

@@ -10,8 +10,9 @@ import msgspec
 #: Header name and value, as Kafka has them: names may repeat, a value may be null.
 Header = tuple[str, bytes | None]
 
-#: Header of every record that relay writes: `topic/partition/offset/index` of the source record and of the
-#: output it became.
+#: Header of every record that relay writes, behind all others: `topic/partition/offset/index` of the source
+#: record and of the output it became. A source record may have such headers already, from another relay or
+#: from anybody: they are kept as they came, and say nothing about this one (`source_mark`).
 SOURCE_HEADER = "relay.source"
 
 _MAX_DIGITS = 19
@@ -40,6 +41,13 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
+def source_mark(headers: Sequence[Header]) -> bytes | None:
+    """Return where a record comes from that relay has written: the last of its `SOURCE_HEADER`s, which alone
+    is of the relay that wrote it. None if there is none, or it is null: then relay has not written it.
+    """
+    return next((value for name, value in reversed(headers) if name == SOURCE_HEADER), None)
+
+
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     """A record read from a topic. `timestamp_ms` is its timestamp in Kafka, in milliseconds since 1970."""
 
@@ -55,6 +63,10 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     def place(self) -> Place:
         """Where the record stands."""
         return Place(self.topic, self.partition, self.offset)
+
+    def time_ms(self, otherwise: int) -> int:
+        """Return the timestamp, or `otherwise` for a record without one, of which Kafka says -1."""
+        return otherwise if self.timestamp_ms < 0 else self.timestamp_ms
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):

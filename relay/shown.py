@@ -52,7 +52,8 @@ def _escaped(text: str, keep: str) -> str:
 def to_json(value: object, default: Callable[[Any], Any] | None = None, option: int = 0) -> bytes:
     """Return JSON that steers no terminal: the same value, with what is not printable escaped as JSON does.
 
-    Half characters, which UTF-8 lacks, become text such as `\\ud800`. Otherwise like `orjson.dumps`.
+    Half characters, which UTF-8 lacks, become text such as `\\ud800`; whole numbers may be of any length.
+    Otherwise like `orjson.dumps`.
     """
     try:
         data = orjson.dumps(value, default, option)
@@ -74,9 +75,11 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def _whole(value: object) -> object:
-    """Replace half characters in the texts of a value."""
+    """Replace what orjson refuses: half characters in texts, and numbers beyond 64 bits."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        return orjson.Fragment(str(value).encode())
     if isinstance(value, Mapping):
         return {_whole(name): _whole(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -21,6 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import GroupCoordinatorNotAvailableError as CoordinatorNotAvailableError
 from hypothesis import settings
 
+from relay.codecs.wire import compiled
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.records import ConsumerRecord
@@ -32,6 +33,14 @@ SLOW_FOLDERS = ("service", "spark", "cli", "image")
 # A busy machine is no failure; pytest's own time-out bounds every test.
 settings.register_profile("relay", deadline=None)
 settings.load_profile("relay")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_at_once() -> Iterator[None]:
+    """Compile for the first row of a kind: tests have few rows, and most are about what is compiled."""
+    usual, compiled.AT_USE = compiled.AT_USE, 1
+    yield
+    compiled.AT_USE = usual
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

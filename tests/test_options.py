@@ -14,7 +14,7 @@ DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
 #: The options that mean nothing on the other side; `strict` is one of every protocol.
 ONE_SIDED = {
     TICDC: {},
-    CANAL: {"max-batch-size": ("2", "target"), "hex-binary": ("true", "source")},
+    CANAL: {"max-batch-size": ("2", "target"), "hex-binary": ("true", "source"), "table": ("d.t", "source")},
     CKAFKA: {"value-style": ("mysql", "source"), "ddl-time-unit": ("ms", "target")},
     OPEN: {},
     DEBEZIUM: {"cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},

@@ -53,6 +53,11 @@ def test_what_is_printable_stays_the_same() -> None:
         assert printable(text) == text
 
 
+@pytest.mark.parametrize("value", [1 << 64, -(1 << 63) - 1, {"a": [10**400, (-(10**30), True)]}])
+def test_json_keeps_every_digit(value: Any) -> None:
+    assert json.loads(to_json(value)) == json.loads(json.dumps(value))
+
+
 @pytest.mark.parametrize("value", [{"a\x9b": ["\x85\u202e", {"b": "\u2028 ü"}]}, "\x7f", ["名\U000e0041"]])
 def test_json_keeps_its_value_and_steers_nothing(value: Any) -> None:
     data = to_json(value)

@@ -182,6 +182,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "query": Lossy.QUERY,
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
+    "time_unit_ns": None,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,
@@ -203,13 +204,19 @@ class CountSourceLosses(Protocol):
         ...
 
 
-def source_losses(carries: Carries, source_name: str | None = None) -> CountSourceLosses:
-    """Return how a target counts what it loses. `source_name`: the one that it writes itself, if any."""
+def source_losses(
+    carries: Carries, source_name: str | None = None, *, kept_extras: AbstractSet[str] = frozenset()
+) -> CountSourceLosses:
+    """Return how a target counts what it loses.
+
+    `source_name`: the one that it writes itself, if any; `kept_extras`: the extras that it writes.
+    """
     keeps_commit_ts = carries.commit_ts
     rare = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.SOURCE_NAME, Lossy.EXTRAS})
     rare.pop("commit_ts", None)
     own_names = {None, _NO_NAME, source_name}
-    kept_extras = _PHYSICAL_PARTITION if carries.physical_partition else frozenset()
+    if carries.physical_partition:
+        kept_extras |= _PHYSICAL_PARTITION
     of_transaction = _lost_fields(TRANSACTION_LOSSES, carries)
 
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:

@@ -36,6 +36,7 @@ class Config(BaseSettings):
         extra="forbid",
         frozen=True,
         enable_decoding=False,
+        hide_input_in_errors=True,
     )
 
     route: Route

@@ -25,7 +25,7 @@ from relay.demo.kafka import Cluster
 from relay.demo.show import Pair, console, samples, show_limits, show_pair, show_summary
 from relay.errors import DeliveryFailed
 from relay.logs import Log
-from relay.records import SOURCE_HEADER, ConsumerRecord
+from relay.records import ConsumerRecord, source_mark
 from relay.service.app import run_until
 from relay.translator import Translator
 
@@ -162,7 +162,7 @@ class _Demo:
                 found = ConsumerRecord(
                     record.topic, record.partition, record.offset, record.timestamp, record.key, record.value
                 )
-                mark = dict(record.headers)[SOURCE_HEADER].decode()
+                mark = (source_mark(record.headers) or b"").decode()
                 self._written |= dict.fromkeys(_marks_in(mark), found)
 
     async def _committed(self, admin: AIOKafkaAdminClient) -> dict[TopicPartition, int]:

@@ -21,6 +21,8 @@ from typing import Final
 
 _DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")
+#: The smallest 32-bit number with all its bits; below it they become fewer (IEEE 754).
+_LEAST_NORMAL: Final = 2.0**-126
 
 
 def read_int(text: str) -> int:
@@ -90,7 +92,8 @@ def read_float(text: str) -> float:
     value = read_double(text)
     # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single
     # precision).
-    return value if len(text) <= 7 or value == 0 else shortest_float32(value)
+    is_shortest = len(text) <= 7 and abs(value) >= _LEAST_NORMAL
+    return value if is_shortest or value == 0 else shortest_float32(value)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -101,7 +104,8 @@ def shortest_float32(value: float) -> float:
     except OverflowError:
         raise ValueError("beyond the range of FLOAT") from None
     exact = _FLOAT32.unpack(packed)[0]
-    for digits in range(6, 10):  # trailing zeros drop out by themselves
+    # Of 6 digits trailing zeros drop out by themselves; tiny numbers have fewer that count.
+    for digits in range(6 if abs(exact) >= _LEAST_NORMAL else 1, 10):
         candidate = float(f"{exact:.{digits}g}")
         try:
             if _FLOAT32.pack(candidate) == packed:

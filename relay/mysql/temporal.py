@@ -15,6 +15,8 @@ from typing import Final
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?", re.ASCII).fullmatch
 _TIME: Final = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d(?:\.\d{1,6})?", re.ASCII).fullmatch
+#: MySQL's TIMESTAMP ends in 2038 or 3001 (MySQL Reference Manual §11.2.1).
+_EPOCH_SECONDS: Final = re.compile(r"(\d{1,11})(\.\d{1,6})?", re.ASCII).fullmatch
 _OFFSET: Final = re.compile(r"(.+?) ?(?:Z|([+-])(\d\d):?(\d\d))", re.ASCII).fullmatch
 
 
@@ -40,12 +42,14 @@ def read_time(text: str) -> str:
 
 
 def read_timestamp(zone: tzinfo, text: str) -> str:
-    """Return a TIMESTAMP of this zone, or of its own offset (`… +00:00`, `…Z`), in UTC. Raises ValueError."""
+    """Return a TIMESTAMP in UTC: of this zone, of its own offset (`… +00:00`, `…Z`), or counted in seconds
+    since 1970 (`1624614713.201`). Raises ValueError.
+    """
     if _DATETIME(text) is not None:
         return text if zone is UTC else _shift(text, zone, UTC)
     with_offset = _OFFSET(text)
     if with_offset is None:
-        raise ValueError("not a date and time")
+        return _read_epoch(text)
     local, sign, hours, minutes = with_offset.groups()
     shift = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     text = read_datetime(local.replace("T", " "))
@@ -53,6 +57,15 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
         return _print(_moment(text) + shift if sign == "-" else _moment(text) - shift, text)
     except OverflowError:
         raise ValueError("a timestamp beyond the calendar") from None
+
+
+def _read_epoch(text: str) -> str:
+    seconds = _EPOCH_SECONDS(text)
+    if seconds is None:
+        raise ValueError("not a date and time")
+    whole, fraction = seconds.groups()
+    moment = datetime.fromtimestamp(int(whole), UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction or ''}"
 
 
 def timestamp_text(zone: tzinfo, value: str) -> str:

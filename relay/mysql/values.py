@@ -35,7 +35,8 @@ class TextStyle(msgspec.Struct, frozen=True):
     `float_text`: the notation of floats; `zero_year`: the year 0; `pads_binary`: BINARY(n) with its trailing
     zero bytes; `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look
     alike write labels of ENUM, offsets behind TIMESTAMP, binary text of their own, and Canal an empty text
-    for some JSON; `zone`: the zone of TIMESTAMP; `hex_binary`: binary values are read from hex.
+    for some JSON; `zone`: the zone of TIMESTAMP; `read_binary`: how binary text is read, None if each
+    character is a byte.
     """
 
     float_text: Callable[[float], str]
@@ -44,7 +45,7 @@ class TextStyle(msgspec.Struct, frozen=True):
     keeps_scale: bool = True
     is_loose: bool = False
     zone: tzinfo = UTC
-    hex_binary: bool = False
+    read_binary: Callable[[str], bytes] | None = None
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
@@ -55,7 +56,7 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
     if base == "decimal" and column_type.scale is not None:
         return functools.partial(numbers.read_scaled_decimal, column_type.scale)
     if base in BINARIES:
-        return _bytes_reader(column_type, _read_hex if style.hex_binary else read_bytes)
+        return _bytes_reader(column_type, style.read_binary or read_bytes)
     if base in {"enum", "set"}:
         return functools.partial(_read_members, column_type)
     if base == "timestamp":
@@ -94,13 +95,23 @@ def read_bytes(text: str) -> bytes:
         raise ValueError(reason) from None
 
 
-def _read_hex(text: str) -> bytes:
+def read_hex(text: str) -> bytes:
     """Binary text in hex, also with `0x` before it. Raises ValueError."""
     digits = text[2:] if text[:2] in {"0x", "0X"} else text
     try:
         return binascii.unhexlify(digits)
     except ValueError:
         raise ValueError("not hex") from None
+
+
+def read_signed_bytes(text: str) -> bytes:
+    """Binary text as Java prints an array of its signed bytes: `[106, 103, -1]`. Raises ValueError."""
+    if text[:1] != "[" or text[-1:] != "]":
+        raise ValueError("not a list of bytes")
+    try:
+        return bytes([int(number) % 256 for number in text[1:-1].split(",")]) if text != "[]" else b""
+    except ValueError:
+        raise ValueError("not a list of bytes") from None
 
 
 def _read_padded(read: Callable[[str], bytes], length: int, text: str) -> bytes:
@@ -168,7 +179,7 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
     if column_type.base in FLOATS:
         read_number = numbers.read_float if column_type.base == "float" else numbers.read_double
         return numbers.float_converter(read_number, target.float_text)
-    if column_type.base == "binary" and not target.pads_binary and not source.hex_binary:
+    if column_type.base == "binary" and not target.pads_binary and not source.read_binary:
         return _stripped_text
     if column_type.base == "year":
         return functools.partial(_converted_year, target.zero_year)

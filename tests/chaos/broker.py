@@ -15,8 +15,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from chaos.messages import MARK, PARTITIONS, Plan, content_of, timestamp_of
+from chaos.messages import PARTITIONS, Plan, content_of, timestamp_of
 from chaos.verify import Seen
+from relay.records import source_mark
 
 _PAUSE_SECONDS = 0.1
 _ANSWER_SECONDS = 60.0
@@ -148,7 +149,7 @@ async def _ends(consumer: Any, topic: str) -> dict[int, int]:
 
 
 def _seen(record: Any) -> Seen:
-    mark = (dict(record.headers).get(MARK) or b"").decode(errors="replace")
+    mark = (source_mark(record.headers) or b"").decode(errors="replace")
     try:
         content = content_of(record.value)
     except ValueError:

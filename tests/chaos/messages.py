@@ -16,10 +16,10 @@ from typing import NamedTuple
 import orjson
 
 from relay import ConsumerRecord, Translator
+from relay.records import source_mark
 
 SOURCE, TARGET = "ticdc-canal-json", "canal-json"
 PARTITIONS = 4
-MARK = "relay.source"
 # More than a day ago, as for a relay that catches up: brokers may then write a request twice
 # (docs/operations.md).
 _TIME_MS = 1_700_000_000_000
@@ -170,5 +170,5 @@ def translations(topic: str, plan: Plan) -> Mapping[str, bytes]:
         for offset, value in enumerate(values):
             record = ConsumerRecord(topic, partition, offset, timestamp_of(offset), None, value)
             for out in translator.translate(record):
-                found[(dict(out.headers)[MARK] or b"").decode()] = out.value or b""
+                found[(source_mark(out.headers) or b"").decode()] = out.value or b""
     return found

@@ -73,6 +73,14 @@ def test_json_is_exact(relay: Run, lines: Lines) -> None:
     assert update["after"] == {"id": 1, "price": {"decimal": "1.20"}, "name": None}
 
 
+def test_json_of_a_number_beyond_64_bits_has_all_digits(relay: Run) -> None:
+    row = {"id": "9" * 30}
+    message = {"type": "INSERT", "database": "d", "table": "t", "mysqlType": {"id": "int"}, "data": [row]}
+    result = relay("inspect", "--from", "canal-json", "--json", input=json.dumps(message))
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["after"] == {"id": int("9" * 30)}
+
+
 def test_json_of_other_events(relay: Run, lines: Lines) -> None:
     ddl, watermark, begin = [
         json.loads(line)

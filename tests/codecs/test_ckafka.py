@@ -6,6 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from ckafka_support import CKAFKA, CREATE, MEMBERS, NOON, ROW, change, ddl, lossy, records, row
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from support import CANAL, TICDC, captured, events, record, row_message, transla
 
 from relay import (
     ABSENT,
+    Lossy,
     Malformed,
     Op,
     RowChange,
@@ -26,6 +28,7 @@ from relay import (
 from relay.catalog import Catalog
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
+from relay.model import Snapshot
 from relay.needs import Answers
 
 # ---------------------------------------------------------------- rows
@@ -151,8 +154,6 @@ def test_the_gtid_travels_with_rows_and_is_lost_with_ddl() -> None:
 def test_members_that_are_always_null_are_extras_when_they_are_not() -> None:
     message = row(ROW, EVENT_SERVER_ID=7)
     assert change(message).source.extras == {"EVENT_SERVER_ID": 7}
-    assert translate(CKAFKA, CKAFKA, records(message)) == [row(ROW)]
-    assert lossy(CKAFKA, CKAFKA, CREATE, message) == {"extras": 1}
 
 
 def test_all_members_are_there_in_their_order() -> None:
@@ -247,15 +248,63 @@ def test_types_that_a_row_of_canals_form_says_are_taken() -> None:
     [
         ("CREATE TABLE t (a INT)", "CREATE"), ("DROP TABLE t", "ERASE"), ("TRUNCATE TABLE t", "TRUNCATE"),
         ("RENAME TABLE x TO t", "RENAME"), ("ALTER TABLE x RENAME TO t", "RENAME"), ("ALTER TABLE t ADD COLUMN b INT", "ALTER"),
-        ("ALTER TABLE t ADD INDEX i (a)", "ALTER"), ("CREATE INDEX i ON t (a)", "ALTER"), ("DROP INDEX i ON t", "ALTER"),
-        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (a)", "ALTER"), ("CREATE DATABASE d", "QUERY"),
+        ("ALTER TABLE t ADD INDEX i (a)", "CINDEX"), ("CREATE INDEX i ON t (a)", "CINDEX"), ("DROP INDEX i ON t", "DINDEX"),
+        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (a)", "CINDEX"), ("CREATE DATABASE d", "QUERY"),
         ("DROP DATABASE d", "QUERY"), ("ALTER DATABASE d CHARACTER SET utf8", "QUERY"), ("CREATE VIEW v AS SELECT 1", "QUERY"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("source", [CANAL, TICDC, CKAFKA])
-def test_the_word_for_a_statement_is_one_that_the_document_has(source: str, sql: str, word: str) -> None:
+def test_the_word_for_a_statement_is_canals(source: str, sql: str, word: str) -> None:
     (out,) = translate(source, CKAFKA, [record(ddl(sql, "WRONG"))])
     assert (out["type"], out["sql"], out["isDdl"]) == (word, sql, True)
+
+
+@pytest.mark.parametrize("word", ["ALTER", "QUERY", "DINDEX"])
+def test_ckafkas_own_word_for_a_statement_stays(word: str) -> None:
+    message = ddl("CREATE INDEX i ON t (a)", word)
+    assert translate(CKAFKA, CKAFKA, [record(message)])[0]["type"] == word
+
+
+@pytest.mark.parametrize("es", [1656300979, 1656300979000, 1656300979748])
+@pytest.mark.parametrize("later", [0, 3])
+def test_times_of_a_statement_keep_their_unit(es: int, later: int) -> None:
+    message = ddl("DROP TABLE t", "ERASE", es=es, ts=es + later)
+    translator = Translator(CKAFKA, CKAFKA)
+    (out,) = translator.translate(records(message)[0])
+    written = json.loads(out.value or b"")
+    assert (written["es"], written["ts"]) == (es, es + later)
+    assert not translator.lossy
+
+
+def test_what_a_statement_has_no_place_for_is_counted_once() -> None:
+    message = ddl("DROP TABLE t", "ERASE", gtid="a:1", es=1465531100000)
+    assert lossy(CANAL, CKAFKA, message) == {"gtid": 1}
+    translator = Translator(CANAL, CKAFKA)
+    (event,) = Translator(CANAL, CKAFKA).inspect(record(message))
+    assert isinstance(event, SchemaChange)
+    source = msgspec.structs.replace(
+        event.source, snapshot=Snapshot.TRUE, binlog_file="f", binlog_position=4, server_id=1
+    )
+    found: list[Lossy] = []
+    encoder = translator.route.target.encoder(translator.route.target_options, Answers())
+    encoder.encode([msgspec.structs.replace(event, source=source)], record(message), found)
+    assert sorted(found) == ["binlog-position", "gtid", "server-id", "snapshot"]
+
+
+def test_unknown_members_of_a_row_are_counted_and_null_ones_carried() -> None:
+    message = row(ROW) | {"EVENT_SERVER_ID": 5, "GROUP_ID": "g"}
+    assert translate(CKAFKA, CKAFKA, records(message)) == [message]
+    assert lossy(CKAFKA, CKAFKA, CREATE, message) == {}
+    assert lossy(CKAFKA, CANAL, CREATE, message)["extras"] == 1
+    assert lossy(CKAFKA, CKAFKA, CREATE, message | {"ISTRANS": 0}) == {"extras": 1}
+    numbers = message | {"NEW_VALUES": {"id": 1}, "ISTRANS": 0}
+    assert lossy(CKAFKA, CKAFKA, CREATE, numbers)["extras"] == 1
+
+
+def test_a_row_without_any_time_has_that_of_its_log() -> None:
+    (event,) = events(CKAFKA, [record(row(ROW), timestamp_ms=-1)])
+    assert isinstance(event, RowChange)
+    assert event.emitted_at_ns == event.source.event_time_ns > 0
 
 
 def test_a_statement_about_several_tables_stays_one_message() -> None:

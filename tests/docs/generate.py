@@ -187,6 +187,8 @@ def _default(field: FieldInfo) -> str:
     default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
+    if isinstance(default, tuple):
+        return f"`{list(default)}`"
     text = str(default) if isinstance(default, int | float) else "{}" if default == {} else f'"{default}"'
     return f"`{text}`"
 

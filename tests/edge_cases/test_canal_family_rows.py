@@ -303,13 +303,15 @@ def test_init_is_a_row_of_a_snapshot() -> None:
 @pytest.mark.parametrize(
     ("text", "row"),
     [
-        CASES.param("83", '{"data":{"id":"1","w":"5.3"},"type":"INSERT"}', ("1", "5.3")),
+        CASES.param(
+            "83", '{"data":{"id":"1","w":"5.3"},"type":"INSERT","database":"d","table":"t"}', ("1", "5.3")
+        ),
         CASES.param(
             "83", '{"data":[{"id":1,"w":5.3}],"type":"INSERT","database":"d","table":"t"}', ("1", "5.3")
         ),
         CASES.param(
             "84",
-            '{"data":[{"id":12345678901234567890,"w":0.10}],"type":"INSERT"}',
+            '{"data":[{"id":12345678901234567890,"w":0.10}],"type":"INSERT","database":"d","table":"t"}',
             ("12345678901234567890", "0.10"),
         ),
     ],

@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
+from fuzz.doors import tried
 from fuzz.findings import Finding, Setting, write
 from fuzz.lane import Lane, OvertimeError, Run, patience, reduced, watch
 from fuzz.scaling import scaled
@@ -191,6 +192,9 @@ class _Worker:
         reset_peak()
         if lane.is_scaling:
             self._scaling(lane)
+        elif lane.is_of_doors:
+            for finding in tried(lane):
+                self._tell(finding)
         else:
             run = Run(lane, self._tell, lambda case: self._at.__setitem__(1, case))
             run.work(self._deadline)
@@ -212,10 +216,19 @@ class _Worker:
         finally:
             patience(0)
 
+    def _reduced(self, finding: Finding) -> Finding:
+        """The finding with less; as it is if even that goes wrong."""
+        try:
+            return reduced(finding)
+        except Exception:
+            return finding
+
     def _tell(self, finding: Finding) -> bool:
         is_new = finding.identity not in self._known
         self._known.add(finding.identity)
-        self._results.put(reduced(finding) if is_new else finding._replace(cases=(), good=(), detail=""))
+        self._results.put(
+            self._reduced(finding) if is_new else finding._replace(cases=(), good=(), detail="")
+        )
         return is_new
 
 

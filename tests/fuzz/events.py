@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from fuzz.findings import BrokenError, Setting
@@ -11,7 +13,8 @@ from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import Before
-from relay.model import Row, TableSchema
+from relay.model import Cell, Column, Row, TableSchema
+from relay.mysql.types import BINARIES, INTEGER_BITS
 
 #: Words that say that a row's cells are not all there, or not as they were.
 _VALUES_LOST: Final = frozenset(
@@ -27,6 +30,14 @@ _VALUES_LOST: Final = frozenset(
         *(Lossy.COLUMN_TYPE, Lossy.TYPE_PARAMETERS, Lossy.UNTYPED, Lossy.SCHEMA_GUESSED, Lossy.EMPTY_ROW),
     }
 )
+#: What cells of a column are, by its base type, as `relay.model` says; of others they may be anything.
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys([*INTEGER_BITS, "bit", "year"], (int,)),
+    **dict.fromkeys(BINARIES, (bytes,)),
+    **dict.fromkeys(["float", "double"], (float,)),
+    **dict.fromkeys(["char", "varchar", "text", "date", "datetime", "timestamp", "time", "json"], (str,)),
+    "decimal": (Decimal,),
+}
 _BEFORE_LOST: Final = frozenset(
     {Lossy.BEFORE_UNKNOWN, Lossy.BEFORE_IMAGE, Lossy.COLUMNS_ABSENT, Lossy.DELETE_IMAGE}
 )
@@ -59,7 +70,7 @@ def compare(
 ) -> None:
     """Raise BrokenError if the reader found other events than the source had."""
     route = target.route
-    if target.copies is not None and Lossy.DDL not in lossy:
+    if target.copies is not None and not {Lossy.DDL, Lossy.DDL_COPIES} & lossy:
         _same_statements(route, given, found, target.copies)
     rows = [event for event in given if isinstance(event, RowChange)]
     read = [event for event in found if isinstance(event, RowChange)]
@@ -117,6 +128,17 @@ def are_sound(events: Sequence[Event]) -> bool:
     return True
 
 
+def _has_types_of_model(route: str, change: RowChange) -> None:
+    """Raise BrokenError for a cell that is not of its column's kind, where the definition is known."""
+    for row in (change.before, change.after):
+        for column, cell in zip(change.schema.columns, row or (), strict=row is not None):
+            kinds = _KINDS.get(column.type.base)
+            if cell is None or cell is ABSENT or kinds is None or type(cell) in kinds:
+                continue
+            kind = f"{type(cell).__name__} in {column.type.base}"
+            raise BrokenError("model", kind, route.partition(" -> ")[0], f"{cell!r:.200}")
+
+
 def _same_images(route: str, change: RowChange, read: RowChange) -> None:
     try:
         given = change.before, change.after
@@ -126,6 +148,8 @@ def _same_images(route: str, change: RowChange, read: RowChange) -> None:
         found = read.before, read.after
     except DecodeError as error:
         raise BrokenError("read back", "values refused", route, str(error)) from error
+    if change.schema.complete:
+        _has_types_of_model(route, change)
     if not (change.schema.complete and read.schema.complete):
         return
     if _types(change.schema) != _types(read.schema):
@@ -143,10 +167,22 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
     cells = {column.name: cell for column, cell in zip(other[0].columns, other[1], strict=True)}
     for column, cell in zip(one[0].columns, one[1], strict=True):
         found = cells[column.name]
-        if cell is not ABSENT and found is not ABSENT and cell != found:
+        if cell is ABSENT or found is ABSENT or _plain(cell, column) == _plain(found, column):
+            continue
+        if cell == cell:  # noqa: PLR0124 - not NaN, which equals nothing
             raise BrokenError(
                 "values",
                 f"{column.type.base} {which}",
                 route,
                 f"{column.type}: {cell!r:.200} / {found!r:.200}",
             )
+
+
+def _plain(cell: Cell, column: Column) -> object:
+    """The cell; a FLOAT as the 32 bits that it has in MySQL."""
+    if column.type.base != "float" or not isinstance(cell, float):
+        return cell
+    try:
+        return struct.pack(">f", cell)
+    except OverflowError:
+        return cell

@@ -6,6 +6,8 @@ Everything that a lane does follows from the seed and the lane's number, and a c
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import random
 import signal
 import time
@@ -24,7 +26,7 @@ from fuzz.mutations import changed_bytes, document, mutated
 from fuzz.outline import spliced
 from fuzz.trial import Bench, Outcome, resident_bytes, same
 from relay import ConsumerRecord
-from relay.codecs import PROTOCOLS
+from relay.codecs import BUILT_IN, PROTOCOLS
 
 Case = tuple[ConsumerRecord, ...]
 
@@ -33,9 +35,13 @@ _BATCH: Final = 16
 _GOOD: Final = 3
 #: Processor time after which a case is given up.
 _PATIENCE_SECONDS: Final = 10
+#: Parts of all lanes.
 _SCALING: Final = 0.05
+_DOORS: Final = 0.04
 #: Memory that translators may keep of some hundred records that were taken back.
 MAX_CACHES: Final = 150 << 20
+#: Checks whose findings are not made smaller.
+_ALONE: Final = frozenset({"time", "memory", "crash", "door"})
 _SMALLER_SECONDS: Final = 3.0
 
 
@@ -57,14 +63,23 @@ def patience(seconds: float = _PATIENCE_SECONDS) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
+def grown_bytes(since: int) -> int:
+    """How much more memory is in use; what is free, but was not given back, does not count."""
+    if resident_bytes() - since > MAX_CACHES:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+    return resident_bytes() - since
+
+
 class Lane:
     """What the lane of a number is about."""
 
     def __init__(self, seed: int, number: int, routes: Sequence[tuple[str, str]]) -> None:
         self.seed, self.number = seed, number
         chance = self._chance(-1)
-        #: Some lanes are about how time grows, not about records.
-        self.is_scaling = chance.random() < _SCALING
+        #: Some lanes are about how time grows, and some about other ways in.
+        roll = chance.random()
+        self.is_scaling, self.is_of_doors = roll < _SCALING, _SCALING <= roll < _SCALING + _DOORS
         source, target = routes[number % len(routes)]
         self.sample = chosen_sample(source, chance)
         records = self.sample.records
@@ -80,7 +95,7 @@ class Lane:
             self.sample.objects,
         )
         self._near = records[place : place + 8] or records
-        self._statements = [each for each in records if _has_statement(each)]
+        self.statements = [each for each in records if _has_statement(each)]
         self.good = records[place : place + _GOOD]
 
     def _chance(self, case: int) -> random.Random:
@@ -91,8 +106,8 @@ class Lane:
         chance, records = self._chance(number), self.sample.records
         roll = chance.random()
         first = chance.choice(self._near if chance.random() < 0.6 else records)
-        if roll < 0.22 and self._statements:
-            first = chance.choice(self._statements)
+        if roll < 0.22 and self.statements:
+            first = chance.choice(self.statements)
         case = [mutated(first, records, chance)]
         if roll < 0.35:
             for _ in range(chance.choice((1, 2, 3))):
@@ -157,6 +172,8 @@ class Run:
 
     def __init__(self, lane: Lane, tell: Tell, at: Callable[[int], None]) -> None:
         self._lane, self._tell, self._at = lane, tell, at
+        #: What the bench at work has seen before the case at hand.
+        self._seen: list[Case] = []
         self.cases = self.records = 0
 
     def work(self, deadline: float, *, batches: int = _BATCHES) -> None:
@@ -174,11 +191,10 @@ class Run:
             patience(0)
         resident = resident_bytes()
         for batch in range(batches):
-            if resident_bytes() - resident > MAX_CACHES:
-                grown = f"{(resident_bytes() - resident) >> 20} MB after {self.records} records"
-                self._report(
-                    BrokenError("memory", "caches grow", self._lane.setting.source, grown), (), (), {}, -1
-                )
+            if (grown := grown_bytes(resident)) > MAX_CACHES:
+                detail = f"{grown >> 20} MB after {self.records} records"
+                grows = BrokenError("memory", "caches grow", self._lane.setting.source, detail)
+                self._report(grows, (), (), {}, -1)
                 return
             if time.monotonic() > deadline:
                 return
@@ -196,11 +212,14 @@ class Run:
                     bench = self._bench()
                     start = bench.mark()
                     cases.clear()
+                else:
+                    self._seen.append(case)
                 bench.back(start)
             if not self._is_clean(bench, expected, cases):
                 bench = self._bench()
 
     def _bench(self) -> Bench:
+        self._seen = []
         bench = Bench(self._lane.setting)
         bench.prime(self._lane.setting.prefix)
         return bench
@@ -259,6 +278,9 @@ class Run:
         found = Finding(
             error.check, error.kind, error.place, error.detail, setting, cases, tuple(good), origin
         )
+        if number >= 0 and found.check not in _ALONE and not _shows(found, found):
+            # What it needs came before, and was taken back.
+            found = found._replace(cases=(*self._seen, *cases))
         self._tell(found)
 
 
@@ -314,9 +336,9 @@ def _reproduced(finding: Finding) -> BrokenError | None:
 def reduced(finding: Finding) -> Finding:
     """The finding with as little as shows it, as far as there is time."""
     deadline = time.monotonic() + _SMALLER_SECONDS
-    if finding.check in {"time", "memory", "crash"} or not _shows(finding, finding):
+    if finding.check in _ALONE or not _shows(finding, finding):
         return finding
-    finding = _with_less_before(finding, deadline)
+    finding = _with_fewer_cases(_with_less_before(finding, deadline), deadline)
     if len(finding.cases) == 1:
         for at in reversed(range(len(finding.cases[0]))):
             records = (*finding.cases[0][:at], *finding.cases[0][at + 1 :])
@@ -340,6 +362,19 @@ def _with_less_before(finding: Finding, deadline: float) -> Finding:
             less = finding._replace(setting=finding.setting._replace(prefix=tuple(prefix)))
             if time.monotonic() < deadline and _shows(less, finding):
                 finding, is_changed = less, True
+                break
+    return finding
+
+
+def _with_fewer_cases(finding: Finding, deadline: float) -> Finding:
+    *before, last = finding.cases or ((),)
+    is_changed = True
+    while is_changed and time.monotonic() < deadline:
+        is_changed = False
+        for fewer in smaller(before):
+            less = finding._replace(cases=(*fewer, last))
+            if time.monotonic() < deadline and _shows(less, finding):
+                finding, before, is_changed = less, list(fewer), True
                 break
     return finding
 
@@ -369,8 +404,11 @@ def _with_less_text(finding: Finding, deadline: float) -> Finding:
 
 
 def sample_routes(only: Callable[[str, str], bool]) -> list[tuple[str, str]]:
-    """All routes of all protocols that are wanted, each into each."""
-    return [(source, target) for source in PROTOCOLS for target in PROTOCOLS if only(source, target)]
+    """All routes that are wanted: relay's own protocols, each into each and into those of other packages.
+
+    What other packages read of damaged records is theirs.
+    """
+    return [(source, target) for source in BUILT_IN for target in PROTOCOLS if only(source, target)]
 
 
 __all__ = ["Lane", "OvertimeError", "Run", "Sample", "reduced", "reproduce", "sample_routes", "watch"]

@@ -37,7 +37,8 @@ Grow = Callable[[int], ConsumerRecord]
 def scaled(lane: Lane, deadline: float) -> Iterator[Finding]:
     """Findings about one record of the lane, grown in some of the ways that there are."""
     chance = random.Random(lane.seed ^ lane.number)
-    found = list(ways(chance.choice(lane.sample.records), chance))
+    records = lane.statements if lane.statements and chance.random() < 0.5 else lane.sample.records
+    found = list(ways(chance.choice(records), chance))
     bench = Bench(lane.setting)
     bench.prime(lane.setting.prefix)
     for name, grow in chance.sample(found, min(_WAYS, len(found))):

@@ -16,7 +16,7 @@ import pytest
 from option_choices import option_sets
 
 from fuzz import __main__ as command
-from fuzz import campaign, lane, scaling, trial
+from fuzz import campaign, doors, lane, scaling, trial
 from fuzz.corpus import captured_sample, chosen_sample
 from fuzz.events import Target, compare
 from fuzz.findings import BrokenError, Finding, Setting, read, write
@@ -26,8 +26,17 @@ from fuzz.outline import NoOutlineError, content, outline, spliced
 from fuzz.scaling import measured, ways
 from fuzz.statements import mutated_statement
 from fuzz.trial import Bench, check_error
-from relay import ConsumerRecord, Malformed, ProducerRecord, RelayError, Translator
-from relay.codecs import PROTOCOLS
+from relay import (
+    ConsumerRecord,
+    Event,
+    Malformed,
+    ProducerRecord,
+    RelayError,
+    RowChange,
+    Rows,
+    Translator,
+)
+from relay.codecs import BUILT_IN, PROTOCOLS
 
 SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"
 SAMPLE = captured_sample("ticdc/canal-json.tidb-extension/09_dml")
@@ -102,7 +111,7 @@ UnknownError.code = "undocumented"
     [
         (UnknownError("x"), "unknown code"),
         (Malformed(SOURCE, "data[0].c", "not a number: 7190283746"), "shows a value"),
-        (Malformed(SOURCE, "data[0]." + "c" * 5000, "not a number"), "long"),
+        (Malformed(SOURCE, "data[0]." + "c" * 30_000, "not a number"), "long"),
         (Malformed(SOURCE, "data[0]", ""), "without protocol, path or reason"),
     ],
 )
@@ -245,6 +254,21 @@ def test_a_row_that_became_another_is_found(
     assert broken(made)[1] == kind
 
 
+def test_a_cell_that_is_not_of_its_columns_kind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, inspect = bench(), Translator.inspect
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[Event]:
+        return [
+            msgspec.structs.replace(event, images=Rows(None, tuple(map(str, event.after))))
+            if isinstance(event, RowChange) and event.after
+            else event
+            for event in inspect(translator, record)
+        ]
+
+    monkeypatch.setattr(Translator, "inspect", fault)
+    assert broken(made) == ("model", "str in int")
+
+
 def test_a_statement_that_became_another_or_two_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     for target in ("canal-json", "ckafka-json"):
         other, twice = bench(CREATE, target), bench(CREATE, target)
@@ -334,15 +358,9 @@ def test_time_that_grows_with_the_square_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_caches_that_grow_without_bound_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[bytes] = []
-
-    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
-        kept.append(b"x" * (1 << 20))
-        return TRANSLATE(translator, record)
-
-    plant(monkeypatch, fault)
-    monkeypatch.setattr(lane, "MAX_CACHES", 10 << 20)
-    assert ("memory", "caches grow") in {(found.check, found.kind) for found in findings()}
+    assert findings() == []
+    monkeypatch.setattr(lane, "resident_bytes", itertools.count(0, 100 << 20).__next__)
+    assert [(found.check, found.kind) for found in findings()] == [("memory", "caches grow")]
 
 
 def test_memory_that_grows_over_a_run_is_found() -> None:
@@ -363,6 +381,27 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_p
     summary = campaign.run(plan, told.append)
     assert list(summary.findings) == [("crash", "signal 9", f"{SOURCE} -> {TARGET}")]
     assert "seed 7 lane 0 case 3" in told[0]
+
+
+@pytest.mark.parametrize("name", doors.DOORS)
+def test_a_door_that_raises_what_it_does_not_say_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise LookupError
+
+    behind = {
+        "record lines": "parse_record",
+        "dead letters": "read_dead_letter",
+        "schema history": "teach",
+        "configuration": "load_config",
+    }
+    if name in behind:
+        monkeypatch.setattr(doors, behind[name], fault)
+    else:
+        monkeypatch.setattr(Translator, "translate", fault)
+        monkeypatch.setattr(Translator, "inspect", fault)
+    monkeypatch.setattr(doors, "DOORS", {name: doors.DOORS[name]})
+    (found,) = doors.tried(Lane(7, 1, ((SOURCE, TARGET),)))
+    assert found.check == "door"
 
 
 # ---------------------------------------------------------------- findings
@@ -418,7 +457,8 @@ def test_an_unknown_protocol_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_protocol_is_a_source_and_a_target() -> None:
     routes = sample_routes(lambda _source, _target: True)
-    assert len(routes) == len(PROTOCOLS) ** 2
+    assert {source for source, _ in routes} == set(BUILT_IN)
+    assert {target for _, target in routes} == set(PROTOCOLS)
     for number, (source, target) in enumerate(routes):
         each = Lane(1, number, routes)
         assert (each.setting.source, each.setting.target) == (source, target)

@@ -40,8 +40,8 @@ MAX_SECONDS: Final = 2.0
 MAX_GROWTH: Final = 300 << 20
 _FREE_GROWTH: Final = 100 << 20
 _MEGABYTE: Final = 1 << 20
-#: Most characters of an error's text, and of the path in it.
-MAX_ERROR_TEXT: Final = 4000
+#: Most characters of an error's text. Names are cut where errors are shown; what is longer holds a document.
+MAX_ERROR_TEXT: Final = 20_000
 _MAX_NEEDS: Final = 50
 
 #: How often the dear checks are made, by the names of what they find.
@@ -125,10 +125,10 @@ class Bench:
         if isinstance(outcome, Refused):
             self._is_as_before(before, counted)
         lossy = used.lossy - counted[1]
-        if self._is_turn_of("strict"):
-            self._strict_agrees(record, outcome, before, lossy)
         if self._is_turn_of("determinism"):
             self._is_repeatable(record, outcome, before, lossy)
+        if self._is_turn_of("strict"):
+            self._strict_agrees(record, outcome, before, lossy)
         if self._is_turn_of("doors"):
             self._other_doors(record, before)
         if isinstance(outcome, list):
@@ -191,6 +191,9 @@ class Bench:
         lost = sorted(set(lossy) - INFORMATIONAL)
         if isinstance(outcome, Refused) and isinstance(found, Refused):
             return
+        if isinstance(found, Refused) != (isinstance(outcome, Refused) or bool(lost)):
+            # A twin that has seen less may have another opinion for that reason alone.
+            self._is_repeatable(record, outcome, before, lossy)
         if isinstance(outcome, Refused) or not lost:
             same(outcome, found, "strict", route)
         elif not isinstance(found, Refused):
@@ -293,6 +296,7 @@ class Bench:
             return
         given = self.inspected(record, before)
         if isinstance(given, Refused):
+            self._is_repeatable(record, produced, before, lossy)
             raise BrokenError("inspect", "refuses what is translated", route, given.text)
         if not isinstance(found, DecodeError):
             compare(self._target, given, found, set(lossy) | set(self.reader.lossy - counted))

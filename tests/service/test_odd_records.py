@@ -104,6 +104,7 @@ async def test_commands_find_a_record_with_such_a_name(kafka: Any) -> None:
     assert found.record.headers == (("\ufffd" * 4, b"x"),)
 
 
+@pytest.mark.usefixtures("_as_at_the_start")
 async def test_such_a_header_in_a_topic_of_relays_own_ends_it_with_a_reason(
     kafka: Any, make_config: Any, echo: Any, run_relay: Any
 ) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from relay.records import SOURCE_HEADER, ProducerRecord
+from relay.records import ProducerRecord, source_mark
 
 ROOT = Path(__file__).parent.parent.parent
 _CONFIG = """
@@ -116,6 +116,6 @@ def once(found: Iterable[Written]) -> list[Written]:
     """
     kept: dict[bytes | None, Written] = {}
     for each in found:
-        place = dict(each[3])[SOURCE_HEADER]
+        place = source_mark(each[3])
         assert kept.setdefault(place, each) == each, f"{place!r} was written twice, and differs"
     return list(kept.values())

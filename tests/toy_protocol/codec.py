@@ -48,7 +48,7 @@ NAME: Final = "toy-lines"
 # ---------------------------------------------------------------- wire
 
 
-_Time = Annotated[int, Meta(ge=0, lt=1 << 46)]
+_Time = Annotated[int, Meta(gt=-(1 << 46), lt=1 << 46)]
 
 
 class _At(msgspec.Struct, omit_defaults=True):
@@ -221,8 +221,7 @@ class Encoder:
             raise NotRepresentable(NAME, "", "a number beyond 64 bits, or text that is no Unicode") from error
 
     def _line(self, event: Event, lossy: list[Lossy]) -> _Line | None:
-        source, emitted_ms = event.source, event.emitted_at_ns // 1_000_000
-        at = _At(source.event_time_ns // 1_000_000, emitted_ms, source.commit_ts, source.gtid)
+        source, at = event.source, _at(event)
         line: _Line
         if isinstance(event, RowChange):
             before, after = (_cells(event.schema, row) for row in (event.before, event.after))
@@ -245,10 +244,31 @@ class Encoder:
         return self._answers.find(SchemaId(self._registry, str(schema.id), RegisteredSchema(text, "TOY")))
 
 
+def _at(event: Event) -> _At:
+    """The event's times. Raises NotRepresentable for those that no reader takes."""
+    source, emitted_ms = event.source, event.emitted_at_ns // 1_000_000
+    at = _At(source.event_time_ns // 1_000_000, emitted_ms, source.commit_ts, source.gtid)
+    try:
+        return msgspec.convert(msgspec.to_builtins(at), _At)
+    except msgspec.ValidationError as error:
+        raise NotRepresentable(
+            NAME, "at", "a time or a commit ts that this protocol has no room for"
+        ) from error
+
+
 def _cells(schema: TableSchema, row: Row | None) -> dict[str, Any] | None:
     if row is None:
         return None
-    return {column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT}
+    cells = {
+        column.name: cell for column, cell in zip(schema.columns, row, strict=True) if cell is not ABSENT
+    }
+    try:
+        _row(schema, msgspec.to_builtins(cells), "row")
+    except Malformed as error:
+        raise NotRepresentable(NAME, error.path, f"no reader takes it: {error.reason}") from error
+    except (OverflowError, UnicodeError) as error:
+        raise NotRepresentable(NAME, "row", "a number beyond 64 bits, or text that is no Unicode") from error
+    return cells
 
 
 CODEC: Final = Codec(

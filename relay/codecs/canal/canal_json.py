@@ -11,6 +11,8 @@ scale. Verified with records of Canal 1.1.8 on MySQL 8.0.12.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -19,6 +21,7 @@ from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
 from relay.codecs.canal.message import (
+    DELETE,
     READ,
     UPDATE,
     CanalMessage,
@@ -28,7 +31,7 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import SqlTypes, TextReaders, WireTable, are_full
+from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTable, are_full, parse_mysql_types
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -38,8 +41,8 @@ from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
-from relay.mysql.types import format_type
-from relay.mysql.values import Read, TextStyle
+from relay.mysql.types import BINARIES, format_type
+from relay.mysql.values import Read, TextStyle, read_hex, read_signed_bytes
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 
@@ -95,10 +98,19 @@ class CanalOptions(ZonedOptions, frozen=True):
     hex_binary: Annotated[
         bool,
         Meta(
-            description="binary values are hex, as in Tencent DTS when it is not compatible with Canal",
+            description="binary values are hex, as in Tencent DTS when it is not compatible with Canal; "
+            "false: where `… +00:00` behind a TIMESTAMP proves it",
             extra={"side": "source"},
         ),
     ] = False
+    table: Annotated[
+        str,
+        Meta(
+            pattern=r"^([^.]+\.[^.]+)?$",
+            description="`database.table` of rows without a name, as Flink's SQL sink writes them",
+            extra={"side": "source"},
+        ),
+    ] = ""
 
 
 def carries(_: CanalOptions) -> Carries:
@@ -123,7 +135,7 @@ def _style(options: CanalOptions) -> TextStyle:
         keeps_scale=False,
         is_loose=True,
         zone=options.zone(),
-        hex_binary=options.hex_binary,
+        read_binary=read_hex if options.hex_binary else None,
     )
 
 
@@ -135,7 +147,11 @@ class Decoder:
 
     def __init__(self, options: CanalOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
-        self._rows = TextReaders(NAME, _style(options), are_full, _mistaken_texts)
+        style = _style(options)
+        self._is_hex, self._name = options.hex_binary, options.table.partition(".")
+        self._rows = TextReaders(NAME, style, are_full, functools.partial(_spelling, style))
+        hex_style = msgspec.structs.replace(style, read_binary=read_hex)
+        self._hex_rows = TextReaders(NAME, hex_style, are_full)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -148,9 +164,17 @@ class Decoder:
         if len(record.value) > self._unchecked:
             check_size(NAME, message, self._limits)
         op = _OPS.get(message.type)
+        if op is DELETE and not message.data and message.old:
+            # Flink CDC until 2024 and Huawei DRS have the deleted row here; no other meaning is possible.
+            message.data, message.old = [row for row in message.old if row], None
         if not message.is_ddl and op is not None and message.data:
             source = _source(message, record, is_snapshot=op is READ)
-            return self._rows.changes(message, op, source, record, catalog, lossy), catalog
+            rows = self._rows
+            if len(message.sql_type) <= len(b"null") and not self._is_hex:
+                rows = self._rows_without_numbers(message, lossy)
+            if not message.table and self._name[0]:
+                message.database, _, message.table = self._name
+            return rows.changes(message, op, source, record, catalog, lossy), catalog
         if message.type == "TIDB_WATERMARK":
             raise UnsupportedMessage(
                 NAME, "type", "TiCDC's watermark: is the source protocol ticdc-canal-json?"
@@ -162,11 +186,46 @@ class Decoder:
             return ddl_events(_ddl(message, record), catalog, lossy, is_certain=False)
         raise _refusal(message, op)
 
+    def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders:
+        """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
+
+        DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. Where no row has such an
+        offset, binary values are taken for Canal's, and counted.
+        """
+        types = {
+            name: text.lower() for name, text in (parse_mysql_types(NAME, message.mysql_type) or {}).items()
+        }
+        timestamps = [name for name, text in types.items() if text.startswith("timestamp")]
+        rows = message.data or []
+        if any(_HAS_OFFSET(row.get(name) or "") for row in rows for name in timestamps):
+            return self._hex_rows
+        if any(text.partition("(")[0] in BINARIES for text in types.values()):
+            lossy += [Lossy.VALUE_GUESSED] * len(rows)
+        return self._rows
+
+
+_HAS_OFFSET: Final = re.compile(r".* [+-]\d\d:\d\d", re.ASCII).fullmatch
+
 
 def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
     # CREATE DATABASE of a quoted name keeps the back-ticks in `database` (Canal 1.1.8).
     table = TableId((message.database or "").strip("`"), message.table or "")
     return message.ddl(table, _source(message, record), record)
+
+
+#: Numbers of java.sql.Types that Huawei DRS writes and Canal does not: LONGVARCHAR, BINARY, VARBINARY, FLOAT,
+#: and one of its own for DATETIME.
+_DRS_SQL_TYPES: Final = frozenset({-1, -2, -3, 6, 94})
+
+
+def _spelling(style: TextStyle, sql_types: SqlTypes, wire: WireTable) -> Spelling:
+    """Return how values are spelled: as in Canal, or as in Huawei DRS, which prints bytes as Java does."""
+    marks = [name for name in wire.names if sql_types.all().get(name) in _DRS_SQL_TYPES]
+    if marks:
+        for name in marks:
+            sql_types.get(name)
+        return msgspec.structs.replace(style, read_binary=read_signed_bytes), {}
+    return style, _mistaken_texts(sql_types, wire)
 
 
 def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
@@ -189,7 +248,9 @@ def _read_mistaken_text(text: str) -> str:
 
 def _source(message: CanalMessage, record: ConsumerRecord, *, is_snapshot: bool = False) -> Source:
     # Canal writes no `_tidb`; where a look-alike does, it counts as lost.
-    extras = {"_tidb": message.tidb} if message.tidb else None
+    extras = message.unknown
+    if message.tidb:
+        extras = {"_tidb": message.tidb, **(extras or {})}
     gtid = message.gtid or None
     snapshot = Snapshot.TRUE if is_snapshot else None
     return Source("canal", message.event_time_ns(record), gtid=gtid, snapshot=snapshot, extras=extras)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,7 @@ from relay.catalog import Catalog
 from relay.codecs.canal.ckafka_rows import CkafkaImages, CkafkaReaders, CkafkaWriters
 from relay.codecs.canal.ckafka_values import ValueStyle
 from relay.codecs.canal.message import (
+    DDL_WORDS,
     DELETE,
     READ,
     UPDATE,
@@ -38,7 +39,7 @@ from relay.codecs.canal.message import (
     text_cells,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import WireTable, parse_mysql_types
+from relay.codecs.canal.reading import NAMELESS, WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
@@ -59,14 +60,17 @@ _CONNECTOR: Final = "ckafka"
 _OPS: Final = {"I": Op.INSERT, "l": Op.INSERT, "i": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 _LETTERS: Final = {Op.INSERT: "I", Op.READ: "I", Op.UPDATE: "U", Op.DELETE: "D"}
 _CANAL_OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
-#: The document knows CREATE, ALTER, ERASE, RENAME and QUERY; an index is part of its table.
-_DDL_WORDS: Final = {"CINDEX": "ALTER", "DINDEX": "ALTER"}
+#: Members of a row that are null "currently", as the document says, and that only this wire has.
+_KEPT_EXTRAS: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 
+_MILLISECOND_NS: Final = 1_000_000
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: `es` and `ts` below this are seconds: the document has both units. It is 1973 in milliseconds and 5138 in
 #: seconds.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
+#: The unit of `ddl-time-unit`; None: the source's.
+_UNITS: Final = {"auto": None, "s": _SECOND_NS, "ms": _MILLISECOND_NS}
 #: As in `relay.codecs.wire.ticdc.Milliseconds`: later times leave no room for a commit ts.
 _END_OF_TIME: Final = 1 << 46
 _TOO_LATE: Final = "a time beyond the year 4199"
@@ -76,7 +80,9 @@ _NO_ROW: Final = "a row message without its row"
 
 
 class _RowMessage(msgspec.Struct, kw_only=True, gc=False):
-    """A row, as it is read and as relay writes it."""
+    """A row, as it is read and as relay writes it. `unknown`: members that relay does not know."""
+
+    unknown: ClassVar[dict[str, Any] | None] = None
 
     BINLOG_NAME: str | None = None
     BINLOG_POS: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | None = None
@@ -109,27 +115,38 @@ class _DdlMessage(msgspec.Struct, kw_only=True):
     type: str
 
 
-_decode = msgspec.json.Decoder(_RowMessage).decode
+class _ExactRow(_RowMessage, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A row without any other member."""
+
+
+class _ForeignRow(_RowMessage, kw_only=True, gc=False):
+    """A row with members that relay does not know."""
+
+    unknown: dict[str, Any] | None = None  # type: ignore[misc]  # a class variable where there are none
+
+
+_FIELDS: Final = _RowMessage.__struct_fields__
+_decode = msgspec.json.Decoder(_ExactRow).decode
 
 
 def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage | CanalMessage:
-    """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format". Raises Malformed.
+    """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format".
 
-    `es` and `ts` are in milliseconds then, whatever their unit was in the message.
+    Raises Malformed, UnsupportedMessage.
     """
     try:
         return _decode(value)
     except _json.REFUSED:
         pass
+    if b'"TYPE"' not in value:
+        return parse(NAME, value, limits)
     try:
-        message = parse(NAME, value, limits)
-    except Malformed:
-        if b'"TYPE"' not in value:
-            raise
-        return _json.parse_leniently(NAME, value, _RowMessage, _tidy, limits)
-    message.es = _milliseconds("es", message.es)
-    message.ts = _milliseconds("ts", message.ts)
-    return message
+        return _json.parse_leniently(NAME, value, _ForeignRow, _tidy, limits)
+    except Malformed as error:
+        try:
+            return parse(NAME, value, limits)  # the word stands in a text
+        except Malformed:
+            raise error from None
 
 
 def _check_size(message: _RowMessage | CanalMessage, limits: Limits) -> None:
@@ -141,9 +158,21 @@ def _check_size(message: _RowMessage | CanalMessage, limits: Limits) -> None:
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """Make text of cells that are numbers, booleans or JSON."""
+    """Make text of cells that are numbers, booleans or JSON, and put unknown members together."""
     images = {name: document.get(name) for name in ("NEW_VALUES", "OLD_VALUES")}
-    return document | {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}
+    known = {name: value for name, value in document.items() if name in _FIELDS}
+    unknown = {name: value for name, value in document.items() if name not in _FIELDS}
+    cells = {name: text_cells(image) for name, image in images.items() if isinstance(image, dict)}
+    return {**known, **cells, "unknown": unknown or None}
+
+
+def _to_milliseconds(message: CanalMessage) -> int | None:
+    """Make `es` and `ts` milliseconds; return the unit that `es` has in nanoseconds. Raises Malformed."""
+    es = message.es
+    message.es, message.ts = _milliseconds("es", es), _milliseconds("ts", message.ts)
+    if not es:
+        return None
+    return _MILLISECOND_NS if message.es == es else _SECOND_NS
 
 
 def _milliseconds(path: str, time: int | None) -> int | None:
@@ -201,12 +230,13 @@ class CkafkaOptions(ZonedOptions, frozen=True):
     ] = "auto"
     unknown_before: KeepUnknownBefore = "update"
     ddl_time_unit: Annotated[
-        Literal["s", "ms"],
+        Literal["auto", "s", "ms"],
         Meta(
-            description="unit of `es` and `ts` in DDL; a source is read in both, told apart by their size",
+            description="unit of `es` and `ts` in DDL; auto: as CKafka has sent it, seconds from others; "
+            "a source is read in both, told apart by their size",
             extra={"side": "target"},
         ),
-    ] = "s"
+    ] = "auto"
 
     def event_zone(self) -> tzinfo:
         """Return the zone of TIME."""
@@ -261,11 +291,14 @@ class Decoder:
             _check_size(message, self._limits)
         if isinstance(message, _RowMessage):
             return [self._row(message, record, catalog, lossy)], catalog
+        unit_ns = _to_milliseconds(message)
+        source = _canal_source(message, record, unit_ns)
         op = _CANAL_OPS.get(message.type)
         if op is not None and message.data and not message.is_ddl:
-            return self._canal_rows(message, op, record, catalog, lossy), catalog
+            return self._canal_rows(message, op, source, record, catalog, lossy), catalog
         if message.is_ddl or (op is None and message.sql):
-            return self._ddl(message, record, catalog, lossy)
+            ddl = message.ddl(message.table_id(), source, record)
+            return ddl_events(ddl, catalog, lossy, is_certain=bool(message.is_ddl))
         raise _refusal(op)
 
     def _row(
@@ -278,17 +311,23 @@ class Decoder:
         if op is Op.INSERT and source.snapshot:
             op = Op.READ
         images = _images(op, message.NEW_VALUES, message.OLD_VALUES)
-        wire = WireTable(TableId(message.DATABASE or "", message.TABLE or ""), images.names(), None, None)
+        if not message.TABLE:
+            raise Malformed(NAME, "TABLE", NAMELESS)
+        wire = WireTable(TableId(message.DATABASE or "", message.TABLE), images.names(), None, None)
         known = catalog.table(wire.id, source.at(record))
-        return self._rows.change(wire, known, images, source, record.timestamp_ms * 1_000_000, lossy)
+        emitted_at_ns = record.timestamp_ms * _MILLISECOND_NS
+        if emitted_at_ns < 0:
+            emitted_at_ns = source.event_time_ns
+        return self._rows.change(wire, known, images, source, emitted_at_ns, lossy)
 
     def _source(self, message: _RowMessage, record: ConsumerRecord) -> Source:
         seconds = None if message.TIME is None else _read_time(message.TIME, self._zone)
         members = {"EVENT_SERVER_ID": message.EVENT_SERVER_ID, "GROUP_ID": message.GROUP_ID}
         extras = {name: value for name, value in members.items() if value is not None}
+        extras |= message.unknown or {}
         return Source(
             _CONNECTOR,
-            seconds * _SECOND_NS if seconds else record.timestamp_ms * 1_000_000,
+            seconds * _SECOND_NS if seconds else record.time_ms(0) * _MILLISECOND_NS,
             gtid=message.GLOBAL_ID or None,
             binlog_file=message.BINLOG_NAME or None,
             binlog_position=message.BINLOG_POS,
@@ -298,14 +337,21 @@ class Decoder:
         )
 
     def _canal_rows(
-        self, message: CanalMessage, op: Op, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+        self,
+        message: CanalMessage,
+        op: Op,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
     ) -> list[Event]:
         """Read rows of the "canal format".
 
         `old` of an UPDATE is the whole old row; what it lacks is as in the new one.
         """
-        source, emitted_at_ns = _canal_source(message, record), message.emitted_at_ns(record)
-        table = message.table_id()
+        table, emitted_at_ns = message.table_id(), message.emitted_at_ns(record)
+        if not table.table:
+            raise Malformed(NAME, "table", NAMELESS)
         known = catalog.table(table, source.at(record))
         types = parse_mysql_types(NAME, message.mysql_type)
         rows, olds = message.data or [], message.old
@@ -324,12 +370,6 @@ class Decoder:
             changes.append(self._rows.change(wire, known, images, source, emitted_at_ns, lossy))
         return changes
 
-    def _ddl(
-        self, message: CanalMessage, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[list[Event], Catalog]:
-        ddl = message.ddl(message.table_id(), _canal_source(message, record), record)
-        return ddl_events(ddl, catalog, lossy, is_certain=bool(message.is_ddl))
-
 
 def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
     """Return the images that an operation has. Raises Malformed if the message lacks its row."""
@@ -346,9 +386,17 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
     return CkafkaImages(op, new, old)
 
 
-def _canal_source(message: CanalMessage, record: ConsumerRecord) -> Source:
-    extras = {"_tidb": message.tidb} if message.tidb else None
-    return Source(_CONNECTOR, message.event_time_ns(record), gtid=message.gtid or None, extras=extras)
+def _canal_source(message: CanalMessage, record: ConsumerRecord, unit_ns: int | None) -> Source:
+    extras = message.unknown
+    if message.tidb:
+        extras = {"_tidb": message.tidb, **(extras or {})}
+    return Source(
+        _CONNECTOR,
+        message.event_time_ns(record),
+        gtid=message.gtid or None,
+        extras=extras,
+        time_unit_ns=unit_ns,
+    )
 
 
 def _refusal(op: Op | None) -> DecodeError:
@@ -369,9 +417,14 @@ class Encoder:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
         self._unknown_before = options.unknown_before
-        self._ddl_unit_ns = _SECOND_NS if options.ddl_time_unit == "s" else 1_000_000
+        self._ddl_unit_ns = _UNITS[options.ddl_time_unit]
         self._rows = CkafkaWriters(NAME, _style(options))
-        self._count_lost = source_losses(carries(options))
+        row_carries = carries(options)
+        self._count_lost = source_losses(row_carries, kept_extras=_KEPT_EXTRAS)
+        # DDL in Canal's form has no place for these, unlike rows.
+        self._count_lost_of_ddl = source_losses(
+            msgspec.structs.replace(row_carries, gtid=False, binlog_position=False, snapshot=False)
+        )
         self._to_json = msgspec.json.Encoder().encode
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
@@ -396,11 +449,14 @@ class Encoder:
         if op is UPDATE and images.old is None:
             op = op_without_before(self._unknown_before, NAME, lossy)
         binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
+        extras = source.extras or {}
         return _RowMessage(
             BINLOG_NAME=binlog_file,
             BINLOG_POS=binlog_position,
             DATABASE=table.database,
+            EVENT_SERVER_ID=extras.get("EVENT_SERVER_ID"),
             GLOBAL_ID=source.gtid or None,
+            GROUP_ID=extras.get("GROUP_ID"),
             NEW_VALUES=images.new,
             OLD_VALUES=images.old,
             TABLE=table.table,
@@ -437,23 +493,22 @@ class Encoder:
 
     def _ddl(self, change: SchemaChange, lossy: list[Lossy]) -> _DdlMessage:
         source = change.source
-        self._count_lost(source, lossy)
-        # DDL in Canal's form has no place for these, unlike rows.
-        if source.gtid:
-            lossy.append(Lossy.GTID)
-        if source.binlog_position is not None:
-            lossy.append(Lossy.BINLOG_POSITION)
-        time, rest = divmod(source.event_time_ns, self._ddl_unit_ns)
-        if rest:
+        self._count_lost_of_ddl(source, lossy)
+        unit_ns = self._ddl_unit_ns or source.time_unit_ns or _SECOND_NS
+        time, rest_ns = divmod(source.event_time_ns, unit_ns)
+        if rest_ns:
             lossy.append(Lossy.EVENT_TIME_PRECISION)
-        word = ddl_word(change)
+        word, emitted_at = ddl_word(change), time
+        if source.connector == _CONNECTOR:  # what CKafka has sent is sent again
+            emitted_at = change.emitted_at_ns // unit_ns
+            word = change.wire_kind if change.wire_kind in DDL_WORDS else word
         return _DdlMessage(
             database=change.table.database,
             es=time,
             sql=mysql_text(change),
             table=change.table.table,
-            ts=time,
-            type=_DDL_WORDS.get(word, word),
+            ts=emitted_at,
+            type=word,
         )
 
 

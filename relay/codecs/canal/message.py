@@ -7,13 +7,15 @@ pkg/sink/codec/canal (2026-08).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from relay.catalog import DdlMessage
 from relay.codecs.wire import lenient_json as _json
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import Malformed
@@ -38,8 +40,14 @@ READ: Final = Op.READ
 
 
 class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
-    """A message of any producer of the family. Members are in TiCDC's order, which msgspec reads fastest."""
+    """A message of any producer of the family. Members are in TiCDC's order, which msgspec reads fastest.
 
+    `unknown`: members that the family does not have (`_ForeignMessage`).
+    """
+
+    unknown: ClassVar[dict[str, Any] | None] = None
+
+    id: Any = None
     database: str | None = None
     table: str | None = None
     pk_names: list[str] | None = msgspec.field(name="pkNames", default=None)
@@ -64,14 +72,14 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
         es = self.es
         if es is None:
             es = self.ts
-        return (record.timestamp_ms if es is None else es) * 1_000_000
+        return (record.time_ms(0) if es is None else es) * 1_000_000
 
     def emitted_at_ns(self, record: ConsumerRecord) -> int:
-        """Return when the producer made the message: `ts`, else the record's timestamp.
+        """Return when the producer made the message: `ts`, else the record's timestamp, else `es`.
 
         TiCDC before v5.4.0 writes 0 for a `ts` that it does not know.
         """
-        return (self.ts or record.timestamp_ms) * 1_000_000
+        return (self.ts or record.time_ms(self.es or 0)) * 1_000_000
 
     def ddl(
         self, table: TableId, source: Source, record: ConsumerRecord, *, is_restored: bool = False
@@ -81,15 +89,30 @@ class CanalMessage(msgspec.Struct, kw_only=True, gc=False):
         return DdlMessage(ddl, table, self.type, source, source.at(record), emitted_at_ns, is_restored)
 
 
-_decode = msgspec.json.Decoder(CanalMessage).decode
+class _ExactMessage(CanalMessage, forbid_unknown_fields=True, gc=False):
+    """A message without any other member."""
+
+
+class _ForeignMessage(CanalMessage, kw_only=True, gc=False):
+    """A message of a look-alike, which may have other members."""
+
+    unknown: dict[str, Any] | None = None  # type: ignore[misc]  # a class variable where there are none
+
+
+_FIELDS: Final = msgspec.structs.fields(CanalMessage)
+_MEMBERS: Final = frozenset(field.encode_name for field in _FIELDS)
+
+_decode: Callable[[bytes], CanalMessage] = msgspec.json.Decoder(_ExactMessage).decode
+_decode_foreign = msgspec.json.Decoder(CanalMessage).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> CanalMessage:
-    """Parse one message, strictly or else leniently. Raises Malformed."""
+    """Parse one message, strictly or else leniently. Raises Malformed, UnsupportedMessage."""
     try:
         return _decode(value)
     except _json.REFUSED:
-        return _json.parse_leniently(protocol, value, CanalMessage, _tidy, limits)
+        return _parse_foreign(protocol, value, limits)
 
 
 #: Bytes that a row and a column have at least in JSON: `{},` and `"":"",`.
@@ -111,9 +134,48 @@ def check_size(protocol: str, message: CanalMessage, limits: Limits) -> None:
     check_columns(protocol, "pkNames", len(message.pk_names or ()), limits)
 
 
-def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """Undo what look-alikes do differently: one row as an object; numbers, booleans or JSON as cells."""
-    tidied = dict(document)
+def _parse_foreign(protocol: str, value: bytes, limits: Limits) -> CanalMessage:
+    try:
+        message, members = _decode_foreign(value), _decode_members(value)
+        unknown = {name: msgspec.json.decode(raw) for name, raw in members.items() if name not in _MEMBERS}
+    except _json.REFUSED:
+        try:
+            tidy = functools.partial(_tidy, protocol)
+            return _as_in_canal(_json.parse_leniently(protocol, value, _ForeignMessage, tidy, limits))
+        except Malformed as error:
+            found = lookalikes.refusal(protocol, value)
+            if found is None:
+                raise
+            raise found from error
+    found = lookalikes.refusal_of_members(protocol, members)
+    if found is not None:
+        raise found
+    parts = {field.name: getattr(message, field.name) for field in _FIELDS}
+    return _as_in_canal(_ForeignMessage(**parts, unknown=unknown or None))
+
+
+def _as_in_canal(message: _ForeignMessage) -> _ForeignMessage:
+    """Return the message without InLong's habits: the old row as `updateBefore`, and `es` 0 in a snapshot."""
+    unknown = message.unknown or {}
+    if not message.es and message.ts:
+        message.es = None
+    rows = unknown.get("updateBefore")
+    if message.old is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        message.old = [text_cells(row) for row in rows]
+        message.unknown = {name: value for name, value in unknown.items() if name != "updateBefore"} or None
+    return message
+
+
+def _tidy(protocol: str, document: dict[str, Any]) -> dict[str, Any]:
+    """Undo what look-alikes do differently: one row as an object; numbers, booleans or JSON as cells.
+
+    Raises UnsupportedMessage for a message of another format.
+    """
+    found = lookalikes.refusal_of_members(protocol, document)
+    if found is not None:
+        raise found
+    tidied = {name: value for name, value in document.items() if name in _MEMBERS}
+    tidied["unknown"] = {name: value for name, value in document.items() if name not in _MEMBERS} or None
     for name in ("data", "old"):
         rows = document.get(name)
         if isinstance(rows, dict):

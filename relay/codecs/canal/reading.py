@@ -54,9 +54,12 @@ _LONG_TEXT: Final = 2048
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
-#: The columns that a codec reads in another way than their type says, given a message's `sqlType` and what
-#: else it says of its table.
-CustomOf = Callable[["SqlTypes", "WireTable"], dict[str, Read]]
+#: What differs for a codec's messages of one shape: their style, and the columns that are read in another way
+#: than their type says; given a message's `sqlType` and what else it says of its table.
+Spelling = tuple[TextStyle, dict[str, Read]]
+SpellingOf = Callable[["SqlTypes", "WireTable"], Spelling]
+
+NAMELESS: Final = "a row without the name of its table"
 
 _decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
 _decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
@@ -102,10 +105,14 @@ class SqlTypes:
 
     def get(self, name: str) -> int | None:
         """Return the number of a column; None if it has none, or `sqlType` makes no sense."""
+        sql_type = self.asked[name] = self.all().get(name)
+        return sql_type
+
+    def all(self) -> dict[str, int]:
+        """Return all numbers, without noting that they were asked for."""
         if self._all is None:
             self._all = self._parse()
-        sql_type = self.asked[name] = self._all.get(name)
-        return sql_type
+        return self._all
 
     def _parse(self) -> dict[str, int]:
         try:
@@ -341,8 +348,8 @@ _BASES: Final = {
 class TextReaders:
     """A decoder's readers, by table and shape of message.
 
-    `is_full` tells whether a message's types have all their parameters. `custom_of` gives the columns that
-    are read in another way than their type says.
+    `is_full` tells whether a message's types have all their parameters, `spelling_of` what else than the
+    style is to be known of a message's values.
     """
 
     def __init__(
@@ -350,12 +357,13 @@ class TextReaders:
         protocol: str,
         style: TextStyle,
         is_full: Callable[[MysqlTypes], bool],
-        custom_of: CustomOf = lambda _, __: {},
+        spelling_of: SpellingOf | None = None,
     ) -> None:
         self._protocol = protocol
-        self._tables = Tables(lambda id: _Table(id, protocol, style, is_full, custom_of))
-        #: The table of the last message; mostly the next one's, too.
-        self._last = self._tables["", ""]
+        spelling = spelling_of or (lambda _, __: (style, {}))
+        self._tables = Tables(lambda id: _Table(id, protocol, is_full, spelling))
+        # The table of the last message; mostly the next one's, too. At first none that there is.
+        self._last = _Table(TableId("", "\0"), protocol, is_full, spelling)
 
     def changes(  # noqa: C901 - what is called here is called for every row
         self,
@@ -373,8 +381,11 @@ class TextReaders:
             olds = None
         table = self._last
         if message.table != table.id.table or message.database != table.id.database:
+            if not message.table:
+                raise Malformed(self._protocol, "table", NAMELESS)
             table = self._last = self._tables[message.database, message.table]
-        emitted_at_ns = (message.ts or record.timestamp_ms) * 1_000_000
+        ts = message.ts
+        emitted_at_ns = ts * 1_000_000 if ts else message.emitted_at_ns(record)
         changes: list[Event] = []
         reader = shapes = None
         for index, cells in enumerate(rows):
@@ -431,16 +442,10 @@ class _Table(Table[TextReader]):
     """A table's readers."""
 
     def __init__(
-        self,
-        id: TableId,
-        protocol: str,
-        style: TextStyle,
-        is_full: Callable[[MysqlTypes], bool],
-        custom_of: CustomOf,
+        self, id: TableId, protocol: str, is_full: Callable[[MysqlTypes], bool], spelling_of: SpellingOf
     ) -> None:
         super().__init__(id)
-        self._protocol, self._style, self._custom_of = protocol, style, custom_of
-        self._is_full = is_full
+        self._protocol, self._is_full, self._spelling_of = protocol, is_full, spelling_of
         # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which is
         # the same again from Canal, and from TiCDC for narrow tables: it prints a map, and Go gives the
         # members of a wider one a new order each time. Then by columns, comparing the types.
@@ -507,9 +512,9 @@ class _Table(Table[TextReader]):
                 return found
         sql_types.asked.clear()  # the new reader rests on what is asked from here on
         resolved = definition.resolved(wire, sql_types)
-        custom = self._custom_of(sql_types, wire)
+        style, custom = self._spelling_of(sql_types, wire)
         made = TextReader(
-            self._protocol, self._style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
+            self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
         self.keep(made, _CACHED_READERS)
         return made

@@ -297,7 +297,7 @@ class Decoder:
             value = decompressed(NAME, "", stored, self._compression, Decompression(self._limits))
             message = parse(NAME, value, self._limits)
             check_size(NAME, message, self._limits)
-        except Malformed as error:
+        except (Malformed, UnsupportedMessage) as error:
             raise Malformed(
                 NAME, _LOCATION, f"its object: {error.path or 'message'}: {error.reason}"
             ) from error
@@ -318,6 +318,7 @@ class Decoder:
             CONNECTOR,
             message.event_time_ns(record),
             commit_ts=_tso(watermark_ts, "_tidb.watermarkTs"),
+            extras=_extras(message),
         )
         return Watermark(source, message.emitted_at_ns(record))
 
@@ -357,25 +358,36 @@ def _source(message: CanalMessage, record: ConsumerRecord) -> Source:
     tidb, es = message.tidb, message.es
     # Almost every message has `es`, and needs no call then.
     event_time_ns = message.event_time_ns(record) if es is None else es * 1_000_000
+    is_usual = message.unknown is None and not message.gtid
     if tidb is None:
-        return Source(CONNECTOR, event_time_ns)
+        return Source(CONNECTOR, event_time_ns, extras=None if is_usual else _extras(message))
     commit_ts = tidb.get("commitTs")
     if type(commit_ts) is int and 0 <= commit_ts < TSO_END:
-        if len(tidb) == 1:
+        if len(tidb) == 1 and is_usual:
             return Source(CONNECTOR, event_time_ns, commit_ts)
     elif commit_ts is not None:
         commit_ts = _tso(commit_ts, "_tidb.commitTs")
-    extras = {
-        name: value for name, value in tidb.items() if name not in {"commitTs", "rowkey", "onlyHandleKey"}
-    }
     row_key = tidb.get("rowkey")
     return Source(
         CONNECTOR,
         event_time_ns,
         commit_ts,
         row_key=base64_bytes(NAME, "_tidb.rowkey", row_key),
-        extras=extras or None,
+        extras=_extras(message),
     )
+
+
+def _extras(message: CanalMessage) -> dict[str, Any] | None:
+    """Return what no field has: members that TiCDC does not write, and a GTID, which it does not know."""
+    tidb = message.tidb or {}
+    extras = {name: value for name, value in tidb.items() if name not in _TIDB_MEMBERS}
+    if message.gtid:
+        extras["gtid"] = message.gtid
+    return extras | (message.unknown or {}) or None
+
+
+#: Members of `_tidb` that a field has, or that say how the message was written.
+_TIDB_MEMBERS: Final = frozenset({"commitTs", "rowkey", "onlyHandleKey", "watermarkTs", "claimCheckLocation"})
 
 
 # ---------------------------------------------------------------- encoder
@@ -406,7 +418,7 @@ class Encoder:
                 case SchemaChange():
                     out += self._ddl(event, caused_by, lossy)
                 case Watermark() if self._options.enable_tidb_extension:
-                    out.append(self._watermark(event))
+                    out.append(self._watermark(event, lossy))
                 case _:
                     lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
         return out
@@ -517,7 +529,8 @@ class Encoder:
         word = ticdc_ddl_word(change)
         return [self._control(change, table, word, sql, tidb) for table, sql in per_table_statements(change)]
 
-    def _watermark(self, mark: Watermark) -> Payload:
+    def _watermark(self, mark: Watermark, lossy: list[Lossy]) -> Payload:
+        self._count_lost(mark.source, lossy)
         tidb = TidbMembers(watermarkTs=mark.source.commit_ts or 0)
         return self._control(mark, TableId("", ""), _WATERMARK, "", tidb)
 

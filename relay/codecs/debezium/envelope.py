@@ -125,7 +125,7 @@ def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
     ms = body.ts_ms
     if ms is None:
         ms = body.source.ts_ms if body.source else None
-    return (record.timestamp_ms if ms is None else ms) * 1_000_000
+    return (record.time_ms(0) if ms is None else ms) * 1_000_000
 
 
 def key_of(key: bytes | None) -> Key:

@@ -40,7 +40,6 @@ from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import (
     ABSENT,
-    Absent,
     Column,
     ColumnType,
     Generated,
@@ -140,18 +139,31 @@ def _fitting(kind: type, value: Any) -> Any:  # noqa: ANN401 - any JSON value
 # ---------------------------------------------------------------- layouts
 
 
-_Key = tuple[str, ...] | Absent | None
+class KeyUse(msgspec.Struct, frozen=True):
+    """What a layout took from its message's key: the names of its columns (None: it had no usable key), and
+    its schema block, None where no column's type rests on that.
+    """
+
+    names: tuple[str, ...] | None
+    block: bytes | None
+
+    def is_of(self, key: bytes | None) -> bool:
+        """Whether another message's key says the same."""
+        found = key_of(key)
+        names = None if found.payload is None else tuple(found.payload)
+        return names == self.names and (self.block is None or self.block == bytes(found.schema))
 
 
 class Layout:
     """Rows with exactly these columns of one table version. Compiled once.
 
-    `block`: the schema block of the message that it was made for; `key`: its key's columns (None: it had no
-    usable key), ABSENT where they do not matter. `is_value_guessed`: nothing but JSON values tells the types
-    of some columns.
+    `block`: the schema block of the message that it was made for; `key`: what its key said, None where that
+    does not matter. `is_value_guessed`: nothing but JSON values tells the types of some columns.
     """
 
-    def __init__(self, reader: TypedReader, block: bytes, key: _Key, *, is_value_guessed: bool) -> None:
+    def __init__(
+        self, reader: TypedReader, block: bytes, key: KeyUse | None, *, is_value_guessed: bool
+    ) -> None:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
@@ -292,7 +304,7 @@ class RowDecoder:
         for layout in table.kept:
             if layout.reader.known is not known or layout.block != block:
                 continue
-            if layout.key is not ABSENT and layout.key != key_names(message.key):
+            if layout.key is not None and not layout.key.is_of(message.key):
                 continue
             old = None if before is None else layout.cells(before)
             new = None if after is None else layout.cells(after)
@@ -354,23 +366,28 @@ class RowDecoder:
         new: _Object | None,
     ) -> Layout:
         """The layout for rows like this one."""
-        declared = self._declared(message.schema)
-        if declared:
-            declared = {**read_key_block(key_of(message.key).schema), **declared}
+        declared, key_block = self._declared(message.schema), None
         values = _merged(old or {}, new or {})
+        if declared and not declared.keys() >= values.keys():
+            key_block = bytes(key_of(message.key).schema)
+            declared = {**declared, **(read_key_block(key_block) | declared)}
         usable = _usable(known, declared, values)
-        key: _Key = ABSENT
+        names = key_names(message.key)
+        key: KeyUse | None = KeyUse(names, key_block)
         is_value_guessed = False
         if known is not None and len(usable) == len(values):
-            schema = known
+            schema, key = known, None if key_block is None else key
         else:
             columns = []
             for name, value in values.items():
                 column = usable.get(name) or _declared_column(declared.get(name), value)
                 is_value_guessed = is_value_guessed or column is None
                 columns.append(column or self._guessed_column(name, value))
-            schema = TableSchema(table.id, tuple(columns), primary_key=key_names(message.key), complete=False)
-            key = schema.primary_key
+            if not is_value_guessed:
+                # Other messages for which this is kept may have their members in another order.
+                place_of = {name: at for at, name in enumerate(declared)}
+                columns.sort(key=lambda column: (place_of.get(column.name, len(place_of)), column.name))
+            schema = TableSchema(table.id, tuple(columns), primary_key=names, complete=False)
         places = [at for at, column in enumerate(schema.columns) if column.name in values]
         shown = [schema.columns[at] for at in places]
         reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
@@ -416,7 +433,7 @@ def _reusable(
     names = (old or {}).keys() | (new or {}).keys()
     for layout in table.kept:
         if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
-            is_of_key = layout.key is ABSENT or layout.key == key_names(message.key)
+            is_of_key = layout.key is None or layout.key.is_of(message.key)
             if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):
                 return layout
     return None

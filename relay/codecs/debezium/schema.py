@@ -270,14 +270,19 @@ _decode_column = msgspec.json.Decoder(DeclaredColumn).decode
 
 
 def read_block(data: bytes) -> dict[str, DeclaredColumn]:
-    """Return the columns that a value's block describes, the first of each name; {} if it is unreadable."""
+    """Return the columns that a value's block describes, in its order, the first of each name; {} if it is
+    unreadable.
+    """
     try:
         block = _decode_block(data)
         parts = {part.field: part.fields for part in (block.fields if block else None) or ()}
         columns = [_decode_column(column) for column in parts.get("after") or parts.get("before") or ()]
     except REFUSED:
         return {}
-    return {column.field: column for column in reversed(columns)}
+    found: dict[str, DeclaredColumn] = {}
+    for column in columns:
+        found.setdefault(column.field, column)
+    return found
 
 
 def read_key_block(data: bytes) -> dict[str, DeclaredColumn]:

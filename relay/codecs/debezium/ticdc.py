@@ -33,6 +33,7 @@ from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair,
 from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import (
     Compression,
     CompressionOptions,
@@ -150,7 +151,10 @@ class Decoder:
             return self._event(_wire.parse(value), record, catalog, lossy)
         except REFUSED:
             del lossy[counted:]
-        message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
+        try:
+            message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
+        except Malformed as error:
+            raise lookalikes.refusal(NAME, value) or error from None
         if is_invalid_text:
             lossy.append(Lossy.INVALID_TEXT)
         try:
@@ -167,7 +171,7 @@ class Decoder:
             return [], catalog
         origin = body.source
         if origin is None or origin.connector != _wire.CONNECTOR:
-            raise _wire.refuse_foreign(NAME, body)
+            raise lookalikes.refusal(NAME, record.value) or _wire.refuse_foreign(NAME, body)
         source = _wire.source_of(NAME, body, origin, record)
         op = _OPS.get(body.op or "")
         if op is not None:

@@ -33,9 +33,16 @@ def bits(size: int, value: int) -> bytes:
     return value.to_bytes(size, "little")
 
 
+#: BIT has at most 64 bits (MySQL Reference Manual §13.1.5).
+_BIT_BYTES: Final = 8
+
+
 def read_bits(text: str) -> int:
     """BIT(n) from base64 of its bytes, the lowest first; missing ones are 0. Raises ValueError."""
-    return int.from_bytes(read_base64(text), "little")
+    data = read_base64(text)
+    if len(data) > _BIT_BYTES and any(data[_BIT_BYTES:]):
+        raise ValueError("a number beyond 64 bits")
+    return int.from_bytes(data[:_BIT_BYTES], "little")
 
 
 #: DECIMAL has at most 65 digits (MySQL Reference Manual §11.1.3).

@@ -35,6 +35,7 @@ from relay.codecs.open_protocol.frames import (
     unframe,
 )
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
+from relay.codecs.wire import lookalikes
 from relay.codecs.wire.large_messages import (
     RECORD_OVERHEAD,
     Compression,
@@ -59,7 +60,7 @@ from relay.codecs.wire.ticdc import (
     per_table_statements,
     split_updates,
 )
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.model import (
     TSO_LOGICAL_BITS,
     Column,
@@ -179,7 +180,7 @@ class Decoder:
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._rows = RowDecoder(options.zone(), answers.limits)
 
-    def decode(
+    def decode(  # noqa: C901 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
@@ -189,12 +190,18 @@ class Decoder:
         events: list[Event] = []
         budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
-        for head, body in unframe(record.key, record.value, self._limits):
+        try:
+            segments = unframe(record.key, record.value, self._limits)
+        except (Malformed, UnsupportedMessage) as error:
+            raise lookalikes.refusal(NAME, record.value) or error from None
+        for head, body in segments:
             key, value = _key(head), body
             if key.ccl:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
+            if emitted_at_ns < 0:
+                emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
             if key.t == _RESOLVED:
@@ -277,7 +284,7 @@ def _ddl(
         str(int(ddl.t)),
         source,
         source.at(record),
-        record.timestamp_ms * _NS_PER_MS,
+        record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
         is_restored(ddl.q),
     )
     catalog, change = learn(catalog, message)
@@ -307,7 +314,12 @@ class _Target(Target[_Plan]):
         self._zone = zone
 
     def plan(self, schema: TableSchema) -> _Plan:
-        """Return the plan of a table version."""
+        """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
+        if not schema.id.database or not schema.id.table:
+            what = "table" if schema.id.database else "database"
+            raise NotRepresentable(
+                NAME, "", f"a row without the name of its {what}, which every key must have"
+            )
         flags = column_flags(schema)
         handle_key = frozenset(schema.handle_key())
         cells = {
@@ -437,6 +449,8 @@ class Encoder:
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         keys = plan.handle_key if only_key else None
+        if not after and not before:
+            raise NotRepresentable(NAME, "", "a row without columns")
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
                 keys = plan.handle_key
@@ -446,12 +460,8 @@ class Encoder:
         document = {"u": _cells(plan, after, keys)}
         if change.op is not _UPDATE:
             return document
-        if before is None:
-            if options.output_old_value:
-                op_without_before(options.unknown_before, NAME, lossy)
-            return document
-        if not options.output_old_value:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        if before is None or not options.output_old_value:
+            self._count_lost_old(before, lossy)
             return document
         if options.only_output_updated_columns:
             before = {
@@ -459,6 +469,14 @@ class Encoder:
             }
         document["p"] = _cells(plan, before, keys)
         return document
+
+    def _count_lost_old(self, old: object, lossy: list[Lossy]) -> None:
+        """Count what an UPDATE without `p` loses. Raises NotRepresentable where that shall be refused."""
+        if old is not None:
+            lossy.append(Lossy.BEFORE_IMAGE)
+        else:
+            wanted = self._options.unknown_before if self._options.output_old_value else "insert"
+            op_without_before(wanted, NAME, lossy)
 
     def _reduced(
         self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]

@@ -322,11 +322,23 @@ def write_of(column_type: ColumnType, zone: tzinfo) -> Write | None:
 def _integer(value: Any) -> int:  # noqa: ANN401 - a label where an ENUM's members are unknown
     if not isinstance(value, int):
         raise TypeError("a label whose members are unknown has no number")
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
     return value
+
+
+def _no_value(_: Any) -> None:  # noqa: ANN401 - any value is one too many
+    raise ValueError("a column of the type NULL has no value")
 
 
 def _text_base64(value: str) -> str:
     return base64_text(value.encode())
 
 
-_WRITES: Final[dict[str, Write]] = {"decimal": numbers.decimal_text, "float": go_number, "double": go_number}
+_WRITES: Final[dict[str, Write]] = {
+    "decimal": numbers.decimal_text,
+    "float": go_number,
+    "double": go_number,
+    "null": _no_value,
+    "vector": read_vector,
+}

@@ -25,7 +25,7 @@ from relay.codecs.open_protocol.columns import is_base64, is_wide, read_of, wire
 from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
-from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE
+from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, ReadRows, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
@@ -37,6 +37,10 @@ _PARTS: Final = PartNames(deleted="d", old="p", new="u")
 #: Layouts of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the
 #: definition.
 _CACHED_LAYOUTS: Final = 32
+#: What a layout takes, with the functions of an encoder that write its rows: 29 KB with 12 columns, 330 KB
+#: with 200 (measured with CPython 3.11).
+_LAYOUT_BYTES: Final = 12_000
+_COLUMN_BYTES: Final = 1_900
 
 _INSERT: Final = Op.INSERT
 _UPDATE: Final = Op.UPDATE
@@ -77,7 +81,9 @@ _MISSING: Final = _Missing()
 
 
 class _Layout:
-    """Rows with exactly these columns, codes and flags, of one table version. Compiled once."""
+    """Rows with exactly these columns, codes and flags, of one table version. Compiled when some rows have
+    had it: that takes the time of reading ten rows in the general way, and memory.
+    """
 
     def __init__(self, reader: TypedReader, declared: dict[str, DeclaredColumn]) -> None:
         self.reader, self.declared = reader, declared
@@ -91,6 +97,15 @@ class _Layout:
         )
         self._has_floats = any(wire_type(column.type) is float for column in columns)
         self._full: Callable[[bytes], Any] | None = None
+        self._uses = 0
+
+    def count_use(self) -> None:
+        """Count a row that was read in the general way; after some, compile, if a struct can be it."""
+        self._uses += 1
+        if not is_due(self._uses):
+            return
+        declared = self.declared
+        columns = [self.reader.schema.columns[at] for at in self.reader.places]
         flags = [-1 if one.flags is None else one.flags for one in declared.values()]
         if min(flags) >= 0 and max(flags) < _LITERAL_END and not any(map(UNNAMEABLE, declared)):
             cells = []
@@ -157,7 +172,7 @@ class _Layout:
         return value
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=256)
 def _values_function(count: int) -> Callable[[Any], tuple[Any, ...]]:
     """The getter of a row struct's values, `return row.f0.v, row.f1.v,`: half of an attrgetter's time."""
     if count > MAX_COLUMNS:
@@ -203,12 +218,54 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
 # ---------------------------------------------------------------- rows
 
 
+class _LayoutTables(Tables[Table[_Layout]]):
+    """The layouts of every table, within a bound of bytes: those of the table that was met first go first."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(Table)
+        self._most_bytes, self._bytes = most_bytes, 0
+
+    def keep(self, table: Table[_Layout], layout: _Layout) -> None:
+        """Keep a layout of a table that is in use."""
+        if len(table.kept) == _CACHED_LAYOUTS:
+            self._bytes -= _cost(table.kept.pop())
+        table.keep(layout, _CACHED_LAYOUTS)
+        self._bytes += _cost(layout)
+        while self._bytes > self._most_bytes:
+            name = next((name for name, one in self.items() if one is not table), None)
+            if name is not None:
+                self.pop(name)
+            elif len(table.kept) > 1:
+                self._bytes -= _cost(table.kept.pop())
+            else:
+                return
+
+    def pop(self, name: tuple[str | None, str | None], *default: Any) -> Any:  # noqa: ANN401 - as dict's
+        """Forget a table."""
+        table = super().pop(name, *default)
+        if isinstance(table, Table):
+            self._bytes -= sum(map(_cost, table.kept))
+        return table
+
+    def clear(self) -> None:
+        """Forget all tables."""
+        super().clear()
+        self._bytes = 0
+
+
+def _cost(layout: _Layout) -> int:
+    return _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.declared)
+
+
 class RowDecoder:
-    """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
+    """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time.
+
+    `limits.cache_bytes`: about how much memory they may take, with what encoders add to them.
+    """
 
     def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
         self._zone, self._limits = zone, limits
-        self._tables: Tables[Table[_Layout]] = Tables(Table)
+        self._tables = _LayoutTables(limits.cache_bytes)
         self.forget = self._tables.forget
 
     def read(
@@ -237,7 +294,7 @@ class RowDecoder:
                     if reader.is_guessed or reader.is_partial:
                         _count(reader, lossy)
                     return row
-        return _GeneralRow(table, known, self._zone, lossy, self._limits).read(data)
+        return _GeneralRow(self._tables, table, known, self._zone, lossy, self._limits).read(data)
 
 
 def _count(reader: TypedReader, lossy: list[Lossy]) -> None:
@@ -252,6 +309,7 @@ class _GeneralRow:
 
     def __init__(
         self,
+        tables: _LayoutTables,
         table: Table[_Layout],
         known: TableSchema | None,
         zone: tzinfo,
@@ -259,7 +317,7 @@ class _GeneralRow:
         limits: Limits,
     ) -> None:
         self._limits = limits
-        self._table, self._known, self._zone, self._lossy = table, known, zone, lossy
+        self._tables, self._table, self._known, self._zone, self._lossy = tables, table, known, zone, lossy
 
     def read(self, data: bytes) -> ReadRow:
         value = self._parsed(with_negative_zeros(data))
@@ -318,6 +376,7 @@ class _GeneralRow:
             if layout.reader.known is not known or layout.declared != declared:
                 continue
             if not layout.reader.is_guessed or [*layout.declared] == [*declared]:
+                layout.count_use()
                 return layout
         schema = resolved(table.id, declared, known)
         places = {column.name: at for at, column in enumerate(schema.columns) if column.name in declared}
@@ -328,7 +387,8 @@ class _GeneralRow:
         said = {name: one.flags for name, one in declared.items() if one.flags is not None}
         reader = TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known, wire=said)
         made = _Layout(reader, declared)
-        table.keep(made, _CACHED_LAYOUTS)
+        made.count_use()
+        self._tables.keep(table, made)
         return made
 
     def _images(self, layout: _Layout, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:

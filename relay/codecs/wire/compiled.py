@@ -22,8 +22,15 @@ RowFunction = Callable[[Sequence[Any]], Any]
 
 #: Columns of a row that are written by straight-line code; Python's compiler takes its time with more.
 MAX_COLUMNS: Final = 1000
+#: Rows of one kind after which something is compiled for them: it takes the time of some rows, and memory.
+AT_USE: int = 16
 #: Column names that a struct's field cannot be renamed to.
 UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]').search
+
+
+def is_due(uses: int) -> bool:
+    """Whether this row of its kind, counted from 1, is the one to compile at."""
+    return uses == AT_USE
 
 
 @functools.lru_cache(maxsize=4096)
@@ -56,10 +63,7 @@ def row_function(
     """
     nulls = [None] * len(names) if nulls is None else nulls
     if not 0 < len(names) <= MAX_COLUMNS:
-        return lambda cells: {
-            name: _converted(cell, each, null)
-            for name, cell, each, null in zip(names, cells, steps, nulls, strict=True)
-        }
+        return plain_row_function(names, steps, nulls)
     row = row_struct(tuple(names)) if as_struct else None
     scope: dict[str, Any] = {"row": row}
     items = []
@@ -79,6 +83,16 @@ def row_function(
     cells = ", ".join(f"c{at}" for at in range(len(names)))
     exec(f"def values(cells):\n    {cells}, = cells\n    return {body}", scope)  # noqa: S102 - made of numbers and string literals
     return cast("RowFunction", scope["values"])
+
+
+def plain_row_function(
+    names: Sequence[str], steps: Sequence[Steps], nulls: Sequence[Null | None]
+) -> RowFunction:
+    """Return the same function as a loop, which is made in no time, and gives a dict always."""
+    return lambda cells: {
+        name: _converted(cell, each, null)
+        for name, cell, each, null in zip(names, cells, steps, nulls, strict=True)
+    }
 
 
 def _converted(cell: Any, steps: Steps, null: Null | None) -> Any:  # noqa: ANN401 - any wire's values

@@ -18,7 +18,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.compiled import Null, RowFunction, Steps, row_function
+from relay.codecs.wire.compiled import Null, RowFunction, Steps, is_due, plain_row_function, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
@@ -187,10 +187,13 @@ class TypedReader:
         nulls: Sequence[Null | None] | None = None,
         *,
         as_struct: bool = False,
+        is_compiled: bool = True,
     ) -> RowFunction:
         """Return the function that turns the cells into the target's values in one step a column."""
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
-        return row_function(self._names, steps, nulls, as_struct=as_struct)
+        if is_compiled:
+            return row_function(self._names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(self._names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -355,10 +358,28 @@ class TypedWriters(Generic[Plan]):
             return self._write_canonical(change)
         write: Callable[[RowChange], Written[Plan]] | None = images.reader.plans.get(self)
         if write is None:
-            write = images.reader.plans[self] = self._writer_for(images.reader)
+            write = images.reader.plans[self] = self._first_writer_for(images.reader)
         return write(change)
 
-    def _writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+    def _first_writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+        """How changes with this reader are written until something is compiled for them."""
+        if self._is_struct(reader.schema, reader.places):
+            return self._writer_for(reader)
+        plain, uses = self._writer_for(reader, is_compiled=False), 0
+
+        def write(change: RowChange) -> Written[Plan]:
+            nonlocal uses
+            uses += 1
+            if is_due(uses):
+                compiled = reader.plans[self] = self._writer_for(reader)
+                return compiled(change)
+            return plain(change)
+
+        return write
+
+    def _writer_for(
+        self, reader: TypedReader, *, is_compiled: bool = True
+    ) -> Callable[[RowChange], Written[Plan]]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
         columns = [schema.columns[at] for at in reader.places]
@@ -369,6 +390,7 @@ class TypedWriters(Generic[Plan]):
             target.shortcuts,
             [target.null_of(column) for column in columns],
             as_struct=self._is_struct(schema, reader.places),
+            is_compiled=is_compiled,
         )
         plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
         losses = target.losses(plan, reader.type_info)
@@ -386,9 +408,9 @@ class TypedWriters(Generic[Plan]):
                     losses,
                 )
             except _UNFIT as error:
-                _ = images.before, images.after  # raises Malformed with the column if the source is to blame
-                reason = "a value that the target's spelling cannot hold"
-                raise NotRepresentable(self._protocol, "", reason) from error
+                # Malformed with the column if the source is to blame.
+                before, after = images.before, images.after
+                raise self._unfit(schema, before, after) from error
 
         return write
 
@@ -423,7 +445,22 @@ class TypedWriters(Generic[Plan]):
         try:
             return values([row[at] for at in places])
         except _UNFIT as error:
-            raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+            raise self._unfit(schema, row) from error
+
+    def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
+        """The error about the first column whose value cannot be written; it quotes no value."""
+        path = ""
+        for column, cell in (pair for row in rows if row for pair in zip(schema.columns, row, strict=True)):
+            write = self._target.write_of(column)
+            if write is None or cell is None or cell is ABSENT or column.generated is Generated.VIRTUAL:
+                continue
+            try:
+                write(cell)
+            except _UNFIT:
+                path = column.name
+                break
+        reason = "a value is not of its column's type, or the target's spelling cannot hold it"
+        return NotRepresentable(self._protocol, path, reason)
 
     def _function(
         self, schema: TableSchema, places: tuple[int, ...] | None

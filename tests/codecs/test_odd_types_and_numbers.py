@@ -1,0 +1,94 @@
+"""Types that no server has, FLOAT's smallest numbers, and BIT with more bits than there are."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from debezium_support import DEBEZIUM, block, ddl, decoded, message, row
+from debezium_support import record as debezium_record
+from open_support import cell, framed
+from open_support import row as open_row
+from support import CANAL, OPEN, TICDC, record, row_message
+
+from relay import Lossy, Malformed, Translator
+from relay.mysql.numbers import read_float, shortest_float32
+
+IMPOSSIBLE = [
+    "DATETIME(7)", "TIME(7)", "TIMESTAMP(99)", "DECIMAL(70,40)", "DECIMAL(66)", "DECIMAL(5,6)", "DECIMAL(65,39)", "BIT(0)",
+    "BIT(65)", "YEAR(3)", "ENUM()", "SET()", f"SET({','.join(repr(str(at)) for at in range(65))})", "INT()",
+]  # fmt: skip
+POSSIBLE = [
+    "DATETIME(6)",
+    "DECIMAL(65,38)",
+    "DECIMAL(0)",
+    "DECIMAL(30,30)",
+    "BIT(64)",
+    "YEAR(4)",
+    "YEAR(2)",
+    "CHAR(0)",
+]
+
+
+@pytest.mark.parametrize("declared", IMPOSSIBLE)
+def test_a_type_that_no_server_has_leaves_its_table_unknown(declared: str) -> None:
+    """The statement is passed on as text, and its rows are read with what they tell themselves."""
+    create = ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {declared})")
+    for value in ("10:00:00.1234567", 1, 1.5, "x", True, None):
+        translator = Translator(DEBEZIUM, DEBEZIUM)
+        assert translator.translate(debezium_record(create))
+        assert translator.lossy[Lossy.DDL_NOT_UNDERSTOOD] == 1
+        assert translator.translate(debezium_record(message(after={"id": 1, "c": value}), offset=1))
+        assert translator.lossy[Lossy.SCHEMA_GUESSED] == 1
+
+
+@pytest.mark.parametrize("declared", POSSIBLE)
+def test_the_limits_themselves_are_types(declared: str) -> None:
+    _, translator = decoded(debezium_record(ddl(f"CREATE TABLE t (id INT PRIMARY KEY, c {declared})")))
+    assert not translator.lossy
+
+
+SMALL = [("1e-45", 1e-45), ("1.4e-45", 1e-45), ("1.401298464324817e-45", 1e-45), ("-2.8E-45", -3e-45),
+         ("1.1754942e-38", 1.1754942e-38), ("1.1754944e-38", 1.1754944e-38)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value"), SMALL)
+def test_small_floats_have_the_fewest_digits(text: str, value: float) -> None:
+    assert read_float(text) == shortest_float32(float(text)) == value
+    for source in (CANAL, TICDC):
+        given = record(row_message({"c": "float"}, {"c": text}))
+        (event,) = Translator(source, source).inspect(given)
+        assert row(event).after == (value,)
+        (out,) = Translator(source, DEBEZIUM, None, {"debezium-disable-schema": "true"}).translate(given)
+        assert json.loads(out.value or b"")["payload"]["after"] == {"c": value}
+    (event,) = Translator(OPEN, OPEN).inspect(framed(open_row({"u": {"c": cell(4, float(text), 64)}})))
+    assert row(event).after == (value,)
+
+
+@pytest.mark.parametrize("text", ["Infinity", "-inf", "NaN", "1e400"])
+def test_what_is_no_finite_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"finite|number"):
+        read_float(text)
+
+
+def test_the_sign_of_zero_stays() -> None:
+    assert str(read_float("-0.0")) == "-0.0"
+
+
+BITS: dict[str, Any] = {
+    "type": "bytes", "optional": True, "field": "b", "name": "io.debezium.data.Bits", "parameters": {"length": "64"},
+}  # fmt: skip
+
+
+def test_more_than_64_bits_are_refused_with_the_columns_name() -> None:
+    def bits(data: bytes) -> Any:
+        value = message(after={"b": base64.b64encode(data).decode()}) | {"schema": block(BITS)}
+        return Translator(DEBEZIUM, CANAL).translate(debezium_record(value))
+
+    with pytest.raises(Malformed, match="beyond 64 bits") as caught:
+        bits(b"\xff" * 2300)
+    assert caught.value.path == "payload.after.b"
+    (out,) = bits(b"\xff" * 8 + b"\x00" * 3)
+    assert json.loads(out.value or b"")["data"] == [{"b": str((1 << 64) - 1)}]

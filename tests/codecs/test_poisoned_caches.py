@@ -1,0 +1,135 @@
+"""What a record says of its table must not be taken from, or given to, the records after it: keys, schema
+blocks, types, flags. Also if it was refused, or taken back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ckafka_support import CKAFKA
+from ckafka_support import row as ckafka_row
+from debezium_support import DEBEZIUM, block, message
+from debezium_support import record as debezium_record
+from open_support import cell, framed
+from open_support import row as open_row
+from support import CANAL, OPEN, TICDC, record, row_message
+
+from relay import ConsumerRecord, RelayError, Translator
+from relay.codecs import PROTOCOLS
+
+TYPES = {"id": "bigint", "a": "varchar", "n": "int unsigned"}
+CELLS = {"id": "1", "a": "x", "n": "5"}
+FIELDS = [
+    {"type": type_, "optional": True, "field": name}
+    for name, type_ in [("id", "int64"), ("a", "string"), ("n", "int64")]
+]
+ROW = {"id": 1, "a": "x", "n": 5}
+
+
+def debezium_rows() -> Iterator[ConsumerRecord]:
+    keys: list[Any] = [
+        {"payload": {"id": 1}},
+        {"payload": {"n": 5, "id": 1}},
+        {"payload": {}},
+        None,
+        5,
+        {"id": 1},
+    ]
+    for rows in (ROW, ROW | {"n": "no number"}, {"a": "x"}, ROW | {"id": [1]}):
+        for fields in (FIELDS, FIELDS[:2], [FIELDS[0], FIELDS[1], FIELDS[2] | {"type": "int32"}]):
+            for key in keys:
+                yield debezium_record(message(after=rows) | {"schema": block(*fields)}, key)
+    yield debezium_record(message(after=ROW) | {"schema": block(*FIELDS)}, None)
+    yield debezium_record(message(after=ROW), keys[0])
+    key_block = {"fields": [{"type": "int32", "optional": False, "field": "id"}]}
+    for key in (keys[0] | {"schema": key_block}, keys[0] | {"schema": 5}, keys[0]):
+        yield debezium_record(message(after={"a": "x", "n": 5}) | {"schema": block(*FIELDS[1:])}, key)
+        yield debezium_record(message(after=ROW) | {"schema": block(*FIELDS[1:])}, key)
+    yield msgspec_key(b"\xff")
+
+
+def msgspec_key(key: bytes) -> ConsumerRecord:
+    """A row with a key that cannot be read."""
+    good = debezium_record(message(after=ROW) | {"schema": block(*FIELDS)})
+    return ConsumerRecord(good.topic, good.partition, good.offset, good.timestamp_ms, key, good.value)
+
+
+def canal_rows() -> Iterator[ConsumerRecord]:
+    for names in (["id"], ["n", "id"], [], None, ["missing"]):
+        for types in (TYPES, TYPES | {"a": "blob"}, TYPES | {"n": "set"}, {"id": "bigint"}, {}, None):
+            for cells in (CELLS, {"a": "x"}, CELLS | {"id": "no number"}, CELLS | {"a": "\U0001f600"}):
+                given = row_message(TYPES, cells, pkNames=names) | {"mysqlType": types}
+                yield record(given | {"sqlType": {"id": -5, "a": 2004 if names else 12, "n": 4}})
+
+
+def open_rows() -> Iterator[ConsumerRecord]:
+    for flag in (11, 0, 1, 65, 64):
+        for code in (8, 3, 15, 252, 247, 999):
+            for value in (1, "x", "eA==", None, [1], 1 << 70):
+                yield framed(open_row({"u": {"id": cell(8, 1, flag), "a": cell(code, value, 64 & flag)}}))
+
+
+def ckafka_rows() -> Iterator[ConsumerRecord]:
+    for cells in (
+        {"id": "1", "a": "x"},
+        {"a": "x"},
+        {"id": 1, "a": 5},
+        {"id": [1]},
+        {"id": "1", "a": "eA=="},
+        {"id": None},
+    ):
+        for old in (None, cells):
+            yield record(ckafka_row(cells, old, "U" if old else "I"))
+
+
+ROWS = {
+    DEBEZIUM: list(debezium_rows()),
+    TICDC: list(canal_rows()),
+    CANAL: list(canal_rows()),
+    OPEN: list(open_rows()),
+    CKAFKA: list(ckafka_rows()),
+}
+
+
+def outcome(translator: Translator, one: ConsumerRecord) -> Any:
+    counted = translator.lossy
+    try:
+        out: Any = [(each.key, each.value) for each in translator.translate(one)]
+    except RelayError as error:
+        out = str(error)
+    return out, translator.lossy - counted
+
+
+@pytest.mark.parametrize("target", [DEBEZIUM, CANAL, OPEN])
+@pytest.mark.parametrize("source", ROWS)
+@pytest.mark.parametrize("is_taken_back", [False, True])
+def test_rows_are_read_alike_whatever_came_before(source: str, target: str, is_taken_back: bool) -> None:
+    rows = ROWS[source]
+    alone = [outcome(Translator(source, target), one) for one in rows]
+    for order in (1, -1):
+        used = Translator(source, target)
+        state = used.state
+        for one, expected in list(zip(rows, alone, strict=True))[::order]:
+            assert outcome(used, one) == expected
+            if is_taken_back:
+                used.restore(state)
+    used = Translator(source, target)
+    for one, expected in zip(rows, alone, strict=True):
+        outcome(used, rows[-1])
+        assert outcome(used, one) == expected
+
+
+def test_every_protocol_is_here() -> None:
+    assert set(ROWS) >= set(PROTOCOLS) - {"toy-lines"}
+
+
+def test_a_null_key_takes_no_key_from_later_rows() -> None:
+    translator = Translator(DEBEZIUM, DEBEZIUM)
+    good = message(after=ROW) | {"schema": block(*FIELDS)}
+    for key in (None, {"payload": {"id": 1}}, 5, {"payload": {"id": 1}}):
+        (out,) = translator.translate(debezium_record(good, key))
+        written = json.loads(out.key or b"")["payload"]
+        assert written == (key["payload"] if isinstance(key, dict) else {})
