@@ -47,12 +47,26 @@ def pairs(records: Any) -> list[tuple[bytes, bytes]]:
     return [(record.key, _STAMP.sub(b"0", record.value)) for record in records]
 
 
+def without_repeats(value: bytes) -> bytes:
+    """A value of TiCDC without the second entries of virtual generated columns, at the end of both images."""
+    for image in json.loads(value).get("schema", {}).get("fields", [])[:2]:
+        columns = image.get("fields", [])
+        repeats = [column for at, column in enumerate(columns) if column in columns[:at]]
+        if repeats:
+            tail = json.dumps(repeats, separators=(",", ":"), ensure_ascii=False).encode()
+            return value.replace(b"," + tail[1:], b"]")
+    return value
+
+
 @pytest.mark.parametrize("path", FILES)
 def test_ticdc_comes_back_byte_by_byte(path: str) -> None:
+    """But for columns that its schema block has twice."""
     translator = Translator(DEBEZIUM, DEBEZIUM, None, options_of(path))
     given_records = captured(path)
     made = [out for record in given_records for out in translator.translate(record)]
-    assert [(out.key, out.value) for out in made] == [(record.key, record.value) for record in given_records]
+    assert [(out.key, out.value) for out in made] == [
+        (record.key, without_repeats(record.value or b"")) for record in given_records
+    ]
 
 
 UNSENT = ("DROP FOREIGN KEY", "ALTER TABLE `ttl_t`", "RECOVER TABLE")
@@ -89,7 +103,8 @@ def test_other_formats_of_ticdc_become_its_debezium(source: str, given_path: str
         for out in made
         if not any(word in json.loads(out.value or b"")["payload"].get("ddl", "") for word in UNSENT)
     ]
-    assert pairs(sent) == pairs(captured(path))
+    theirs = [(key, without_repeats(value)) for key, value in pairs(captured(path))]
+    assert pairs(sent) == theirs
 
 
 def rows_of(protocol: str, path: str) -> list[tuple[Any, ...]]:

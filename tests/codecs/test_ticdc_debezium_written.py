@@ -25,7 +25,7 @@ from relay import (
 )
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
-from relay.model import Rows, Source, TableId, TableSchema
+from relay.model import Generated, Rows, Source, TableId, TableSchema
 from relay.mysql.ddl.views import view_columns
 from relay.needs import Answers
 
@@ -183,6 +183,48 @@ def test_null_with_a_default(replaces: str, shown: int | None, lost: list[Lossy]
     _, value, lossy = encoded(DEFAULTED, None, (1, None), {"replace.null.with.default": replaces})
     assert value["payload"]["after"] == {"id": 1, "v": shown}
     assert lossy == lost
+
+
+def shown_columns(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the schema block says of the columns, each of which it lists once."""
+    fields = value["schema"]["fields"][0]["fields"]
+    columns = {field["field"]: field for field in fields}
+    assert len(columns) == len(fields)
+    return columns
+
+
+def test_a_schema_lets_readers_see_null_where_null_is_written() -> None:
+    """Kafka Connect's JsonConverter reads a NULL, or a column that a row lacks, as the schema's default."""
+    columns = (*DEFAULTED.columns, Column("n", ColumnType("int"), nullable=False, default=Default("7")))
+    schema = TableSchema(DEFAULTED.id, columns, DEFAULTED.primary_key)
+    keeping = {"replace.null.with.default": "false"}
+
+    def defaults(before: Any, options: dict[str, str]) -> dict[str, Any]:
+        _, value, _ = encoded(schema, before, (1, 6, 2), options)
+        return {name: shown["default"] for name, shown in shown_columns(value).items() if "default" in shown}
+
+    assert defaults(None, {}) == {"v": 5, "n": 7}
+    assert defaults(None, keeping) == {"n": 7}
+    assert defaults((1, 5, ABSENT), {}) == {"v": 5, "n": 7}
+    assert defaults((1, 5, ABSENT), keeping) == {}
+
+
+@pytest.mark.parametrize("before", [None, (1, ABSENT, ABSENT), (1, ABSENT, 2)])
+def test_a_virtual_column_is_in_a_schema_once_and_optional(before: Any) -> None:
+    """Kafka Connect refuses a schema with a column twice, and a row without one that is not optional."""
+    schema = TableSchema(
+        T.id,
+        (
+            Column("id", ColumnType("int"), nullable=False),
+            Column("g", ColumnType("int"), nullable=False, generated=Generated.VIRTUAL),
+            Column("c", ColumnType("int"), nullable=False),
+        ),
+        primary_key=("id",),
+    )
+    _, value, _ = encoded(schema, before, (1, ABSENT, 2))
+    assert list(shown_columns(value)) == ["id", "g", "c"]
+    assert shown_columns(value)["g"]["optional"]
+    assert not shown_columns(value)["id"]["optional"]
 
 
 def test_a_route_that_would_lose_is_refused_when_strict() -> None:

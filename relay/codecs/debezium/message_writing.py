@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -141,8 +141,7 @@ class Messages(Target[RowPlan]):
                 column_schema(one, extension=settings.extension, optional=one.nullable is True) for one in key
             ]
             key_end = b',"schema":' + printed(key_schema(self._name(schema.id), entries))
-            columns = column_schemas(schema.columns, extension=settings.extension)
-            end = self._block(schema, columns, self._source) + b"}"
+            end = self._block(schema, self._entries(schema.columns), self._source) + b"}"
         key_value = None
         if len(key) == 1 and key[0] in shown:
             key_value = operator.attrgetter(f"f{shown.index(key[0])}")
@@ -233,11 +232,16 @@ class Messages(Target[RowPlan]):
             is_whole, schema = present == plan.shown, plan.schema
             columns = [column for column in schema.columns if is_whole or column.name in present]
             source = source_schema(extension=self._settings.extension, start_ts=has_start)
-            entries = column_schemas(columns, extension=self._settings.extension, relaxed=relaxed)
+            entries = self._entries(columns, relaxed)
             if len(plan.ends) >= _MAX_ENDS:
                 plan.ends.clear()
             found = plan.ends[has_start, present, relaxed] = self._block(schema, entries, source) + b"}"
         return found
+
+    def _entries(self, columns: Sequence[Column], relaxed: Iterable[str] = ()) -> list[Json]:
+        settings = self._settings
+        keeps_null = not settings.replaces_nulls
+        return column_schemas(columns, extension=settings.extension, relaxed=relaxed, keeps_null=keeps_null)
 
     def _block(self, schema: TableSchema, entries: list[Json], source: Json) -> bytes:
         return b',"schema":' + printed(value_schema(self._name(schema.id), entries, source))

@@ -125,8 +125,11 @@ def _sanitised(name: str) -> str:
 # ---------------------------------------------------------------- blocks, written
 
 
-def column_schema(column: Column, *, extension: bool, optional: bool) -> Json:
-    """A column's entry in a block of TiCDC, in its order of members."""
+def column_schema(column: Column, *, extension: bool, optional: bool, keeps_null: bool = False) -> Json:
+    """A column's entry in a block of TiCDC, in its order of members.
+
+    `keeps_null`: an optional column has no `default`, which Kafka Connect's JsonConverter takes for NULL.
+    """
     field = ticdc_field(column.type)
     entry: Json = {"tidb_type": tidb_type(column.type)} if extension else {}
     entry |= {"type": field.type, "optional": optional}
@@ -137,26 +140,30 @@ def column_schema(column: Column, *, extension: bool, optional: bool) -> Json:
     if field.parameters:
         entry["parameters"] = dict(field.parameters)
     entry["field"] = column.name
-    default = schema_default(column)
+    default = None if keeps_null and optional else schema_default(column)
     if default is not None:
         entry["default"] = default
     return entry
 
 
-def column_schemas(columns: Sequence[Column], *, extension: bool, relaxed: Iterable[str] = ()) -> list[Json]:
-    """Return the columns of `before` and `after`. Virtual generated ones, which no row has, stand in their
-    places and once more at the end.
+def column_schemas(
+    columns: Sequence[Column], *, extension: bool, relaxed: Iterable[str] = (), keeps_null: bool = False
+) -> list[Json]:
+    """Return the columns of `before` and `after`, each once.
 
-    `relaxed` names columns that a row may lack, which are optional for that reason.
+    Optional are those that can be NULL, and those that a row may lack: virtual generated columns, which no
+    row has, and the ones that `relaxed` names.
     """
     may_be_absent = frozenset(relaxed)
 
-    def entry(column: Column) -> Json:
-        optional = column.nullable is not False or column.name in may_be_absent
-        return column_schema(column, extension=extension, optional=optional)
+    def is_optional(column: Column) -> bool:
+        is_virtual = column.generated is Generated.VIRTUAL
+        return column.nullable is not False or is_virtual or column.name in may_be_absent
 
-    virtual = [column for column in columns if column.generated is Generated.VIRTUAL]
-    return [entry(column) for column in (*columns, *virtual)]
+    return [
+        column_schema(column, extension=extension, optional=is_optional(column), keeps_null=keeps_null)
+        for column in columns
+    ]
 
 
 def _plain(name: str, type_: str, *, optional: bool = False) -> Json:

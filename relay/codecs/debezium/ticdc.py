@@ -94,7 +94,8 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     replace_null_with_default: Annotated[
         bool,
         Meta(
-            description="write NULL as the column's default if it has one, as TiCDC does; false: write null",
+            description="write NULL as the column's default if it has one, as TiCDC does; "
+            "false: write null, and leave `default` out of the schema of optional columns",
             extra={"side": "target"},
         ),
     ] = msgspec.field(name="replace.null.with.default", default=True)
