@@ -17,6 +17,7 @@ from support import CANAL, OPEN, TICDC, captured
 from relay import ConsumerRecord, Translator
 from relay.model import SchemaChange
 from relay.records import SOURCE_HEADER
+from relay.service.commands.offline import learned_translator
 
 pytestmark = pytest.mark.kafka
 
@@ -109,3 +110,13 @@ async def test_partitions_that_are_added_while_relay_runs(
     assert await relay.stop() == 0
     found = statements(OPEN, await kafka.read(written, committed=True))
     assert Counter({at: len(marks) for at, marks in found.items()}) == {0: len(records), 1: len(records) - 2}
+
+
+async def test_single_commands_know_the_partitions_of_the_source(kafka: Any, make_config: Any) -> None:
+    """What `relay explain` and a replay of dead letters translate with."""
+    topic, written = await kafka.topic(PARTITIONS), await kafka.topic(PARTITIONS)
+    config = make_config(topic, written, route_from=TICDC, route_to=OPEN)
+    learned = await learned_translator(config)
+    one = next(one for one in capture(TICDC) if is_ddl(TICDC, one))
+    made = learned.translator.translate(msgspec.structs.replace(one, topic=topic))
+    assert [out.partition for out in made] == list(range(PARTITIONS))
