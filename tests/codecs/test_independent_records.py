@@ -255,6 +255,8 @@ def test_equal_types_do_not_mean_equal_keys(source: str, target: str) -> None:
 def test_tables_are_told_apart_by_both_names(source: str, target: str) -> None:
     """The DDL is that of `d.t`; the same types and columns in another table have no key of its own."""
     names = [("d", "t"), ("d", "u"), ("e", "t"), ("d", "t"), ("e", "t"), ("", "t"), ("d", ""), ("d", "t")]
+    if target == "ticdc-open-protocol":  # which refuses rows without a name
+        names = [name for name in names if all(name)]
     message = row_message(
         {"id": "int", "b": "int", "c": "varchar"}, {"id": "1", "b": "2", "c": "x"}, _tidb={"commitTs": TS}
     )
