@@ -23,6 +23,8 @@ _DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")
 #: The smallest 32-bit number with all its bits; below it they become fewer (IEEE 754).
 _LEAST_NORMAL: Final = 2.0**-126
+#: From here on a number is beyond 32 bits; up to here it is rounded to the largest of them.
+BEYOND_FLOAT: Final = 2.0**128 - 2.0**103
 
 
 def read_int(text: str) -> int:
@@ -92,7 +94,7 @@ def read_float(text: str) -> float:
     value = read_double(text)
     # Up to 6 significant digits survive 32 bits and are therefore the shortest already (IEEE 754 single
     # precision).
-    is_shortest = len(text) <= 7 and abs(value) >= _LEAST_NORMAL
+    is_shortest = len(text) <= 7 and _LEAST_NORMAL <= abs(value) < BEYOND_FLOAT
     return value if is_shortest or value == 0 else shortest_float32(value)
 
 

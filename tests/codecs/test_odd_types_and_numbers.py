@@ -13,7 +13,7 @@ from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import Lossy, Malformed, Translator
+from relay import ConsumerRecord, Lossy, Malformed, RelayError, RowChange, Translator
 from relay.mysql.numbers import read_float, shortest_float32
 
 IMPOSSIBLE = [
@@ -92,3 +92,50 @@ def test_more_than_64_bits_are_refused_with_the_columns_name() -> None:
     assert caught.value.path == "payload.after.b"
     (out,) = bits(b"\xff" * 8 + b"\x00" * 3)
     assert json.loads(out.value or b"")["data"] == [{"b": str((1 << 64) - 1)}]
+
+
+@pytest.mark.parametrize(
+    ("column_type", "text"),
+    [
+        ("time", "839:00:00"),
+        ("time(6)", "-999:59:59.5"),
+        ("float", "1e39"),
+        ("float", "-4e38"),
+        ("bigint unsigned", "-1"),
+    ],
+)
+def test_debezium_has_no_value_beyond_its_type(column_type: str, text: str) -> None:
+    row = row_message({"id": "int", "c": column_type}, {"id": "1", "c": text}, pkNames=["id"])
+    with pytest.raises(RelayError):
+        Translator(TICDC, DEBEZIUM).translate(record(row))
+
+
+def test_members_that_nobody_knows_are_not_in_a_schema() -> None:
+    """Read with `allowed` empty, as an earlier relay wrote it, they are not known either."""
+    row = row_message({"e": "enum", "s": "set"}, {"e": "2", "s": "5"}, pkNames=[])
+    (out,) = Translator(TICDC, DEBEZIUM).translate(record(row))
+    assert b'allowed":""' not in (out.value or b"")
+    value = json.loads(out.value or b"")
+    columns = [column for image in value["schema"]["fields"][:2] for column in image["fields"]]
+    assert not any("parameters" in column for column in columns)
+    for parameters in (None, {"allowed": ""}):
+        for column in columns:
+            column["parameters"] = parameters
+        given = ConsumerRecord("topic", 0, 0, 1, None, json.dumps(value).encode())
+        (event,) = Translator(DEBEZIUM, DEBEZIUM).inspect(given)
+        assert isinstance(event, RowChange)
+        assert event.after == ("2", "5")
+
+
+@pytest.mark.parametrize("number", ["1e39", "-1e300", "3.4028235e38"])
+def test_a_float_of_more_than_32_bits_is_a_double(number: str) -> None:
+    field = b'"schema":{"fields":[{"field":"after","fields":[{"field":"c","type":"float"}]}]}'
+    source = b'"source":{"connector":"TiCDC","db":"d","table":"t","ts_ms":1},"op":"c","ts_ms":1'
+    value = b'{"payload":{%b,"after":{"c":%b}},%b}' % (source, number.encode(), field)
+    translator = Translator(DEBEZIUM, DEBEZIUM)
+    for number_of in (b"1.5", None, b"2.5"):
+        given = value if number_of is None else value.replace(number.encode(), number_of)
+        (event,) = translator.inspect(ConsumerRecord("topic", 0, 0, 1, None, given))
+        assert isinstance(event, RowChange)
+        is_wide = number_of is None and number != "3.4028235e38"
+        assert event.schema.columns[0].type.base == ("double" if is_wide else "float")

@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -49,6 +49,7 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.members import label_reader
+from relay.mysql.numbers import BEYOND_FLOAT
 from relay.mysql.types import BINARIES
 
 _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
@@ -104,9 +105,12 @@ def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
 
 
+#: A number that 32 bits can hold, which msgspec checks as it parses.
+_Float32: Any = Annotated[float, msgspec.Meta(gt=-BEYOND_FLOAT, lt=BEYOND_FLOAT)]
 #: The Python types of JSON values, by Connect type.
-_KINDS: Final[dict[str, type]] = {
-    "boolean": bool, "int8": int, "int16": int, "int32": int, "int64": int, "float": float, "double": float,
+_KINDS: Final[dict[str, Any]] = {
+    "boolean": bool, "int8": int, "int16": int, "int32": int, "int64": int,
+    "float": _Float32, "double": float,
 }  # fmt: skip
 #: What a column is whose only evidence is a JSON value (`bool` is Python's subclass of `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
@@ -117,15 +121,18 @@ _LIKE: Final[dict[type, ColumnType]] = {
 }
 
 
-def _kind_of(column_type: ColumnType) -> type:
+def _kind_of(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type, of which mypy knows no kind
     """The Python type of the column's JSON values; DECIMAL is a number whose digits are kept."""
     return Decimal if column_type.base == "decimal" else _KINDS.get(ticdc_field(column_type).type, str)
 
 
-def _fitting(kind: type, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """The value as its column's kind; ABSENT if it cannot be one."""
     if value is None or type(value) is kind:
         return value
+    if kind is _Float32:
+        number = _fitting(float, value)
+        return number if number is not ABSENT and abs(number) < BEYOND_FLOAT else ABSENT
     if kind is float and type(value) in {int, Decimal}:
         try:
             return float(value)
@@ -168,7 +175,7 @@ class Layout:
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
         self._kinds = [_kind_of(column.type) for column in columns]
-        self._has_floats = not {float, Decimal}.isdisjoint(self._kinds)
+        self._has_floats = not {float, _Float32, Decimal}.isdisjoint(self._kinds)
         self._parse, self._cells = _compiled(self.names, self._kinds)
         self._ambiguous = list(self._ambiguities(columns))
         counts = {
@@ -232,7 +239,7 @@ class Layout:
                 yield at, 0, Lossy.EPOCH_OR_ZERO_DATE
 
 
-def _compiled(names: list[str], kinds: list[type]) -> tuple[Any, Any]:
+def _compiled(names: list[str], kinds: list[Any]) -> tuple[Any, Any]:
     """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
     fields = [(f"c{at}", kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}

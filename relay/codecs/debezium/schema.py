@@ -65,14 +65,21 @@ def ticdc_field(column_type: ColumnType) -> Field:
         return Field("int64", MICROS if counts_micros(column_type) else MILLIS)
     if base == "bit":
         return Field("boolean") if length == 1 else Field("bytes", BITS, (("length", str(length or 64)),))
-    if base == "enum":
-        return Field("string", ENUM, (("allowed", escaped_members(column_type.members or ())),))
-    if base == "set":
-        return Field("string", SET, (("allowed", ",".join(column_type.members or ())),))
+    if base in {"enum", "set"}:
+        return _members_field(base, column_type.members)
     if base == "float" and column_type.scale is not None:
         return _PLAIN["double"]
     found = _UNSIGNED.get(base) if column_type.unsigned else None
     return found or _PLAIN.get(base, _STRING)
+
+
+def _members_field(base: str, members: tuple[str, ...] | None) -> Field:
+    """ENUM's or SET's; without `allowed` where the members are not known."""
+    name = ENUM if base == "enum" else SET
+    if members is None:
+        return Field("string", name)
+    allowed = escaped_members(members) if base == "enum" else ",".join(members)
+    return Field("string", name, (("allowed", allowed),))
 
 
 def counts_micros(column_type: ColumnType) -> bool:
@@ -309,10 +316,8 @@ def agrees(column: Column, declared: DeclaredColumn) -> bool:
         return False
     if declared.tidb_type is not None and declared.tidb_type != tidb_type(column.type):
         return False
-    if field.name in {ENUM, SET} and column.type.members is None:
-        return True
     parameters = declared.parameters or {}
-    return all(parameters.get(name, text) == text for name, text in field.parameters)
+    return all((parameters.get(name) or text) == text for name, text in field.parameters)
 
 
 _NAMED: Final = {DATE: "date", YEAR: "year", TIME: "time", ZONED: "timestamp", JSON: "json", VECTOR: "vector"}
@@ -330,11 +335,11 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
         length = parameters.get("length", "")
         is_length = length.isascii() and length.isdigit() and len(length) < 4
         return ColumnType("bit", length=int(length) if is_length else None)
-    allowed = parameters.get("allowed")
+    allowed = parameters.get("allowed")  # empty: of nobody knows which members
     if declared.name == ENUM:
-        return ColumnType("enum", members=None if allowed is None else split_members(allowed))
+        return ColumnType("enum", members=split_members(allowed) if allowed else None)
     if declared.name == SET:
-        return ColumnType("set", members=None if allowed is None else _split_set(allowed))
+        return ColumnType("set", members=tuple(allowed.split(",")) if allowed else None)
     if declared.name in {MILLIS, MICROS}:
         return ColumnType("datetime", has_micros=declared.name == MICROS)
     if declared.name in _NAMED:
@@ -342,10 +347,6 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
     if declared.tidb_type is not None:
         return _of_tidb(declared.tidb_type, declared.type)
     return _TYPED.get(declared.type, _TYPED["string"])
-
-
-def _split_set(allowed: str) -> tuple[str, ...]:
-    return tuple(allowed.split(",")) if allowed else ()
 
 
 def _of_tidb(word: str, type_: str) -> ColumnType:

@@ -14,10 +14,10 @@ from relay.codecs.wire.base64_text import read_base64
 
 def signed64(value: int) -> int:
     """BIGINT UNSIGNED as the signed number with the same 64 bits. Raises ValueError."""
-    if value < 1 << 63:
+    if 0 <= value < 1 << 63:
         return value
-    if value >= 1 << 64:
-        raise ValueError("a number beyond 64 bits")
+    if not 0 <= value < 1 << 64:
+        raise ValueError("not an unsigned number of 64 bits")
     return value - (1 << 64)
 
 

@@ -165,7 +165,7 @@ _TIME: Final = re.compile(r"(-?)(\d{2,3}):([0-5]\d):([0-5]\d)(\.\d{1,6})?", re.A
 
 
 def time_micros(text: str) -> int:
-    """Return the signed microseconds of a TIME. Raises ValueError."""
+    """Return the signed microseconds of a TIME. Raises ValueError, also beyond 838:59:59.999999."""
     minute = _SECONDS_OF_MINUTE.get(text[:5])
     second = _SECONDS.get(text[5:8])
     if minute is not None and second is not None:
@@ -176,6 +176,8 @@ def time_micros(text: str) -> int:
     sign, hours, minutes, seconds, fraction = match.groups()
     clock = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
     micros = clock * 1_000_000 + _fraction_micros(fraction or "")
+    if micros > _LONGEST_TIME_MICROS:
+        raise ValueError("beyond the range of TIME")
     return -micros if sign else micros
 
 
