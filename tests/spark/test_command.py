@@ -173,7 +173,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
             ("target.partitions=3", "route.to=ticdc-open-protocol"),
             "target.watermarks: the job does not yet write watermarks",
         ),
-        (("backfill.input=/nowhere",), "error: backfill.input: [PATH_NOT_FOUND]"),
+        (("backfill.input=/nowhere",), "error: backfill.input: there is no file to read"),
         (
             ("backfill.input=s3a://a/b",),
             "backfill.input: s3a://a/b cannot be reached: Class org.apache.hadoop.fs.s3a",
@@ -222,7 +222,7 @@ def test_what_the_policy_lets_pass_is_counted(run: Any, tmp_path: Path, capsys: 
             ),
             'backfill.end_offsets."orders/0": ends before 9',
         ),
-        (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: [PATH_NOT_FOUND]"),
+        (("backfill.schema_input=/nowhere",), "error: backfill.schema_input: there is no file to read"),
         (("backfill.checkpoint=/kept",), "backfill.checkpoint: files are read in one go"),
         (("backfill.nothing=1",), "backfill.nothing: there is no such key"),
     ],
@@ -324,7 +324,7 @@ def test_a_worker_that_was_killed_is_the_environment(spark: Any) -> None:
     [
         (
             {"JAVA_HOME": "/nope"},
-            "Java did not start Spark, and says above why: Spark needs Java 17 or 21: set JAVA_HOME",
+            "Java did not start Spark, and says above why: Spark needs Java 17 or 21, with all its modules",
         ),
         ({"SPARK_HOME": "/nope"}, "there is no Spark in /nope, which SPARK_HOME names: unset it"),
     ],

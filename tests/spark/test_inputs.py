@@ -286,9 +286,9 @@ def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> Non
 
 
 def test_files_have_no_latest() -> None:
-    (problem,) = input_problems(config_for("in", "out", source={"start": "latest"}))
+    (problem,) = input_problems(config_for(str(DATA), "out", source={"start": "latest"}))
     assert problem.path == "source.start"
-    assert not input_problems(config_for("in", "out"))
+    assert not input_problems(config_for(str(DATA), "out"))
 
 
 def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:
