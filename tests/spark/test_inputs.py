@@ -285,10 +285,10 @@ def test_captures_that_overlap_are_read_whole(spark: Any, tmp_path: Path) -> Non
     assert counts.written == {place: len(expected[place])}
 
 
-def test_files_have_no_latest() -> None:
-    (problem,) = input_problems(config_for(str(DATA), "out", source={"start": "latest"}))
+def test_files_have_no_latest(tmp_path: Path) -> None:
+    (problem,) = input_problems(config_for(str(tmp_path), "out", source={"start": "latest"}))
     assert problem.path == "source.start"
-    assert not input_problems(config_for(str(DATA), "out"))
+    assert not input_problems(config_for(str(tmp_path), "out"))
 
 
 def run(config: Any, records: list[ConsumerRecord], bounds: Bounds | None = None) -> tuple[list[Any], Counts]:
