@@ -165,7 +165,7 @@ class TypedReader:
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
-        keys = schema.key_columns()
+        keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
         self._blank: list[Cell] = [ABSENT] * len(schema.columns)

@@ -90,7 +90,7 @@ def _changes_key(change: Event) -> TypeGuard[RowChange]:
         or change.after is None
     ):
         return False
-    names = change.schema.key_columns()
+    names = frozenset(change.schema.key_columns())
     cells = zip(change.schema.columns, change.before, change.after, strict=True)
     return any(column.name in names and was != now for column, was, now in cells)
 
