@@ -27,7 +27,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `decompressed_bytes`: what all compressed parts of a record may be together, in Kafka and in storage.
     `claim_check_bytes`: of one object in claim-check storage. `lenient_json_bytes`: of JSON that a strict
     parser refuses. `rows`: row changes of a record. `columns`: of a row, and of a table. `ddl_bytes`: of a
-    DDL text; `ddl_statements`: in it. `cache_bytes`: of each cache, about.
+    DDL text; `ddl_statements`: in it. `cache_bytes`: about, each of fetched
+    objects, of Open Protocol's shapes and of statements read ahead; other caches are bounded by number.
     """
 
     decompressed_bytes: Positive = 16 * _MIB
