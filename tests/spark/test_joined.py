@@ -22,6 +22,7 @@ BULK = "ticdc/canal-json.tidb-extension/12_bulk"
 def joined(config: Config, records: list[ConsumerRecord]) -> dict[str, list[bytes]]:
     """The lines of one pass, by topic and partition."""
     translator = config.translator()
+    translator.expect_partitions({(record.topic, record.partition) for record in records})
     assert translator.route.joining is not None
     joiner = Joiner[None](translator.route.joining)
     found: dict[str, list[bytes]] = {}
