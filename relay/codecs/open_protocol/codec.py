@@ -74,10 +74,11 @@ from relay.model import (
     Watermark,
 )
 from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
+_TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
 #: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
 _FLAGS_END: Final = 1 << 64
 _KNOWN_FLAGS: Final = 0xFF
@@ -200,7 +201,7 @@ class Decoder:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
-            if emitted_at_ns < 0:
+            if not 0 <= emitted_at_ns < _TIME_END_NS:
                 emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})

@@ -27,14 +27,14 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
 CONNECTOR: Final = "ticdc"
 #: TSOs are 64-bit numbers without a sign.
 TSO_END: Final = 1 << 64
-#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
-Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
+#: A time of a row or a message, in milliseconds since 1970.
+Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
