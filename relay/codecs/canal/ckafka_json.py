@@ -380,8 +380,6 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
         raise Malformed(NAME, "NEW_VALUES", _NO_ROW)
     elif op is not UPDATE:
         old = None
-    if not (new or old):
-        raise Malformed(NAME, "NEW_VALUES", "a row without columns")
     return CkafkaImages(op, new, old)
 
 

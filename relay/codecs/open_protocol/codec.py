@@ -57,6 +57,7 @@ from relay.codecs.wire.ticdc import (
     commit_ts_of,
     handle_key_places,
     is_restored,
+    lacks_handle_key,
     per_table_statements,
     split_updates,
 )
@@ -450,10 +451,10 @@ class Encoder:
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         keys = plan.handle_key if only_key else None
-        if not after and not before:
-            raise NotRepresentable(NAME, "", "a row without columns")
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
+                if lacks_handle_key(change.schema, before, lossy):
+                    return {"d": _cells(plan, before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):
                     lossy.append(Lossy.DELETE_IMAGE)

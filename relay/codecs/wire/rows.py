@@ -352,7 +352,9 @@ class TypedWriters(Generic[Plan]):
         ] = {}
 
     def write(self, change: RowChange) -> Written[Plan]:
-        """Return both images. Raises NotRepresentable for a missing image or a value unfit for its type."""
+        """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
+        unfit for its type.
+        """
         images = change.images
         if not isinstance(images, TypedRows):
             return self._write_canonical(change)
@@ -442,6 +444,8 @@ class TypedWriters(Generic[Plan]):
             return None
         places = None if ABSENT not in row else tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
         values, places = self._function(schema, places)
+        if not places:
+            raise NotRepresentable(self._protocol, "", "a row without columns")
         try:
             return values([row[at] for at in places])
         except _UNFIT as error:

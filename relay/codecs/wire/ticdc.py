@@ -7,6 +7,7 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -146,6 +147,16 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
         what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
         return [(table, f"DROP {what} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]
+
+
+def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
+    """Whether a row with these columns has not all of its handle key's, and so cannot be written as the key
+    alone. What nobody can find the row by is counted.
+    """
+    is_missing = any(name not in names for name in schema.handle_key())
+    if is_missing and Lossy.COLUMNS_ABSENT not in lossy:
+        lossy.append(Lossy.COLUMNS_ABSENT)
+    return is_missing
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
