@@ -32,7 +32,7 @@ from relay.model import (
     Watermark,
 )
 from relay.needs import Answers, Need
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
 Answer = TypeVar("Answer")
@@ -216,6 +216,8 @@ class Translator:
                 events, gate, groups = self._spread(events, record, lossy)
             out: list[ProducerRecord] = []
             time_ms = record.timestamp_ms
+            if time_ms >= TIME_END_MS:
+                lossy.append(Lossy.RECORD_TIME)
             for topic, partitions, group in groups:
                 for payload in self._encode(group, record, lossy):
                     for partition in partitions:
@@ -249,6 +251,8 @@ class Translator:
         """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
         lossy: list[Lossy] = []
         events, self.catalog = self._decoded(record, lossy)
+        if record.timestamp_ms >= TIME_END_MS:
+            lossy.append(Lossy.RECORD_TIME)
         for what in lossy:
             self._lossy[what] += 1
         return events

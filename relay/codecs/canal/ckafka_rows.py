@@ -132,10 +132,13 @@ class CkafkaReaders:
     ) -> RowChange:
         """Return the canonical change; `known` is the catalogue's definition.
 
-        Raises Malformed for a text that its type does not allow.
+        Raises Malformed for a text that its type does not allow, and an image without columns.
         """
-        reader = self._reader(wire, known)
         given = [image for image in (images.new, images.old) if image is not None]
+        if not all(given):
+            path = images.new_path if images.new == {} else images.old_path
+            raise Malformed(self._protocol, path, "a row without columns")
+        reader = self._reader(wire, known)
         if reader.is_partial or any(len(image) < len(wire.names) for image in given):
             lossy.append(Lossy.COLUMNS_ABSENT)
         try:
@@ -284,4 +287,6 @@ class CkafkaWriters:
             old = None if before is None else writer.cells(before)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+        if new == {} or old == {}:
+            raise NotRepresentable(self._protocol, "", "a row without columns")
         return writer, CkafkaImages(change.op, new, old)

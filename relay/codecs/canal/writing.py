@@ -222,8 +222,10 @@ class TextWriters:
         row = before if change.op is DELETE else after
         if row is None:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
-        places = present_places(change.images, row)
-        writer = self.writer_for(change.schema, self._without_hidden(change.schema, places))
+        shown = self._without_hidden(change.schema, present_places(change.images, row))
+        if not shown:
+            raise NotRepresentable(self._protocol, "data", "a row without columns")
+        writer = self.writer_for(change.schema, shown)
         try:
             old = writer.cells(before) if change.op is UPDATE and before else None
             return TextChange(writer, writer.cells(row), old, writer.loses_parameters)

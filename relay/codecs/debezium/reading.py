@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
@@ -66,9 +67,7 @@ _BLOCK_FACTOR: Final = 5
 
 
 def _exact(text: str) -> Decimal:
-    """A number with all its digits. Raises ValueError for one that no float can hold."""
-    if math.isinf(float(text)):
-        raise ValueError("Number out of range")
+    """A number with all its digits. Raises ValueError for an exponent that no Decimal has."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -78,10 +77,25 @@ def _exact(text: str) -> Decimal:
 _decode_image = msgspec.json.Decoder(dict[str, Any], float_hook=_exact).decode
 
 
+#: Whole numbers with more digits than an int of msgspec may have, but a Decimal may. The closing quote may be
+#: missing, so that no byte is looked at twice.
+_STRING_OR_LONG_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|\d{4301,}+(?![.eE])', re.DOTALL)
+
+
 def _parsed(image: bytes) -> dict[str, Any]:
     """An image as a JSON object whose numbers keep all digits. Raises what msgspec raises."""
-    row: dict[str, Any] = _decode_image(with_negative_zeros(image))
+    image = with_negative_zeros(image)
+    if len(image) > _LONG:
+        image = _STRING_OR_LONG_NUMBER.sub(_as_fraction, image)
+    row: dict[str, Any] = _decode_image(image)
     return row
+
+
+_LONG: Final = 4301
+
+
+def _as_fraction(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[0].startswith(b'"') else match[0] + b".0"
 
 
 # ---------------------------------------------------------------- values
@@ -134,7 +148,9 @@ def _kind_of(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type, of which
 
 
 def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value as its column's kind; ABSENT if it cannot be one."""
+    """The value as its column's kind; ABSENT if it cannot be one. Takes what a layout's parser takes: text
+    for a DECIMAL, too.
+    """
     if value is None or type(value) is kind:
         return value
     if kind is _Float32:
@@ -142,11 +158,17 @@ def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return number if number is not ABSENT and abs(number) < BEYOND_FLOAT else ABSENT
     if kind is float and type(value) in {int, Decimal}:
         try:
-            return float(value)
+            number = float(value)
         except OverflowError:
             return ABSENT
-    if kind is Decimal and type(value) in {int, float}:
-        return Decimal(repr(value))
+        return number if math.isfinite(number) else ABSENT
+    if kind is int and type(value) is Decimal and value.is_zero() and value.is_signed():
+        return 0  # `with_negative_zeros` has made it of `-0`
+    if kind is Decimal and type(value) in {int, str}:
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            return ABSENT
     return ABSENT
 
 
@@ -344,7 +366,7 @@ class RowDecoder:
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        _add_key((old, new), message.key)
+        _add_key((old, new), message.key, known)
         layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
@@ -402,7 +424,9 @@ class RowDecoder:
         key: KeyUse | None = KeyUse(names, key_block)
         is_value_guessed = False
         if known is not None and len(usable) == len(values):
-            schema, key = known, None if key_block is None else key
+            schema = known
+            if key_block is None and values.keys() >= _columns_of_keys(known):
+                key = None
         else:
             columns = []
             for name, value in values.items():
@@ -424,7 +448,11 @@ class RowDecoder:
         return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
 
     def _guessed_column(self, name: str, value: object) -> Column:
-        """The column as its JSON value looks. Raises Malformed for an object or an array."""
+        """The column as its JSON value looks. Raises Malformed for an object or an array, and for a number
+        that no column has.
+        """
+        if type(value) is Decimal and _fitting(float, value) is ABSENT:
+            raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
         if value is not None and type(value) not in _LIKE:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
         return Column(name, _LIKE.get(type(value), _LIKE[str]))
@@ -437,17 +465,26 @@ class RowDecoder:
         return found
 
 
-def _add_key(images: Sequence[_Object | None], key: bytes | None) -> None:
+def _add_key(images: Sequence[_Object | None], key: bytes | None, known: TableSchema | None) -> None:
     """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
 
     Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is
-    set as well.
+    set as well. Other names in the key of a table that is known are none of its columns.
     """
     columns = key_of(key).payload or {}
+    if known is not None:
+        wanted = _columns_of_keys(known)
+        columns = {name: value for name, value in columns.items() if name in wanted}
     for image in images:
         if image is not None:
             for name, value in columns.items():
                 image.setdefault(name, value)
+
+
+def _columns_of_keys(known: TableSchema) -> frozenset[str]:
+    """The columns that the keys of a table's rows can have."""
+    shown = [column.name for column in known.columns if column.generated is not Generated.VIRTUAL]
+    return frozenset(known.handle_key() or shown)
 
 
 def _reusable(

@@ -58,6 +58,7 @@ from relay.codecs.wire.ticdc import (
     commit_ts_of,
     handle_key_places,
     is_restored,
+    lacks_handle_key,
     per_table_statements,
     split_updates,
 )
@@ -75,10 +76,11 @@ from relay.model import (
     Watermark,
 )
 from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
+_TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
 #: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
 _FLAGS_END: Final = 1 << 64
 _KNOWN_FLAGS: Final = 0xFF
@@ -201,7 +203,7 @@ class Decoder:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
-            if emitted_at_ns < 0:
+            if not 0 <= emitted_at_ns < _TIME_END_NS:
                 emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
@@ -458,10 +460,10 @@ class Encoder:
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         keys = plan.handle_key if only_key else None
-        if not after and not before:
-            raise NotRepresentable(NAME, "", "a row without columns")
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
+                if lacks_handle_key(change.schema, before, lossy):
+                    return {"d": _cells(plan, before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):
                     lossy.append(Lossy.DELETE_IMAGE)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from types import NoneType
@@ -51,7 +53,7 @@ class _Cell(msgspec.Struct, gc=False):
     t: int
     v: Any
     f: int | None = None
-    h: Any = None
+    h: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Value(msgspec.Struct, gc=False):
@@ -285,7 +287,7 @@ class _GeneralRow:
         self._tables, self._table, self._known, self._zone, self._lossy = tables, table, known, zone, lossy
 
     def read(self, data: bytes) -> ReadRow:
-        value = self._parsed(with_negative_zeros(data))
+        value = self._parsed(_with_negative_zeros(data))
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
             raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
@@ -298,7 +300,7 @@ class _GeneralRow:
         check_columns(NAME, "value", len(cells), self._limits)
         layout = self._layout(
             {
-                name: DeclaredColumn(cell.t, cell.f, cell.f is None and bool(cell.h))
+                name: DeclaredColumn(cell.t, cell.f, cell.f is None and bytes(cell.h) == b"true")
                 for name, cell in cells.items()
             }
         )
@@ -386,9 +388,23 @@ class _GeneralRow:
         return tuple(found)
 
 
+def _with_negative_zeros(data: bytes) -> bytes:
+    """As `with_negative_zeros`, for values alone: flags are whole numbers."""
+    return data if with_negative_zeros(data) is data else _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
+
+
+_STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+
+
+def _signed(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[1] is None else match[0] + b".0"
+
+
 def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value
     """The value, if it has the JSON type of its column."""
     kind = wire_type(column_type)
+    if kind is int and type(value) is float and value == 0 and math.copysign(1.0, value) < 0:
+        return 0  # of `-0`
     if value is None or type(value) is kind:
         if type(value) is int and not -(1 << 63) <= value < 1 << 64:
             raise Malformed(NAME, path, "a number beyond 64 bits")
@@ -468,11 +484,13 @@ def _split_cells(old: bytes) -> tuple[dict[str, _Members], list[_Members]]:
     members = json.loads(old.decode(), object_pairs_hook=tuple)
     for name, value in members if isinstance(members, tuple) else ():
         if isinstance(value, tuple):
-            named[name] = dict(value)
+            named[name] = {part: cell for part, cell in value if part != "h"}
         elif name == "t":
             nameless.append({"t": value})
-        elif nameless and name in {"h", "f", "v"}:
+        elif nameless and name in {"f", "v"}:
             nameless[-1][name] = value
+        elif nameless and name == "h":
+            continue  # flags say it as well
         else:
             raise ValueError("a member that is no cell")
     if not all("v" in cell for cell in nameless) or not nameless:

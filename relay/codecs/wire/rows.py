@@ -474,7 +474,9 @@ class TypedWriters(Generic[Plan]):
         self._hidden: ByteCache[TableSchema, frozenset[int]] = pool.cache()
 
     def write(self, change: RowChange) -> Written[Plan]:
-        """Return both images. Raises NotRepresentable for a missing image or a value unfit for its type."""
+        """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
+        unfit for its type.
+        """
         images = change.images
         if not isinstance(images, TypedRows):
             return self._write_canonical(change)
@@ -563,6 +565,8 @@ class TypedWriters(Generic[Plan]):
             return None
         places = None if ABSENT not in row else present_places(images, row)
         values, places = self._functions.get((schema, places)) or self._first_function(schema, places)
+        if not places:
+            raise NotRepresentable(self._protocol, "", "a row without columns")
         try:
             return values([row[at] for at in places])
         except _UNFIT as error:

@@ -7,6 +7,7 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -27,14 +28,14 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
 CONNECTOR: Final = "ticdc"
 #: TSOs are 64-bit numbers without a sign.
 TSO_END: Final = 1 << 64
-#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
-Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
+#: A time of a row or a message, in milliseconds since 1970.
+Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
@@ -148,6 +149,16 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
         what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
         return [(table, f"DROP {what} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]
+
+
+def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
+    """Whether a row with these columns has not all of its handle key's, and so cannot be written as the key
+    alone. What nobody can find the row by is counted.
+    """
+    is_missing = any(name not in names for name in schema.handle_key())
+    if is_missing and Lossy.COLUMNS_ABSENT not in lossy:
+        lossy.append(Lossy.COLUMNS_ABSENT)
+    return is_missing
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
