@@ -305,7 +305,7 @@ def _demo(
     ] = False,
 ) -> None:
     """Show the relay at work on a real Apache Kafka, which is downloaded and started for it. Needs `pip
-    install relay-cdc\\[demo]`.
+    install '.\\[demo]'` in relay's folder.
     """
     from relay.demo.play import play
 

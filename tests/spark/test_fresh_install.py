@@ -148,5 +148,5 @@ def test_without_the_extra_the_job_says_what_to_install(tmp_path: Path) -> None:
     )
     assert ran.returncode == 2
     assert ran.stderr.startswith("error: the Spark job needs pyspark, pandas in ")
-    assert "pip install 'relay-cdc[spark]'" in ran.stderr
+    assert "pip install '.[spark]'" in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -12,6 +12,7 @@ import functools
 import math
 import operator
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
@@ -124,6 +125,20 @@ def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
     if base == "time":
         return lambda micros: time_text(micros, digits)
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
+
+
+def told(cell: str | float | Decimal | None) -> str | int | None:
+    """Return a cell as it is whatever is known of its column.
+
+    Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
+    decimal, as the column's type says and, where nobody knows it, as the number itself looks.
+    """
+    if cell is None or isinstance(cell, str | int):
+        return cell
+    number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
+    if number.adjusted() <= sys.float_info.max_10_exp and number == number.to_integral_value():
+        return int(number)
+    return repr(float(number))
 
 
 #: A number that 32 bits can hold, which msgspec checks as it parses.
@@ -386,6 +401,10 @@ class RowDecoder:
         rows = Rows(
             None if before is None else reader.row(before, _PARTS.old),
             None if after is None else reader.row(after, _PARTS.new),
+            told_keys=(
+                None if before is None else reader.told_key(before),
+                None if after is None else reader.told_key(after),
+            ),
         )
         return reader.schema, rows
 
@@ -443,7 +462,7 @@ class RowDecoder:
         reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
         tells_types = b'"tidb_type"' in message.schema
         reader = TypedReader(
-            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types
+            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types, told=told
         )
         return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
 
@@ -478,7 +497,7 @@ def _add_key(images: Sequence[_Object | None], key: bytes | None, known: TableSc
     for image in images:
         if image is not None:
             for name, value in columns.items():
-                image.setdefault(name, value)
+                image.setdefault(name, Decimal(repr(value)) if type(value) is float else value)
 
 
 def _columns_of_keys(known: TableSchema) -> frozenset[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -35,6 +36,7 @@ from relay.model import (
     SchemaChange,
     TableId,
     TableSchema,
+    ToldKey,
     Value,
 )
 from relay.records import ConsumerRecord
@@ -206,6 +208,8 @@ class TypedReader:
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
     type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
+    `told`: a cell of a key as `Images.told_key` has it, None if canonical values say the same whatever is
+    known of types.
     """
 
     def __init__(  # noqa: PLR0913 - what a reader is made of
@@ -220,6 +224,7 @@ class TypedReader:
         tells_types: bool = True,
         wire: Mapping[str, int] | None = None,
         hidden: frozenset[int] | None = None,
+        told: Callable[[Any], str | int | None] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
@@ -238,6 +243,19 @@ class TypedReader:
         keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
+        handle = schema.handle_key() if told is not None else ()
+        self._told = told
+        self._handle_cells = [
+            at for name, at in sorted(zip(self._names, count(), strict=False)) if name in handle
+        ]
+        self._tells_key = told is not None and len(self._handle_cells) == len(handle)
+
+    def told_key(self, cells: Sequence[Any]) -> ToldKey | None:
+        """Return what these cells say of the row's key (`Images.told_key`)."""
+        told = self._told
+        if told is None or not self._tells_key:
+            return None
+        return tuple([told(cells[at]) for at in self._handle_cells])
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
@@ -300,6 +318,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
         return None
 
+    def told_key(self) -> ToldKey | None:
+        """As in `Images`: what the values say, unless a codec knows better."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -312,7 +334,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key)
+        return Rows, (self.before, self.after, self.named_key, (self.told_key(),) * 2)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -336,6 +358,11 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    def told_key(self) -> ToldKey | None:
+        """Return what the cells say of the key."""
+        cells = self.old if self.new is None else self.new
+        return None if cells is None else self.reader.told_key(cells)
 
     def surely_keeps_keys(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""
@@ -416,7 +443,8 @@ def halves(images: Images) -> tuple[Images, Images]:
     places: Sequence[int] | None = getattr(images, "possible_places", None)
     if places is not None:
         return PlacedRows(places, images.before, None, key), PlacedRows(places, None, images.after, key)
-    return Rows(images.before, None, key), Rows(None, images.after, key)
+    told = images.told_keys if isinstance(images, Rows) else (None, None)
+    return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
