@@ -19,7 +19,7 @@ from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_write
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
 from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import LazyRows
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -177,7 +177,8 @@ class CkafkaReaders:
         if not has_members:
             resolved = version.without_members(resolved)
         made = self._compile(ordered, known, resolved)
-        size = _COMPILED_BYTES + _COLUMN_BYTES * len(wire.names)
+        columns = [made.schema.columns[at] for at in made.places]
+        size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(made.schema)
         return self._readers.keep((wire.id, ordered.names, has_members), made, size)
 
     def _version(self, wire: WireTable, known: TableSchema | None) -> _Version:
@@ -272,7 +273,8 @@ class CkafkaWriters:
         writer = self._writers.get(change.schema)
         if writer is None:
             made = CkafkaWriter(change.schema, self._style)
-            size = _COMPILED_BYTES + _COLUMN_BYTES * len(change.schema.columns)
+            columns = change.schema.columns
+            size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(change.schema)
             writer = self._writers.keep(change.schema, made, size)
         possible = getattr(change.images, "possible_places", None)
         try:
