@@ -77,11 +77,8 @@ def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
     values: dict[str, int] = {}
     for name, text in given.items():
         if name not in names:
-            shown = shown_name(name)
-            problem = Problem(
-                f"--limit.{shown}", f"there is no limit {shown!r}", f"limits: {', '.join(names)}"
-            )
-            problems.append(problem)
+            shown, hint = shown_name(name), f"limits: {', '.join(names)}"
+            problems.append(Problem(f"--limit.{shown}", f"there is no limit {shown!r}", hint))
         elif not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or not int(text):
             problems.append(Problem(f"--limit.{name}", f"{quoted(text)} is not a number greater than 0"))
         else:
