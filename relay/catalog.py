@@ -341,7 +341,7 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
         case CreateTableLike(table, like, if_not_exists):
             writer.copy(names(like), names(table), if_absent=if_not_exists)
         case DropTables(tables):
-            writer.drop(map(names, tables))
+            writer.drop(dict.fromkeys(map(names, tables)))
         case AlterTable(table, changes):
             return _apply_alter(writer, names(table), changes, names)
         case RenameTables(pairs):
@@ -359,10 +359,10 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
 def _apply_other(writer: _Writer, statement: OtherStatement, names: _Names) -> None:
     """Of these statements only those about views change the catalogue."""
     if statement.kind is DdlKind.DROP_VIEW:
-        for view in map(names, statement.tables):
+        for view in dict.fromkeys(map(names, statement.tables)):
             writer.record(view, _DropView())
     elif statement.kind is DdlKind.CREATE_VIEW:
-        for view in map(names, statement.tables):
+        for view in dict.fromkeys(map(names, statement.tables)):
             columns = [
                 Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()
             ]

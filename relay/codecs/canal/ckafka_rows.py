@@ -27,9 +27,9 @@ from relay.mysql.values import Read, TextStyle
 
 #: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
 #: with CPython 3.11).
-_COMPILED_BYTES: Final = 3_000
-_COLUMN_BYTES: Final = 700
-_DEFINED_COLUMN_BYTES: Final = 400
+_COMPILED_BYTES: Final = 2_000
+_COLUMN_BYTES: Final = 250
+_DEFINED_COLUMN_BYTES: Final = 200
 #: What a column is taken for of which nothing is known.
 _GUESS: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch

@@ -55,9 +55,9 @@ _LONG_TEXT: Final = 2048
 
 #: What a reader takes with the plans that encoders add to it, by column and beside, and what a table takes of
 #: whatever definition it has, by column (measured with CPython 3.11).
-_READER_BYTES: Final = 4_000
-_COLUMN_BYTES: Final = 1_000
-_DEFINED_COLUMN_BYTES: Final = 250
+_READER_BYTES: Final = 2_500
+_COLUMN_BYTES: Final = 350
+_DEFINED_COLUMN_BYTES: Final = 150
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None

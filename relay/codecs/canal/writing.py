@@ -26,7 +26,7 @@ from relay.mysql.values import writer as value_writer
 
 #: What a writer of some columns takes, by column and beside (measured with CPython 3.11).
 _WRITER_BYTES: Final = 2_000
-_COLUMN_BYTES: Final = 600
+_COLUMN_BYTES: Final = 200
 #: Texts of `sqlType` that are kept of one table version, and their bytes: unsigned columns and NULLs change
 #: it from row to row.
 _CACHED_SQL_TYPES: Final = 256

@@ -309,7 +309,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 #: What a column takes in a plan (measured with CPython 3.11).
-_PLAN_COLUMN_BYTES: Final = 250
+_PLAN_COLUMN_BYTES: Final = 150
 
 
 class _Target(Target[_Plan]):

@@ -59,7 +59,7 @@ _LONGEST_NAME: Final = 64
 _COPIES: Final = 8
 _LABEL_BYTES: Final = 120
 #: A column of a definition that was made for a message, and that nobody else keeps.
-_DEFINED_BYTES: Final = 450
+_DEFINED_BYTES: Final = 250
 
 
 def columns_bytes(columns: Iterable[Column], each: int) -> int:

@@ -56,7 +56,7 @@ _TABLE_BYTES: Final = 1_000
 #: rows of some columns: both for every column, too (measured with CPython 3.11).
 _PLAN_BYTES: Final = 1_000
 _FUNCTION_BYTES: Final = 3_000
-_FUNCTION_COLUMN_BYTES: Final = 900
+_FUNCTION_COLUMN_BYTES: Final = 450
 #: A commit ts that no row has.
 _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
