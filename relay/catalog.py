@@ -342,7 +342,7 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
         case CreateTableLike():
             _apply_like(writer, statement, names)
         case DropTables(tables):
-            writer.drop(names(table) for table in tables if not names.is_doubtful(table))
+            writer.drop(dict.fromkeys(names(table) for table in tables if not names.is_doubtful(table)))
         case AlterTable(table, changes):
             return _apply_alter(writer, table, changes, names)
         case RenameTables(pairs):
@@ -368,10 +368,10 @@ def _apply_like(writer: _Writer, statement: CreateTableLike, names: _Names) -> N
 def _apply_other(writer: _Writer, statement: OtherStatement, names: _Names) -> None:
     """Of these statements only those about views change the catalogue."""
     if statement.kind is DdlKind.DROP_VIEW:
-        for view in map(names, statement.tables):
+        for view in dict.fromkeys(map(names, statement.tables)):
             writer.record(view, _DropView())
     elif statement.kind is DdlKind.CREATE_VIEW:
-        for view in map(names, statement.tables):
+        for view in dict.fromkeys(map(names, statement.tables)):
             columns = [
                 Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()
             ]

@@ -60,6 +60,14 @@ _ToOptions = Annotated[
         "--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."
     ),
 ]
+_Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="A limit of a record, as in [limits] of the configuration: rows=20000; may be repeated.",
+    ),
+]
 _Input = Annotated[
     str, typer.Argument(metavar="INPUT", help="A file; - or nothing for stdin.", show_default=False)
 ]
@@ -114,6 +122,7 @@ def _translate(
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
+    limit: _Limits = None,
     output: Annotated[
         str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
     ] = STANDARD,
@@ -161,6 +170,7 @@ def _translate(
         target=target,
         source_options=tuple(from_option or ()),
         target_options=tuple(to_option or ()),
+        limits=tuple(limit or ()),
         input=input_name,
         output=output,
         topic=topic,
@@ -180,6 +190,7 @@ def _inspect(
     source: _From,
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
+    limit: _Limits = None,
     input_format: _InputFormat = InputFormat.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
 ) -> None:
@@ -193,9 +204,9 @@ def _inspect(
     """
     from relay.cli.inspect import inspect
 
-    options = tuple(from_option or ())
+    options, limits = tuple(from_option or ()), tuple(limit or ())
     raise finish(
-        lambda: inspect(source, options, input_name, input_format, as_json=as_json),
+        lambda: inspect(source, options, limits, input_name, input_format, as_json=as_json),
         show_traceback=context.obj,
     )
 

@@ -315,6 +315,7 @@ class Limits(_Table):
     columns: PositiveInt = DEFAULT_LIMITS.columns
     ddl_bytes: PositiveInt = DEFAULT_LIMITS.ddl_bytes
     ddl_statements: PositiveInt = DEFAULT_LIMITS.ddl_statements
+    output_bytes: PositiveInt = DEFAULT_LIMITS.output_bytes
     cache_bytes: PositiveInt = DEFAULT_LIMITS.cache_bytes
 
     def of_a_record(self) -> limits.Limits:

@@ -35,7 +35,7 @@ from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.compiled import is_due
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.codecs.wire.lenient_json import with_negative_zeros
@@ -387,7 +387,8 @@ class RowDecoder:
             layout = self._layout(message, table, known, old, new)
             # What one row's values look like says nothing of the next one and must not decide how to read it.
             if not layout.is_value_guessed:
-                size = _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.names) + len(layout.block)
+                columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
+                size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
                 self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
         layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)

@@ -19,7 +19,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.compiled import Null, RowFunction, Steps, is_due, plain_row_function, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
@@ -58,9 +58,7 @@ _TABLE_BYTES: Final = 1_000
 #: rows of some columns: both for every column, too (measured with CPython 3.11).
 _PLAN_BYTES: Final = 1_000
 _FUNCTION_BYTES: Final = 3_000
-_FUNCTION_COLUMN_BYTES: Final = 900
-#: A column of a definition that was made for a message, and that nobody else keeps.
-_SCHEMA_COLUMN_BYTES: Final = 450
+_FUNCTION_COLUMN_BYTES: Final = 450
 #: A commit ts that no row has.
 _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
@@ -237,16 +235,17 @@ class TypedReader:
         self.type_info = TypeInfo(tells_types, parameters=False)
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
-        self._names = [schema.columns[at].name for at in self.places]
+        #: The columns of the cells.
+        self.names = [schema.columns[at].name for at in self.places]
         #: Where columns stand that an image may have, ascending.
         self.possible_places = self.places
         keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
-        self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
+        self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
         handle = schema.handle_key() if told is not None else ()
         self._told = told
         self._handle_cells = [
-            at for name, at in sorted(zip(self._names, count(), strict=False)) if name in handle
+            at for name, at in sorted(zip(self.names, count(), strict=False)) if name in handle
         ]
         self._tells_key = told is not None and len(self._handle_cells) == len(handle)
 
@@ -260,7 +259,7 @@ class TypedReader:
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
         row: list[Cell] = [ABSENT] * len(self.schema.columns)
-        for at, read, value, name in zip(self.places, self.reads, cells, self._names, strict=True):
+        for at, read, value, name in zip(self.places, self.reads, cells, self.names, strict=True):
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
             except (ValueError, ArithmeticError, TypeError) as error:
@@ -279,8 +278,8 @@ class TypedReader:
         """Return the function that turns the cells into the target's values in one step a column."""
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
         if is_compiled:
-            return row_function(self._names, steps, nulls, as_struct=as_struct)
-        return plain_row_function(self._names, steps, nulls or [None] * len(steps))
+            return row_function(self.names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(self.names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -584,7 +583,7 @@ class TypedWriters(Generic[Plan]):
         found = self._plans.get(schema)
         if found is None:
             found = self._target.plan(schema)
-            size = _PLAN_BYTES + self._target.plan_bytes(found) + _own_bytes(schema)
+            size = _PLAN_BYTES + self._target.plan_bytes(found) + schema_bytes(schema)
             self._plans.keep(schema, found, size)
         return found
 
@@ -629,7 +628,7 @@ class TypedWriters(Generic[Plan]):
         steps = [_steps(None, self._target.write_of(column), {}) for column in columns]
         nulls = [self._target.null_of(column) for column in columns]
         plain, uses = plain_row_function(names, steps, nulls), 0
-        size = _FUNCTION_BYTES + _FUNCTION_COLUMN_BYTES * len(shown) + _own_bytes(schema)
+        size = _FUNCTION_BYTES + columns_bytes(columns, _FUNCTION_COLUMN_BYTES) + schema_bytes(schema)
 
         def values(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - a class made at run time
             nonlocal uses
@@ -652,7 +651,7 @@ class TypedWriters(Generic[Plan]):
         found = self._hidden.get(schema)
         if found is None:
             found = hidden_places(schema)
-            self._hidden.keep(schema, found, _PLAN_BYTES + _own_bytes(schema))
+            self._hidden.keep(schema, found, _PLAN_BYTES + schema_bytes(schema))
         return found
 
 
@@ -661,11 +660,6 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
     return frozenset(
         [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
     )
-
-
-def _own_bytes(schema: TableSchema) -> int:
-    """About what a definition takes that was made for a message; the catalogue keeps all others anyway."""
-    return 0 if schema.complete else _SCHEMA_COLUMN_BYTES * len(schema.columns)
 
 
 #: Turns the canonical cells at certain places into a row of the target.
