@@ -300,9 +300,24 @@ class Bench:
             raise BrokenError("inspect", "refuses what is translated", route, given.text)
         if not isinstance(found, DecodeError):
             compare(self._target, given, found, set(lossy) | set(self.reader.lossy - counted))
+        elif Lossy.SCHEMA_GUESSED in lossy and self._is_readable_alone(produced):
+            # The row is another than its DDL says, which is counted: a reader that has seen that DDL, and
+            # whose messages tell no types, cannot know it.
+            return
         elif are_sound(given):
             place = f"{self.setting.target} {place_of(found)}"
             raise BrokenError("read back", f"refused: {_general(found.reason)}", place, str(found))
+
+    def _is_readable_alone(self, produced: Sequence[ProducerRecord]) -> bool:
+        """Whether a reader that has seen nothing before reads these records, values and all."""
+        reader, offsets = self.reader, self._offsets.copy()
+        told = reading_options(self.setting.target, dict(self.setting.target_options))
+        self.reader = Translator(self.setting.target, self.setting.target, told)
+        try:
+            found = self.read(produced)
+        finally:
+            self.reader, self._offsets = reader, offsets
+        return not isinstance(found, DecodeError) and are_sound(found)
 
     # ------------------------------------------------------------ sequences
 

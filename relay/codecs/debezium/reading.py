@@ -35,7 +35,7 @@ from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
-from relay.codecs.wire.lenient_json import with_negative_zeros
+from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -374,7 +374,7 @@ class RowDecoder:
         try:
             row = _parsed(image)
         except msgspec.ValidationError as error:
-            raise Malformed(self._protocol, part, str(error).partition(" - at ")[0]) from error
+            raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
         check_columns(self._protocol, part, len(row), self._limits)

@@ -28,7 +28,7 @@ from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
-from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
+from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, ReadRows, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -423,9 +423,7 @@ def _with_negative_zeros(data: bytes) -> bytes:
     return data if with_negative_zeros(data) is data else _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
 
 
-_STRING_OR_NEGATIVE_ZERO: Final = re.compile(
-    rb'("v"\s*:\s*-0)(?=[\s,}])|"(?:[^"\\]++|\\.)*+"?', re.DOTALL
-)
+_STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 def _signed(match: re.Match[bytes]) -> bytes:
@@ -484,8 +482,7 @@ _decode_cell = msgspec.json.Decoder(_Cell).decode
 def _complaint(path: str, error: Exception) -> Malformed:
     if isinstance(error, UnicodeDecodeError):
         return Malformed(NAME, path, "not UTF-8")
-    reason, _, where = str(error).partition(" - at `$")
-    where = where.rstrip("`").lstrip(".")
+    where, reason = complaint(error)
     return Malformed(NAME, f"{path}.{where}" if where else path, reason)
 
 
