@@ -70,7 +70,10 @@ def run_step(  # noqa: PLR0913 - what a step has to know
         translate = Translate(config, records.reader, shared, counters, bounds, terms)
         produced = records.frame.mapInArrow(translate, translate.schema)
         joining = joining_of(config)
-        write(produced if joining is None else joined(produced, joining, terms.limits, of_joined))
+        if joining is not None:
+            by_time = config.translator().copies_ddl
+            produced = joined(produced, joining, terms.limits, of_joined, by_time=by_time)
+        write(produced)
     finally:
         # Otherwise the catalogue's file stays on the driver's disk, and the counters in PySpark's list, while
         # the run lasts.

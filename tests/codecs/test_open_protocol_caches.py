@@ -71,7 +71,8 @@ def test_a_table_is_forgotten_when_its_statement_comes_and_the_account_is_right(
         _, catalog = one.decode(record, catalog, [])
     tables = one._rows._tables
     assert len(tables) == 8
-    assert tables._bytes == 8 * (12_000 + 30 * 1_900)
+    names = 2 * len("dt0")
+    assert tables._bytes == 8 * (12_000 + 30 * 1_900 + 1_000 + names)
     tables.clear()
     assert tables._bytes == 0
 

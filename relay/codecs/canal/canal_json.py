@@ -35,6 +35,7 @@ from relay.codecs.canal.reading import Spelling, SqlTypes, TextReaders, WireTabl
 from relay.codecs.canal.writing import TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
+from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
@@ -147,11 +148,11 @@ class Decoder:
 
     def __init__(self, options: CanalOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
-        style = _style(options)
+        style, most = _style(options), answers.limits.cache_bytes
         self._is_hex, self._name = options.hex_binary, options.table.partition(".")
-        self._rows = TextReaders(NAME, style, are_full, functools.partial(_spelling, style))
+        self._rows = TextReaders(NAME, style, are_full, functools.partial(_spelling, style), most_bytes=most)
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
-        self._hex_rows = TextReaders(NAME, hex_style, are_full)
+        self._hex_rows = TextReaders(NAME, hex_style, are_full, most_bytes=most)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -276,12 +277,14 @@ class Encoder:
 
     prepare: Final = None
 
-    def __init__(self, options: CanalOptions, _: Answers) -> None:
+    def __init__(self, options: CanalOptions, answers: Answers) -> None:
         self._max_batch_size = options.max_batch_size
         self._unknown_before = options.unknown_before
         self._count_lost = source_losses(carries(options))
         self._writers = TextWriters(
-            NAME, Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES)
+            NAME,
+            Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES),
+            CachePool(answers.limits.cache_bytes),
         )
         self._to_json = msgspec.json.Encoder().encode
 

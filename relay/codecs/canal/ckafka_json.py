@@ -43,6 +43,7 @@ from relay.codecs.canal.reading import NAMELESS, WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
+from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
@@ -276,7 +277,9 @@ class Decoder:
     def __init__(self, options: CkafkaOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         self._zone = options.event_zone()
-        self._rows = CkafkaReaders(NAME, _style(options), options.value_style)
+        self._rows = CkafkaReaders(
+            NAME, _style(options), options.value_style, CachePool(answers.limits.cache_bytes)
+        )
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -415,7 +418,7 @@ class Encoder:
         self._zone = options.event_zone()
         self._unknown_before = options.unknown_before
         self._ddl_unit_ns = _UNITS[options.ddl_time_unit]
-        self._rows = CkafkaWriters(NAME, _style(options))
+        self._rows = CkafkaWriters(NAME, _style(options), CachePool(answers.limits.cache_bytes))
         row_carries = carries(options)
         self._count_lost = source_losses(row_carries, kept_extras=_KEPT_EXTRAS)
         # DDL in Canal's form has no place for these, unlike rows.

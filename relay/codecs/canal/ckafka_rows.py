@@ -8,6 +8,7 @@ column is a `varchar` (counted). What is compiled for a table version is kept in
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Any, Final
 
@@ -16,14 +17,19 @@ from msgspec.structs import replace
 
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
-from relay.codecs.canal.reading import Definition, SqlTypes, TextReader, WireTable
+from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.rows import LazyRows
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle
 
-#: A bound on what a cache may hold, for sources that create tables without end.
-_CACHED: Final = 4096
+#: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
+#: with CPython 3.11).
+_COMPILED_BYTES: Final = 3_000
+_COLUMN_BYTES: Final = 700
+_DEFINED_COLUMN_BYTES: Final = 400
 #: What a column is taken for of which nothing is known.
 _GUESS: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
@@ -43,13 +49,77 @@ class CkafkaImages(msgspec.Struct, frozen=True):
         return tuple((self.new or {}) | (self.old or {}))
 
 
+class _Few(LazyRows, frozen=True, eq=False, gc=False):
+    """Images that have few of their table's columns, read again whenever somebody asks: canonical rows are as
+    wide as the table. They were read without an error before.
+    """
+
+    text_reader: TextReader
+    images: CkafkaImages
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return (
+            None if self.images.old is None else self.text_reader.row(self.images.old, self.images.old_path)
+        )
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return (
+            None if self.images.new is None else self.text_reader.row(self.images.new, self.images.new_path)
+        )
+
+    @property
+    def named_key(self) -> tuple[str, ...]:
+        """The columns of `pkNames`."""
+        return self.text_reader.named_key
+
+    @property
+    def possible_places(self) -> tuple[int, ...]:
+        """The reader's."""
+        return self.text_reader.possible_places
+
+
+class _Version:
+    """A table's definition, prepared for rows of any of its columns."""
+
+    def __init__(self, known: TableSchema | None, pk_names: list[str] | None) -> None:
+        self.known, self.pk_names = known, pk_names
+        self._definition = Definition(known, pk_names)
+        self._without_members: tuple[TableSchema, Resolved] | None = None
+
+    def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the columns in one order, whatever order they have; as they are if not all are known."""
+        return self._definition.in_order(names)
+
+    def resolved(self, wire: WireTable) -> Resolved:
+        """Return the definition to read a message's rows with."""
+        return self._definition.resolved(wire, SqlTypes())
+
+    def without_members(self, resolved: Resolved) -> Resolved:
+        """Return the definition with labels that stay as they came; it is made once of the catalogue's."""
+        kept = self._without_members
+        if kept is not None and kept[0] is resolved.schema:
+            return kept[1]
+        columns = tuple(
+            [replace(column, type=replace(column.type, members=None)) for column in resolved.schema.columns]
+        )
+        schema = replace(resolved.schema, columns=columns, complete=False)
+        made = resolved._replace(schema=schema, is_guessed=True)
+        self._without_members = resolved.schema, made
+        return made
+
+
 class CkafkaReaders:
     """A decoder's readers, by table and columns."""
 
-    def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle) -> None:
+    def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle, pool: CachePool) -> None:
         self._protocol, self._style, self._value_style = protocol, style, value_style
         self._has_own_zone = style.zone is not UTC
-        self._readers: dict[tuple[TableId, tuple[str, ...], bool], TextReader] = {}
+        self._readers: ByteCache[tuple[TableId, tuple[str, ...], bool], TextReader] = pool.cache()
+        self._versions: ByteCache[TableId, _Version] = pool.cache()
 
     def change(
         self,
@@ -91,25 +161,43 @@ class CkafkaReaders:
         key = wire.id, wire.names, has_members
         found = self._readers.get(key)
         if found is None or found.known is not known or found.wire != wire:
-            if len(self._readers) >= _CACHED:
-                self._readers.clear()
-            found = self._readers[key] = self._compile(wire, known, has_members=has_members)
+            found = self._reader_of_any_order(wire, known, has_members=has_members)
         return found
 
-    def _compile(self, wire: WireTable, known: TableSchema | None, *, has_members: bool) -> TextReader:
-        resolved = Definition(known, wire.pk_names).resolved(wire, SqlTypes())
-        schema = resolved.schema
+    def _reader_of_any_order(
+        self, wire: WireTable, known: TableSchema | None, *, has_members: bool
+    ) -> TextReader:
+        """Return the reader for these columns in whatever order, compiled if there is none."""
+        version = self._version(wire, known)
+        ordered = replace(wire, names=version.ordered(wire.names))
+        found = self._readers.get((wire.id, ordered.names, has_members))
+        if found is not None and found.known is known and found.wire == ordered:
+            return found
+        resolved = version.resolved(ordered)
+        if resolved.is_guessed and ordered.names != wire.names:
+            # Then the order of the message is the table's.
+            ordered, resolved = wire, version.resolved(wire)
         if not has_members:
-            columns = tuple(
-                replace(column, type=replace(column.type, members=None)) for column in schema.columns
-            )
-            schema = replace(schema, columns=columns, complete=False)
-            resolved = resolved._replace(schema=schema, is_guessed=True)
+            resolved = version.without_members(resolved)
+        made = self._compile(ordered, known, resolved)
+        size = _COMPILED_BYTES + _COLUMN_BYTES * len(wire.names)
+        return self._readers.keep((wire.id, ordered.names, has_members), made, size)
+
+    def _version(self, wire: WireTable, known: TableSchema | None) -> _Version:
+        found = self._versions.get(wire.id)
+        if found is None or found.known is not known or found.pk_names != wire.pk_names:
+            columns = 0 if known is None else len(known.columns)
+            made = _Version(known, wire.pk_names)
+            found = self._versions.keep(wire.id, made, _COMPILED_BYTES + _DEFINED_COLUMN_BYTES * columns)
+        return found
+
+    def _compile(self, wire: WireTable, known: TableSchema | None, resolved: Resolved) -> TextReader:
         custom: dict[str, Read] = {}
-        for column in schema.columns:
+        for name in wire.names:
+            column = resolved.schema.columns[resolved.place_of[name]]
             read = cell_reader(column.type, self._style, self._value_style)
             if read is not None:
-                custom[column.name] = read
+                custom[name] = read
         return TextReader(self._protocol, self._style, wire, known, resolved, custom)
 
 
@@ -117,14 +205,17 @@ def _times_of_no_type(reader: TextReader, images: CkafkaImages) -> int:
     """Count the values that are times of a TIMESTAMP, in the zone of the source, or of a DATETIME, in none:
     without a type, nobody knows.
     """
-    untyped = [column.name for column in reader.schema.columns if column.type == _GUESS]
+    columns = reader.schema.columns
+    untyped = [columns[at].name for at in reader.places if columns[at].type == _GUESS]
     texts = [image[name] for image in (images.new, images.old) if image for name in untyped if name in image]
     return sum(isinstance(text, str) and _TIME(text) is not None for text in texts)
 
 
-def _rows(reader: TextReader, images: CkafkaImages) -> Rows:
+def _rows(reader: TextReader, images: CkafkaImages) -> Rows | _Few:
     before = None if images.old is None else reader.row(images.old, images.old_path)
     after = None if images.new is None else reader.row(images.new, images.new_path)
+    if 2 * len(reader.places) < len(reader.schema.columns):
+        return _Few(reader, images)
     return Rows(before, after, reader.named_key)
 
 
@@ -155,13 +246,23 @@ class CkafkaWriter:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
 
+    def some_cells(self, row: Row, places: Sequence[int]) -> Cells:
+        """Return the same of a row that has columns at these places alone."""
+        cells: dict[str, Any] = {}
+        for at in places:
+            value = row[at]
+            if value is not ABSENT:
+                name, write = self._writers[at]
+                cells[name] = value if value is None or write is None else write(value)
+        return cells
+
 
 class CkafkaWriters:
     """An encoder's writers, by table version."""
 
-    def __init__(self, protocol: str, style: TextStyle) -> None:
+    def __init__(self, protocol: str, style: TextStyle, pool: CachePool) -> None:
         self._protocol, self._style = protocol, style
-        self._writers: dict[TableSchema, CkafkaWriter] = {}
+        self._writers: ByteCache[TableSchema, CkafkaWriter] = pool.cache()
 
     def images(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
         """Return the table's writer, and the change's images as text.
@@ -173,10 +274,15 @@ class CkafkaWriters:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         writer = self._writers.get(change.schema)
         if writer is None:
-            if len(self._writers) >= _CACHED:
-                self._writers.clear()
-            writer = self._writers[change.schema] = CkafkaWriter(change.schema, self._style)
+            made = CkafkaWriter(change.schema, self._style)
+            size = _COMPILED_BYTES + _COLUMN_BYTES * len(change.schema.columns)
+            writer = self._writers.keep(change.schema, made, size)
+        possible = getattr(change.images, "possible_places", None)
         try:
+            if possible is not None and 2 * len(possible) < len(change.schema.columns):
+                new = None if after is None else writer.some_cells(after, possible)
+                old = None if before is None else writer.some_cells(before, possible)
+                return writer, CkafkaImages(change.op, new, old)
             new = None if after is None else writer.cells(after)
             old = None if before is None else writer.cells(before)
         except (ValueError, TypeError, AttributeError) as error:

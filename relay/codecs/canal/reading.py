@@ -52,6 +52,12 @@ _CACHED_TEXTS: Final = 16
 _FEW_MEMBERS: Final = 8
 _LONG_TEXT: Final = 2048
 
+#: What a reader takes with the plans that encoders add to it, by column and beside, and what a table takes of
+#: whatever definition it has, by column (measured with CPython 3.11).
+_READER_BYTES: Final = 4_000
+_COLUMN_BYTES: Final = 1_000
+_DEFINED_COLUMN_BYTES: Final = 250
+
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
 #: What differs for a codec's messages of one shape: their style, and the columns that are read in another way
@@ -191,6 +197,8 @@ class TextReader:
         columns = self.schema.columns
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
+        #: Where columns stand that an image may have, ascending.
+        self.possible_places = tuple(sorted(self.places))
         #: The columns by which TiCDC knows an UPDATE of a key.
         self.key_columns = self.schema.key_columns()
         self._reads = [
@@ -263,6 +271,11 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
         """The columns of `pkNames`."""
         return self.reader.named_key
 
+    @property
+    def possible_places(self) -> tuple[int, ...]:
+        """The reader's."""
+        return self.reader.possible_places
+
 
 # ---------------------------------------------------------------- definitions
 
@@ -285,10 +298,14 @@ class Definition:
 
         So all orders are read alike. Of a table that is not known each order makes another definition.
         """
+        in_order = self.in_order(names)
+        return names if in_order == names else in_order[::-1]
+
+    def in_order(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the columns of a row in the table's order; as they are if not all of them are known."""
         if self._resolved is None or not self._columns.keys() >= set(names):
             return names
-        in_order = tuple(sorted(names, key=self._resolved.place_of.__getitem__))
-        return names if in_order == names else in_order[::-1]
+        return tuple(sorted(names, key=self._resolved.place_of.__getitem__))
 
     def resolved(self, wire: WireTable, sql_types: SqlTypes) -> Resolved:
         """Return the definition to read a message's rows with.
@@ -358,12 +375,18 @@ class TextReaders:
         style: TextStyle,
         is_full: Callable[[MysqlTypes], bool],
         spelling_of: SpellingOf | None = None,
+        *,
+        most_bytes: int,
     ) -> None:
         self._protocol = protocol
         spelling = spelling_of or (lambda _, __: (style, {}))
-        self._tables = Tables(lambda id: _Table(id, protocol, is_full, spelling))
+
+        def made(id: TableId) -> _Table:
+            return _Table(id, protocol, is_full, spelling, self._tables)
+
+        self._tables = Tables(made, most_bytes)
         # The table of the last message; mostly the next one's, too. At first none that there is.
-        self._last = _Table(TableId("", "\0"), protocol, is_full, spelling)
+        self._last = made(TableId("", "\0"))
 
     def changes(  # noqa: C901 - what is called here is called for every row
         self,
@@ -442,9 +465,15 @@ class _Table(Table[TextReader]):
     """A table's readers."""
 
     def __init__(
-        self, id: TableId, protocol: str, is_full: Callable[[MysqlTypes], bool], spelling_of: SpellingOf
+        self,
+        id: TableId,
+        protocol: str,
+        is_full: Callable[[MysqlTypes], bool],
+        spelling_of: SpellingOf,
+        tables: Tables[_Table],
     ) -> None:
         super().__init__(id)
+        self._tables = tables
         self._protocol, self._is_full, self._spelling_of = protocol, is_full, spelling_of
         # Readers of rows that are newer than all DDL of the table. First by the text of `mysqlType`, which is
         # the same again from Canal, and from TiCDC for narrow tables: it prints a map, and Go gives the
@@ -452,6 +481,11 @@ class _Table(Table[TextReader]):
         self._by_types: dict[bytes, TextReader] = {}
         self._by_names: dict[tuple[str, ...], TextReader] = {}
         self._definition: Definition | None = None
+
+    def forget(self) -> None:
+        """Forget what was compiled, and the definition."""
+        super().forget()
+        self._by_types, self._by_names, self._definition = {}, {}, None
 
     def reader_for(
         self,
@@ -501,7 +535,10 @@ class _Table(Table[TextReader]):
         """Return the reader for such messages, compiled if there is none."""
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
-            definition = self._definition = Definition(known, wire.pk_names)
+            definition = Definition(known, wire.pk_names)
+            if known is not None and self._definition is None:
+                self._tables.charge(self, _DEFINED_COLUMN_BYTES * len(known.columns))
+            self._definition = definition
         wire = msgspec.structs.replace(wire, names=definition.ordered(wire.names))
         for found in self.kept:
             if (
@@ -516,5 +553,15 @@ class _Table(Table[TextReader]):
         made = TextReader(
             self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
-        self.keep(made, _CACHED_READERS)
+        if len(self.kept) >= _CACHED_READERS:
+            self._by_names.clear()
+            self._by_types.clear()
+        size = _READER_BYTES + _COLUMN_BYTES * len(wire.names) + _text_bytes(wire)
+        self._tables.keep(self, made, size, _CACHED_READERS)
         return made
+
+
+def _text_bytes(wire: WireTable) -> int:
+    """What the texts of a message take: names, types, and `mysqlType` as a whole."""
+    types = sum([len(name) + len(text) for name, text in (wire.mysql_types or {}).items()])
+    return 2 * types + sum(map(len, wire.names))

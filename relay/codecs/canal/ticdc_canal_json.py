@@ -37,6 +37,7 @@ from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.base64_text import base64_text
+from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.large_messages import (
     Compression,
@@ -85,6 +86,8 @@ NAME: Final = "ticdc-canal-json"
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
+#: What the place of a key's column takes in a set.
+_KEY_BYTES: Final = 100
 #: The first byte of a message that is not compressed.
 _BRACE: Final = ord("{")
 _LOCATION: Final = "_tidb.claimCheckLocation"
@@ -253,7 +256,7 @@ class Decoder:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         is_full = _always if options.content_compatible else have_parameters
-        self._rows = TextReaders(NAME, _style(options), is_full)
+        self._rows = TextReaders(NAME, _style(options), is_full, most_bytes=answers.limits.cache_bytes)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -397,11 +400,13 @@ _TIDB_MEMBERS: Final = frozenset({"commitTs", "rowkey", "onlyHandleKey", "waterm
 class Encoder:
     """Writes TiCDC Canal-JSON as current releases do."""
 
-    def __init__(self, options: TicdcOptions, _: Answers) -> None:
+    def __init__(self, options: TicdcOptions, answers: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._only_changed = options.writes_only_changed
-        self._writers = TextWriters(NAME, _dialect(options))
+        pool = CachePool(answers.limits.cache_bytes)
+        self._writers = TextWriters(NAME, _dialect(options), pool)
+        self._key_places: ByteCache[TableSchema, frozenset[int]] = pool.cache()
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
         self._room = self._limit.room
@@ -502,7 +507,10 @@ class Encoder:
 
     def _only_key(self, text: TextChange, schema: TableSchema) -> TextChange:
         """Return the row with the handle key's columns only; with all if the table has no such key."""
-        key = handle_key_places(schema)
+        key = self._key_places.get(schema)
+        if key is None:
+            key = frozenset(handle_key_places(schema))
+            self._key_places.keep(schema, key, _KEY_BYTES * (len(key) + 1))
         writer = self._writers.writer_for(schema, tuple(at for at in text.writer.places if at in key))
         names = [schema.columns[at].name for at in writer.places]
         cells = {name: text.cells[name] for name in names if name in text.cells}

@@ -16,18 +16,23 @@ import msgspec
 
 from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
 from relay.codecs.canal.reading import TextReader, TextRows
-from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
 from relay.mysql.values import converter
 from relay.mysql.values import writer as value_writer
 
-#: A bound on what a cache of table versions may hold, for sources that create tables without end.
-_CACHED_TABLES: Final = 4096
-#: Texts of `sqlType` that are kept of one table version: unsigned columns and NULLs change it from row to
-#: row.
+#: What a writer of some columns takes, by column and beside (measured with CPython 3.11).
+_WRITER_BYTES: Final = 2_000
+_COLUMN_BYTES: Final = 600
+#: A column of a definition that was made for a message, and that nobody else keeps.
+_SCHEMA_COLUMN_BYTES: Final = 450
+#: Texts of `sqlType` that are kept of one table version, and their bytes: unsigned columns and NULLs change
+#: it from row to row.
 _CACHED_SQL_TYPES: Final = 256
+_SQL_TYPES_BYTES: Final = 65_536
 _NO_TEXT: Final = "a value that the target's spelling has no text for"
 
 #: Images that were kept as they came, with the reader that understands them.
@@ -61,12 +66,20 @@ Plan = Callable[[RowChange], TextChange]
 class TextWriter:
     """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
 
-    Compiled once per table version and columns; `places` are those of the columns in the table.
+    Compiled once per table version and columns; `places` are those of the columns in the table. `pool`: where
+    texts of `sqlType` count.
     """
 
-    def __init__(self, schema: TableSchema, dialect: Dialect, places: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        dialect: Dialect,
+        places: tuple[int, ...],
+        pk_names: list[str],
+        pool: CachePool,
+    ) -> None:
         columns = [schema.columns[at] for at in places]
-        self.table, self.places = schema.id, places
+        self.table, self.places, self.pk_names = schema.id, places, pk_names
         self._writes = [
             (column.name, at, value_writer(column.type, dialect.style))
             for at, column in zip(places, columns, strict=True)
@@ -74,13 +87,13 @@ class TextWriter:
         self._plain = {column.name: java_sql_type(column.type) for column in columns}
         sql_types = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
         self._varying = [(name, sql_type_of) for name, sql_type_of in sql_types if sql_type_of is not None]
+        self._pool = pool
         self._by_variant: dict[tuple[int, ...], msgspec.Raw] = {}
+        self._most_variants = _CACHED_SQL_TYPES
         #: `sqlType` of every row; None if it depends on the values (see `sql_type_of`).
         self.sql_type = None if self._varying else msgspec.Raw(_to_json(self._plain))
         types = {column.name: dialect.type_text(column.type) for column in columns}
         self.mysql_type = msgspec.Raw(_to_json(types))
-        key = schema.primary_key or ()
-        self.pk_names = [column.name for column in schema.columns if column.name in key]
         self.loses_parameters = dialect.loses_parameters([column.type for column in columns])
 
     def cells(self, row: Row) -> dict[str, Any]:
@@ -97,10 +110,13 @@ class TextWriter:
         variant = tuple([sql_type_of(cells.get(name)) for name, sql_type_of in self._varying])
         found = self._by_variant.get(variant)
         if found is None:
-            if len(self._by_variant) >= _CACHED_SQL_TYPES:
+            if len(self._by_variant) >= self._most_variants:
                 self._by_variant.clear()
             sql_types = zip((name for name, _ in self._varying), variant, strict=True)
             found = self._by_variant[variant] = msgspec.Raw(_to_json(self._plain | dict(sql_types)))
+            size = len(found) + 8 * len(variant) + 100
+            self._most_variants = min(_CACHED_SQL_TYPES, max(1, _SQL_TYPES_BYTES // size))
+            self._pool.spend(size)
         return found
 
 
@@ -175,9 +191,10 @@ def _unfit(protocol: str, images: TextRows | TypedRows) -> NotRepresentable:
 class TextWriters:
     """An encoder's writers and plans, by table version."""
 
-    def __init__(self, protocol: str, dialect: Dialect) -> None:
-        self._protocol, self._dialect = protocol, dialect
-        self._writers: dict[tuple[TableSchema, tuple[int, ...]], TextWriter] = {}
+    def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
+        self._protocol, self._dialect, self._pool = protocol, dialect, pool
+        self._writers: ByteCache[tuple[TableSchema, tuple[int, ...]], TextWriter] = pool.cache()
+        self._versions: ByteCache[TableSchema, tuple[frozenset[int], list[str]]] = pool.cache()
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
@@ -191,7 +208,7 @@ class TextWriters:
 
     def _plan_for(self, reader: TextReader | TypedReader) -> Plan:
         """Return how a reader's rows are written: directly if they have the target's columns in its order."""
-        places = tuple(sorted(reader.places))
+        places = tuple(reader.possible_places)
         if reader.places != self._without_hidden(reader.schema, places):
             return self._write_canonical
         writer = self.writer_for(reader.schema, places)
@@ -205,8 +222,7 @@ class TextWriters:
         row = before if change.op is DELETE else after
         if row is None:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
-        places = tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
-        shown = self._without_hidden(change.schema, places)
+        shown = self._without_hidden(change.schema, present_places(change.images, row))
         if not shown:
             raise NotRepresentable(self._protocol, "data", "a row without columns")
         writer = self.writer_for(change.schema, shown)
@@ -220,12 +236,24 @@ class TextWriters:
         """Return the writer for some of a table's columns, given by their places in it."""
         found = self._writers.get((schema, places))
         if found is None:
-            if len(self._writers) >= _CACHED_TABLES:
-                self._writers.clear()
-            found = self._writers[schema, places] = TextWriter(schema, self._dialect, places)
+            found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._pool)
+            size = _WRITER_BYTES + _COLUMN_BYTES * len(places) + 2 * len(found.mysql_type)
+            self._writers.keep((schema, places), found, size)
         return found
 
     def _without_hidden(self, schema: TableSchema, places: tuple[int, ...]) -> tuple[int, ...]:
         if self._dialect.with_virtual_columns:
             return places
-        return tuple(at for at in places if schema.columns[at].generated is not Generated.VIRTUAL)
+        hidden = self._version(schema)[0]
+        return tuple([at for at in places if at not in hidden]) if hidden else places
+
+    def _version(self, schema: TableSchema) -> tuple[frozenset[int], list[str]]:
+        """Where the virtual columns of a table version stand, and its `pkNames`."""
+        found = self._versions.get(schema)
+        if found is None:
+            key = frozenset(schema.primary_key or ())
+            hidden = [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
+            found = frozenset(hidden), [column.name for column in schema.columns if column.name in key]
+            size = 0 if schema.complete else _SCHEMA_COLUMN_BYTES * len(schema.columns)
+            self._versions.keep(schema, found, _WRITER_BYTES + size)
+        return found

@@ -31,6 +31,7 @@ from relay.codecs.debezium.schema import (
 )
 from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null
 from relay.codecs.wire.rows import Target, TypeInfo, Write
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
@@ -87,22 +88,23 @@ class Settings(msgspec.Struct, frozen=True):
 class RowPlan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
-    `shown`: the columns of a whole row. `key`: those of the key, in table order. `key_value`: a one-column
-    key's value, of a row that is a struct. `snapshot`: the members of `source` between `ts_ms` and the commit
-    ts. `key_start`: the text before a key's only value. `key_end`, `end`: the text behind the key's and the
-    row's last value (`end` is empty without a schema block). `ends`: the same for rows with `start_ts`, or
-    without some columns. `loses_parameters`: types have parameters that the schema block does not tell.
+    `shown`: the columns of a whole row; `place_of`: where they stand in the table. `key`: those of the key,
+    in table order. `key_value`: a one-column key's value, of a row that is a struct. `snapshot`: the members
+    of `source` between `ts_ms` and the commit ts. `key_start`: the text before a key's only value. `key_end`,
+    `end`: the text behind the key's and the row's last value (`end` is empty without a schema block; it is
+    another one for rows with `start_ts`, or without some columns). `loses_parameters`: types have parameters
+    that the schema block does not tell.
     """
 
     schema: TableSchema
     shown: tuple[str, ...]
+    place_of: dict[str, int]
     key: tuple[str, ...]
     key_value: Callable[[Row], Any] | None
     snapshot: msgspec.Raw
     key_start: bytes
     key_end: bytes
     end: bytes
-    ends: dict[object, bytes]
     loses_parameters: bool
 
 
@@ -113,8 +115,11 @@ class Messages(Target[RowPlan]):
 
     has_structs = True
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pool: CachePool) -> None:
         self._settings, self._values = settings, ValueWriter()
+        self._defaults = ValueWriter()  # what a default loses, no row loses
+        #: Ends of messages with `start_ts`, or without some columns.
+        self._ends: ByteCache[object, bytes] = pool.cache()
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
         self.too_fine = self._values.too_fine
         self.has_before = settings.has_before
@@ -130,7 +135,7 @@ class Messages(Target[RowPlan]):
 
     def plan(self, schema: TableSchema) -> RowPlan:
         """Return the plan of a table version."""
-        settings, handle = self._settings, schema.handle_key()
+        settings, handle = self._settings, frozenset(schema.handle_key())
         key = [column for column in schema.columns if column.name in handle]
         shown = [column for column in schema.columns if column.generated is not Generated.VIRTUAL]
         carried = {"bit", "enum", "set"} if settings.has_schema else frozenset()
@@ -148,15 +153,23 @@ class Messages(Target[RowPlan]):
         return RowPlan(
             schema=schema,
             shown=tuple(column.name for column in shown),
+            place_of={
+                column.name: at
+                for at, column in enumerate(schema.columns)
+                if column.generated is not Generated.VIRTUAL
+            },
             key=tuple(column.name for column in key),
             key_value=key_value,
             snapshot=msgspec.Raw(_snapshot(schema.id)),
             key_start=b'{"payload":{%b:' % printed(key[0].name) if key else b"",
             key_end=b"}" + key_end + b"}",
             end=end,
-            ends={},
             loses_parameters=loses,
         )
+
+    def plan_bytes(self, plan: RowPlan) -> int:
+        """Return about how much memory a plan takes."""
+        return len(plan.end) + len(plan.key_end) + _PLAN_COLUMN_BYTES * len(plan.shown)
 
     def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses: its types without `tidb_type`, their parameters."""
@@ -173,7 +186,8 @@ class Messages(Target[RowPlan]):
         """Return the default that TiCDC writes for NULL, counted; None without one, or if NULL is to stay."""
         if not self._settings.replaces_nulls:
             return None
-        default = null_default(column, ValueWriter().of(column))  # what a default loses, no row loses
+        default = null_default(column, self._defaults.of(column))
+        self._defaults.lost.clear()
         lost = self.lost
         if default is None:
             return None
@@ -225,17 +239,18 @@ class Messages(Target[RowPlan]):
         rows = [_names(plan, row) for row in images if row is not None]
         if not has_start and all(names is plan.shown for names in rows):
             return plan.end
-        present = tuple(name for name in plan.shown if any(name in row for row in rows))
-        relaxed = tuple(name for name in present if not all(name in row for row in rows))
-        found = plan.ends.get((has_start, present, relaxed))
+        present, relaxed = _present(plan, rows)
+        key = plan, has_start, present, relaxed
+        found = self._ends.get(key)
         if found is None:
             is_whole, schema = present == plan.shown, plan.schema
-            columns = [column for column in schema.columns if is_whole or column.name in present]
+            columns = (
+                schema.columns if is_whole else [schema.columns[plan.place_of[name]] for name in present]
+            )
             source = source_schema(extension=self._settings.extension, start_ts=has_start)
             entries = self._entries(columns, relaxed)
-            if len(plan.ends) >= _MAX_ENDS:
-                plan.ends.clear()
-            found = plan.ends[has_start, present, relaxed] = self._block(schema, entries, source) + b"}"
+            found = self._block(schema, entries, source) + b"}"
+            self._ends.keep(key, found, len(found) + _END_COLUMN_BYTES * len(present) + _END_BYTES)
         return found
 
     def _entries(self, columns: Sequence[Column], relaxed: Iterable[str] = ()) -> list[Json]:
@@ -292,8 +307,11 @@ class Messages(Target[RowPlan]):
         return Payload(b'{"payload":%b}' % key, b'{"payload":%b}' % payload)
 
 
-#: Unlike ends of one table version that are kept.
-_MAX_ENDS: Final = 64
+#: What a column takes in a plan, and in the key of an end, which takes some bytes itself (measured with
+#: CPython 3.11).
+_PLAN_COLUMN_BYTES: Final = 150
+_END_COLUMN_BYTES: Final = 16
+_END_BYTES: Final = 400
 
 
 def _snapshot(table: TableId) -> bytes:
@@ -305,6 +323,17 @@ def _snapshot(table: TableId) -> bytes:
 def _names(plan: RowPlan, row: Row) -> Collection[str]:
     """The columns of an image; `plan.shown` itself for a whole row."""
     return row if type(row) is dict and len(row) < len(plan.shown) else plan.shown
+
+
+def _present(plan: RowPlan, rows: Sequence[Collection[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns that any of the rows has, and of those the ones that not all have. Each has its own in the
+    order of the table.
+    """
+    if len(rows) == 1 or tuple(rows[0]) == tuple(rows[-1]):
+        return tuple(rows[0]), ()
+    first, second = frozenset(rows[0]), frozenset(rows[1])
+    present = tuple(sorted(first | second, key=plan.place_of.__getitem__))
+    return present, tuple([name for name in present if name not in first or name not in second])
 
 
 def _row_key(plan: RowPlan, row: Row) -> bytes:

@@ -34,6 +34,8 @@ from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.compiled import is_due
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
@@ -57,6 +59,11 @@ _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="p
 #: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
 #: guesses.
 _CACHED_LAYOUTS: Final = 32
+#: What a layout takes, by column and beside, with the functions of an encoder that write its rows, and what a
+#: byte of a schema block takes when it is parsed (measured with CPython 3.11).
+_LAYOUT_BYTES: Final = 12_000
+_COLUMN_BYTES: Final = 1_900
+_BLOCK_FACTOR: Final = 5
 
 
 def _exact(text: str) -> Decimal:
@@ -184,7 +191,7 @@ class KeyUse(msgspec.Struct, frozen=True):
 
 
 class Layout:
-    """Rows with exactly these columns of one table version. Compiled once.
+    """Rows with exactly these columns of one table version. Compiled when some rows have had it.
 
     `block`: the schema block of the message that it was made for; `key`: what its key said, None where that
     does not matter. `is_value_guessed`: nothing but JSON values tells the types of some columns.
@@ -198,7 +205,9 @@ class Layout:
         self.names = [column.name for column in columns]
         self._kinds = [_kind_of(column.type) for column in columns]
         self._has_floats = not {float, _Float32, Decimal}.isdisjoint(self._kinds)
-        self._parse, self._cells = _compiled(self.names, self._kinds)
+        self._parse: Any = None
+        self._cells: Any = None
+        self._uses = 0
         self._ambiguous = list(self._ambiguities(columns))
         counts = {
             Lossy.SCHEMA_GUESSED: reader.is_guessed,
@@ -209,11 +218,18 @@ class Layout:
         #: Columns in which 0 stands for NULL.
         self.zero_nulls = frozenset(at for at, column in enumerate(columns) if zero_is_null(column))
 
+    def count_use(self) -> None:
+        """Count a row that was read in the general way; after some, compile."""
+        self._uses += 1
+        if is_due(self._uses):
+            self._parse, self._cells = _compiled(self.names, self._kinds)
+
     def cells(self, image: bytes) -> Sequence[Any] | None:
-        """Return the image's cells; None if columns or kinds of values differ. Raises for what is no JSON."""
+        """Return the image's cells; None if columns or kinds of values differ, or nothing is compiled. Raises
+        for what is no JSON.
+        """
         if self._parse is None:
-            found = self.fitted(_parsed(image))
-            return None if found is None or ABSENT in found else found
+            return None
         if self._has_floats:
             image = with_negative_zeros(image)
         try:
@@ -252,8 +268,9 @@ class Layout:
 
     def _ambiguities(self, columns: list[Column]) -> Iterator[tuple[int, Any, Lossy]]:
         """Where one wire value means two: the default or NULL, 1970-01-01 or a date not in the calendar."""
+        values = ValueWriter()
         for at, (column, kind) in enumerate(zip(columns, self._kinds, strict=True)):
-            default = null_default(column, ValueWriter().of(column))
+            default = null_default(column, values.of(column))
             if default is not None:
                 value = _fitting(kind, msgspec.json.decode(msgspec.json.encode(default)))
                 yield at, value, Lossy.NULL_OR_DEFAULT
@@ -295,6 +312,15 @@ _Object = dict[str, Any]
 class _Table(Table[Layout]):
     _dropped: TableSchema | None = None
     _recovered: TableSchema | None = None
+    _keyed: TableSchema | None = None
+    _key_names: frozenset[str] = frozenset()
+
+    def key_names(self, known: TableSchema) -> frozenset[str]:
+        """The columns that the keys of rows with this definition can have."""
+        if known is not self._keyed:
+            shown = (column.name for column in known.columns if column.generated is not Generated.VIRTUAL)
+            self._keyed, self._key_names = known, frozenset(known.handle_key() or shown)
+        return self._key_names
 
     def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
         """The catalogue's definition at this position.
@@ -320,8 +346,8 @@ class RowDecoder:
 
     def __init__(self, protocol: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._protocol, self._limits = protocol, limits
-        self._tables = Tables(_Table)
-        self._blocks: dict[bytes, dict[str, DeclaredColumn]] = {}
+        self._tables = Tables(_Table, limits.cache_bytes)
+        self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = CachePool(limits.cache_bytes).cache()
 
     def read(
         self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
@@ -349,13 +375,15 @@ class RowDecoder:
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        _add_key((old, new), message.key, known)
+        _add_key((old, new), message.key, None if known is None else table.key_names(known))
         layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
             # What one row's values look like says nothing of the next one and must not decide how to read it.
             if not layout.is_value_guessed:
-                table.keep(layout, _CACHED_LAYOUTS)
+                size = _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.names) + len(layout.block)
+                self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
+        layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
         layout.count(old_cells, new_cells, lossy)
         before, after = layout.with_nulls(old_cells), layout.with_nulls(new_cells)
@@ -406,7 +434,7 @@ class RowDecoder:
         is_value_guessed = False
         if known is not None and len(usable) == len(values):
             schema = known
-            if key_block is None and values.keys() >= _columns_of_keys(known):
+            if key_block is None and values.keys() >= table.key_names(known):
                 key = None
         else:
             columns = []
@@ -442,32 +470,23 @@ class RowDecoder:
         """The columns of a schema block, which is parsed once."""
         found = self._blocks.get(block)
         if found is None:
-            if len(self._blocks) >= _CACHED_LAYOUTS:
-                self._blocks.clear()
-            found = self._blocks[block] = read_block(block)
+            found = self._blocks.keep(block, read_block(block), _BLOCK_FACTOR * len(block) + _LAYOUT_BYTES)
         return found
 
 
-def _add_key(images: Sequence[_Object | None], key: bytes | None, known: TableSchema | None) -> None:
+def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozenset[str] | None) -> None:
     """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
 
     Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is
-    set as well. Other names in the key of a table that is known are none of its columns.
+    set as well. `wanted`: the columns that a key of the table can have; None if nobody knows.
     """
     columns = key_of(key).payload or {}
-    if known is not None:
-        wanted = _columns_of_keys(known)
+    if wanted is not None:
         columns = {name: value for name, value in columns.items() if name in wanted}
     for image in images:
         if image is not None:
             for name, value in columns.items():
                 image.setdefault(name, value)
-
-
-def _columns_of_keys(known: TableSchema) -> frozenset[str]:
-    """The columns that the keys of a table's rows can have."""
-    shown = [column.name for column in known.columns if column.generated is not Generated.VIRTUAL]
-    return frozenset(known.handle_key() or shown)
 
 
 def _reusable(
@@ -476,6 +495,8 @@ def _reusable(
     """The layout that was made for such a row before."""
     names = (old or {}).keys() | (new or {}).keys()
     for layout in table.kept:
+        if len(layout.names) != len(names):
+            continue
         if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
             is_of_key = layout.key is None or layout.key.is_of(message.key)
             if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):

@@ -9,7 +9,6 @@ pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records; Debezium "MySQ
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -109,7 +108,6 @@ def tidb_type(column_type: ColumnType) -> str:
 # ---------------------------------------------------------------- names
 
 
-@functools.lru_cache(maxsize=4096)
 def schema_name(cluster: str, database: str, table: str) -> str:
     """A schema name, `cluster.database.table`: other characters become `_`, one precedes a leading digit."""
     return f"{_sanitised(cluster)}.{_sanitised(database)}.{_NO_TABLE.sub('_', table)}"

@@ -34,6 +34,7 @@ from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire import lookalikes
+from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.large_messages import (
     Compression,
     CompressionOptions,
@@ -239,7 +240,7 @@ _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
 class Encoder:
     """Writes TiCDC Debezium JSON as pingcap/ticdc does since v26.3.3."""
 
-    def __init__(self, options: TicdcDebeziumOptions, _: Answers) -> None:
+    def __init__(self, options: TicdcDebeziumOptions, answers: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
@@ -253,9 +254,10 @@ class Encoder:
             has_before=options.output_old_value,
             replaces_nulls=options.replace_null_with_default,
         )
-        self._messages = Messages(settings)
+        pool = CachePool(answers.limits.cache_bytes)
+        self._messages = Messages(settings, pool)
         self._lost, self._too_fine = self._messages.lost, self._messages.too_fine
-        self._rows = TypedWriters(NAME, self._messages)
+        self._rows = TypedWriters(NAME, self._messages, pool)
         self._count_lost = source_losses(carries(options), options.cluster_id)
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:

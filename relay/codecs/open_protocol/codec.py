@@ -36,6 +36,7 @@ from relay.codecs.open_protocol.frames import (
 )
 from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
 from relay.codecs.wire import lookalikes
+from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.large_messages import (
     RECORD_OVERHEAD,
     Compression,
@@ -309,6 +310,10 @@ class _Plan(msgspec.Struct, frozen=True):
     loses_type: bool
 
 
+#: What a column takes in a plan (measured with CPython 3.11).
+_PLAN_COLUMN_BYTES: Final = 250
+
+
 class _Target(Target[_Plan]):
     """Rows of Open Protocol."""
 
@@ -330,6 +335,10 @@ class _Target(Target[_Plan]):
         }
         identity = frozenset(schema.columns[at].name for at in handle_key_places(schema))
         return _Plan(cells, identity, any(loses_type(column.type) for column in schema.columns))
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        return _PLAN_COLUMN_BYTES * len(plan.cells)
 
     def plan_of(self, reader: TypedReader, plan: _Plan) -> _Plan:
         """Return the plan with the flags that the messages have, if they are of Open Protocol themselves."""
@@ -390,13 +399,13 @@ class _Batch:
 class Encoder:
     """Writes Open Protocol as TiCDC's new architecture does."""
 
-    def __init__(self, options: OpenOptions, _: Answers) -> None:
+    def __init__(self, options: OpenOptions, answers: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
-        self._rows = TypedWriters(NAME, _Target(options.zone()))
+        self._rows = TypedWriters(NAME, _Target(options.zone()), CachePool(answers.limits.cache_bytes))
 
     def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see

@@ -92,7 +92,7 @@ def column_flags(schema: TableSchema) -> dict[str, int]:
 
     A generated column has no flags of secondary indexes. Virtual ones are on no wire.
     """
-    handle, primary = schema.handle_key(), schema.primary_key or ()
+    handle, primary = frozenset(schema.handle_key()), frozenset(schema.primary_key or ())
     unique = {name for key in schema.unique_keys for name in key.columns}
     multiple = {name for key in schema.unique_keys if len(key.columns) > 1 for name in key.columns}
     for index in schema.indexes:

@@ -8,7 +8,7 @@ flags of columns).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,8 +26,9 @@ from relay.codecs.open_protocol.columns import (
     type_of,
 )
 from relay.codecs.open_protocol.frames import NAME
+from relay.codecs.wire.rows import Table
 from relay.errors import UnsupportedMessage
-from relay.model import Column, Generated, Index, TableId, TableSchema, UniqueKey
+from relay.model import Column, Generated, Index, TableSchema, UniqueKey
 from relay.mysql.types import BINARIES, CHARS
 
 
@@ -43,15 +44,19 @@ class DeclaredColumn(NamedTuple):
     is_handle: bool
 
 
-def resolved(table: TableId, declared: dict[str, DeclaredColumn], known: TableSchema | None) -> TableSchema:
+def resolved(
+    table: Table[Any], declared: dict[str, DeclaredColumn], known: TableSchema | None
+) -> TableSchema:
     """Return a row's definition: the catalogue's if the message agrees with it, else the message's own."""
-    columns = {column.name: column for column in known.columns} if known else {}
-    fitting = {name: columns[name] for name in declared if name in columns}
+    fitting: dict[str, Column] = {}
+    if known is not None:
+        place_of = table.columns_of(known).place_of
+        fitting = {name: known.columns[place_of[name]] for name in declared if name in place_of}
     fitting = {name: column for name, column in fitting.items() if _agrees(column, declared[name])}
     if known and len(fitting) == len(declared):
         return known
     made = [fitting.get(name) or _made_column(name, one) for name, one in declared.items()]
-    return _with_keys(TableSchema(table, tuple(made), complete=False), declared)
+    return _with_keys(TableSchema(table.id, tuple(made), complete=False), declared)
 
 
 def _agrees(column: Column, declared: DeclaredColumn) -> bool:

@@ -29,10 +29,10 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
-from relay.codecs.wire.rows import PartNames, ReadRows, Table, Tables, TypedReader, TypedRows
+from relay.codecs.wire.rows import Columns, PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
-from relay.model import ABSENT, ColumnType, Images, Op, Row, Source, TableSchema
+from relay.model import ABSENT, ColumnType, Images, Op, Source, TableSchema
 from relay.records import ConsumerRecord
 
 _PARTS: Final = PartNames(deleted="d", old="p", new="u")
@@ -220,41 +220,6 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
 # ---------------------------------------------------------------- rows
 
 
-class _LayoutTables(Tables[Table[_Layout]]):
-    """The layouts of every table, within a bound of bytes: those of the table that was met first go first."""
-
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__(Table)
-        self._most_bytes, self._bytes = most_bytes, 0
-
-    def keep(self, table: Table[_Layout], layout: _Layout) -> None:
-        """Keep a layout of a table that is in use."""
-        if len(table.kept) == _CACHED_LAYOUTS:
-            self._bytes -= _cost(table.kept.pop())
-        table.keep(layout, _CACHED_LAYOUTS)
-        self._bytes += _cost(layout)
-        while self._bytes > self._most_bytes:
-            name = next((name for name, one in self.items() if one is not table), None)
-            if name is not None:
-                self.pop(name)
-            elif len(table.kept) > 1:
-                self._bytes -= _cost(table.kept.pop())
-            else:
-                return
-
-    def pop(self, name: tuple[str | None, str | None], *default: Any) -> Any:  # noqa: ANN401 - as dict's
-        """Forget a table."""
-        table = super().pop(name, *default)
-        if isinstance(table, Table):
-            self._bytes -= sum(map(_cost, table.kept))
-        return table
-
-    def clear(self) -> None:
-        """Forget all tables."""
-        super().clear()
-        self._bytes = 0
-
-
 def _cost(layout: _Layout) -> int:
     return _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.declared)
 
@@ -267,7 +232,7 @@ class RowDecoder:
 
     def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
         self._zone, self._limits = zone, limits
-        self._tables = _LayoutTables(limits.cache_bytes)
+        self._tables: Tables[Table[_Layout]] = Tables(Table, limits.cache_bytes)
         self.forget = self._tables.forget
 
     def read(
@@ -311,7 +276,7 @@ class _GeneralRow:
 
     def __init__(
         self,
-        tables: _LayoutTables,
+        tables: Tables[Table[_Layout]],
         table: Table[_Layout],
         known: TableSchema | None,
         zone: tzinfo,
@@ -380,17 +345,22 @@ class _GeneralRow:
             if not layout.reader.is_guessed or [*layout.declared] == [*declared]:
                 layout.count_use()
                 return layout
-        schema = resolved(table.id, declared, known)
-        places = {column.name: at for at, column in enumerate(schema.columns) if column.name in declared}
+        schema = resolved(table, declared, known)
+        # A definition that the row has made has its columns alone.
+        columns = table.columns_of(schema) if schema is known else Columns(schema)
+        found = sorted([(columns.place_of[name], name) for name in declared])
+        places = {name: at for at, name in found}
         reads = []
         for name, at in places.items():
             code, flags, _ = declared[name]
             reads.append(read_of(schema.columns[at].type, self._zone, code, is_legacy=flags is None))
         said = {name: one.flags for name, one in declared.items() if one.flags is not None}
-        reader = TypedReader(NAME, schema, [*places.values()], reads, _PARTS, known=known, wire=said)
+        reader = TypedReader(
+            NAME, schema, [*places.values()], reads, _PARTS, known=known, wire=said, hidden=columns.hidden
+        )
         made = _Layout(reader, declared)
         made.count_use()
-        self._tables.keep(table, made)
+        self._tables.keep(table, made, _cost(made), _CACHED_LAYOUTS)
         return made
 
     def _images(self, layout: _Layout, old: dict[str, _Cell] | None, new: dict[str, _Cell] | None) -> Images:
@@ -400,7 +370,7 @@ class _GeneralRow:
             return TypedRows(reader, before, after)
         if not reader.is_partial:
             self._lossy.append(Lossy.COLUMNS_ABSENT)
-        return ReadRows(reader, _row(reader, before, "p"), _row(reader, after, "u"))
+        return PartialRows(reader, before, after)
 
     def _cells(self, layout: _Layout, cells: dict[str, _Cell] | None, part: str) -> tuple[Any, ...] | None:
         if cells is None:
@@ -428,10 +398,6 @@ _STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])|"(?:[^"
 
 def _signed(match: re.Match[bytes]) -> bytes:
     return match[0] if match[1] is None else match[0] + b".0"
-
-
-def _row(reader: TypedReader, cells: tuple[Any, ...] | None, part: str) -> Row | None:
-    return None if cells is None else reader.row(cells, part)
 
 
 def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -6,7 +6,6 @@ conversions by number.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
@@ -33,7 +32,6 @@ def is_due(uses: int) -> bool:
     return uses == AT_USE
 
 
-@functools.lru_cache(maxsize=4096)
 def row_struct(names: tuple[str, ...]) -> type | None:
     """Return a struct with the fields `f0`, `f1` … that prints like `{column: value}`; None if the names
     cannot be a struct's.

@@ -18,6 +18,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null, RowFunction, Steps, is_due, plain_row_function, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
@@ -49,10 +50,15 @@ Plan = TypeVar("Plan")
 Kept = TypeVar("Kept")
 AnyTable = TypeVar("AnyTable", bound="Table[Any]")
 
-#: Bounds on what caches may hold, for sources that create tables without end: table versions of an encoder,
-#: tables of a decoder.
-_CACHED_VERSIONS: Final = 4096
-_CACHED_TABLES: Final = 10_000
+#: What a decoder's table takes beside its names and what is compiled for it.
+_TABLE_BYTES: Final = 1_000
+#: What an encoder's plan of a table version takes beside its own `plan_bytes`, and the function that writes
+#: rows of some columns: both for every column, too (measured with CPython 3.11).
+_PLAN_BYTES: Final = 1_000
+_FUNCTION_BYTES: Final = 3_000
+_FUNCTION_COLUMN_BYTES: Final = 900
+#: A column of a definition that was made for a message, and that nobody else keeps.
+_SCHEMA_COLUMN_BYTES: Final = 450
 #: A commit ts that no row has.
 _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
@@ -68,6 +74,15 @@ class PartNames(msgspec.Struct, frozen=True):
     new: str
 
 
+class Columns:
+    """Where the columns of a definition stand by name, and those that are virtual."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self.place_of = {column.name: at for at, column in enumerate(schema.columns)}
+        self.hidden = hidden_places(schema)
+
+
 class Table(Generic[Kept]):
     """A table's name, made once, what a decoder has compiled for its rows (the newest first), and what the
     catalogue said last.
@@ -76,12 +91,22 @@ class Table(Generic[Kept]):
     def __init__(self, id: TableId) -> None:
         self.id = id
         self.kept: list[Kept] = []
+        #: About what all of it takes; `Tables` counts it.
+        self.bytes = 0
         #: The definition after all DDL of the table, and that DDL's last position and commit ts, as `catalog`
         #: has them.
         self.newest: TableSchema | None = None
         self.newest_at: Position | None = None
         self.newest_commit_ts: float = _NEVER
         self.catalog: Catalog | None = None
+        self._columns: Columns | None = None
+
+    def columns_of(self, schema: TableSchema) -> Columns:
+        """Return where the columns of a definition stand; of the last one it is known."""
+        found = self._columns
+        if found is None or found.schema is not schema:
+            found = self._columns = Columns(schema)
+        return found
 
     def is_newest(
         self, catalog: Catalog, commit_ts: int | None, event_time_ns: int, record: ConsumerRecord | Position
@@ -100,23 +125,62 @@ class Table(Generic[Kept]):
             return record.offset > at.offset
         return event_time_ns > at.event_time_ns
 
-    def keep(self, made: Kept, most: int) -> None:
-        """Keep what was compiled, and of the older ones so many that there are at most `most`."""
-        self.kept = [made, *self.kept[: most - 1]]
+    def forget(self) -> None:
+        """Forget what was compiled."""
+        self.kept, self._columns = [], None
 
 
 class Tables(dict[tuple[str | None, str | None], AnyTable]):
-    """A decoder's tables by database and name, made on demand: a cache that could be emptied any time."""
+    """A decoder's tables by database and name, made on demand, within a bound of bytes: a cache that could be
+    emptied any time. Those that were met first go first.
+    """
 
-    def __init__(self, made: Callable[[TableId], AnyTable]) -> None:
+    def __init__(self, made: Callable[[TableId], AnyTable], most_bytes: int) -> None:
         super().__init__()
         self._made = made
+        self._most_bytes, self._bytes = most_bytes, 0
 
     def __missing__(self, name: tuple[str | None, str | None]) -> AnyTable:
-        if len(self) >= _CACHED_TABLES:
-            self.clear()
-        table = self[name] = self._made(TableId(name[0] or "", name[1] or ""))
+        table = self._made(TableId(name[0] or "", name[1] or ""))
+        self.charge(table, 0)
         return table
+
+    def keep(self, table: AnyTable, made: Any, size: int, most: int) -> None:  # noqa: ANN401 - the table's kind
+        """Keep what was compiled for a table, about so many bytes, and the newest `most` of its kind."""
+        if len(table.kept) >= most:
+            # Each counts as an equal part: what a table keeps is alike.
+            self.charge(table, -(table.bytes // (len(table.kept) + 1)))
+        table.kept = [made, *table.kept[: most - 1]]
+        self.charge(table, size)
+
+    def charge(self, table: AnyTable, size: int) -> None:
+        """Count bytes that a table takes from now on; if all take too many, forget others, or all of it."""
+        name = table.id.database, table.id.table
+        if name not in self:
+            self[name] = table
+            size += _TABLE_BYTES + 2 * len(name[0]) + 2 * len(name[1])
+        table.bytes += size
+        self._bytes += size
+        while self._bytes > self._most_bytes and len(self) > 1:
+            self.pop(next(other for other in self if other != name))
+        if self._bytes > self._most_bytes:
+            newest = table.kept[:1]
+            self.pop(name)
+            table.kept = newest
+
+    def pop(self, name: tuple[str | None, str | None], *default: Any) -> Any:  # noqa: ANN401 - as dict's
+        """Forget a table."""
+        table = super().pop(name, *default)
+        if isinstance(table, Table):
+            self._bytes -= table.bytes
+            table.bytes = 0
+            table.forget()
+        return table
+
+    def clear(self) -> None:
+        """Forget all tables."""
+        super().clear()
+        self._bytes = 0
 
     def forget(self, change: SchemaChange) -> None:
         """Forget what was compiled for a statement's tables: columns may have moved, so no guess may stay."""
@@ -141,7 +205,7 @@ class TypedReader:
     is. `known`: the catalogue's definition that this was made for. `is_guessed`: the schema comes from a
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
-    type, for an encoder of the same wire.
+    type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
     """
 
     def __init__(  # noqa: PLR0913 - what a reader is made of
@@ -155,24 +219,29 @@ class TypedReader:
         known: TableSchema | None = None,
         tells_types: bool = True,
         wire: Mapping[str, int] | None = None,
+        hidden: frozenset[int] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
         self.is_guessed = not schema.complete
-        shown = {at for at, column in enumerate(schema.columns) if column.generated is not Generated.VIRTUAL}
-        self.is_partial = schema.complete and not shown.issubset(self.places)
+        self.is_partial = False
+        if schema.complete:
+            hidden = hidden_places(schema) if hidden is None else hidden
+            shown = sum([at not in hidden for at in self.places])
+            self.is_partial = shown < len(schema.columns) - len(hidden)
         self.type_info = TypeInfo(tells_types, parameters=False)
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
         self._names = [schema.columns[at].name for at in self.places]
+        #: Where columns stand that an image may have, ascending.
+        self.possible_places = self.places
         keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
-        self._blank: list[Cell] = [ABSENT] * len(schema.columns)
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
-        row = self._blank.copy()
+        row: list[Cell] = [ABSENT] * len(self.schema.columns)
         for at, read, value, name in zip(self.places, self.reads, cells, self._names, strict=True):
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
@@ -226,6 +295,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """As in `Images`: the definition's, unless a codec knows better."""
         return None
 
+    @property
+    def possible_places(self) -> Sequence[int] | None:
+        """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -274,12 +348,36 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
         return True
 
 
-class ReadRows(LazyRows, frozen=True, eq=False, gc=False):
-    """A change's images as canonical values, which may be ABSENT, with the reader that they came from."""
+class PartialRows(LazyRows, frozen=True, eq=False, gc=False):
+    """A change's images as the wire values that came, like `TypedRows`, but some of them ABSENT."""
 
     reader: TypedReader
+    old: Sequence[Any] | None
+    new: Sequence[Any] | None
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return None if self.old is None else self.reader.row(self.old, self.reader.parts.old)
+
+    @property
+    def after(self) -> Row | None:
+        """The row after the change."""
+        return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    @property
+    def possible_places(self) -> Sequence[int]:
+        """The reader's."""
+        return self.reader.possible_places
+
+
+class PlacedRows(LazyRows, frozen=True, eq=False, gc=False):
+    """A change's images as canonical values that stand at certain places alone."""
+
+    places: Sequence[int]
     old: Row | None
     new: Row | None
+    key: tuple[str, ...] | None
 
     @property
     def before(self) -> Row | None:
@@ -291,12 +389,33 @@ class ReadRows(LazyRows, frozen=True, eq=False, gc=False):
         """The row after the change."""
         return self.new
 
+    @property
+    def named_key(self) -> tuple[str, ...] | None:
+        """As in `Images`."""
+        return self.key
+
+    @property
+    def possible_places(self) -> Sequence[int]:
+        """The places."""
+        return self.places
+
+
+def present_places(images: Images, row: Row) -> tuple[int, ...]:
+    """Return where the columns stand that a row has, in time proportional to those if its images know."""
+    possible: Sequence[int] | None = getattr(images, "possible_places", None)
+    if possible is None:
+        return tuple([at for at, cell in enumerate(row) if cell is not ABSENT])
+    return tuple([at for at in possible if row[at] is not ABSENT])
+
 
 def halves(images: Images) -> tuple[Images, Images]:
     """Return the old row and the new row of an update as images of their own."""
-    if isinstance(images, TypedRows | ReadRows):
+    if isinstance(images, TypedRows | PartialRows):
         return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
     key = images.named_key
+    places: Sequence[int] | None = getattr(images, "possible_places", None)
+    if places is not None:
+        return PlacedRows(places, images.before, None, key), PlacedRows(places, None, images.after, key)
     return Rows(images.before, None, key), Rows(None, images.after, key)
 
 
@@ -317,6 +436,10 @@ class Target(Protocol[Plan]):
 
     def plan(self, schema: TableSchema) -> Plan:
         """Return what the encoder needs of a table beside the values of its rows."""
+        ...
+
+    def plan_bytes(self, plan: Plan) -> int:
+        """Return about how much memory a plan takes."""
         ...
 
     def plan_of(self, reader: TypedReader, plan: Plan) -> Plan:  # noqa: ARG002 - most wires tell no more
@@ -344,12 +467,11 @@ class TypedWriters(Generic[Plan]):
     Virtual generated columns are left out: no TiCDC wire has them.
     """
 
-    def __init__(self, protocol: str, target: Target[Plan]) -> None:
+    def __init__(self, protocol: str, target: Target[Plan], pool: CachePool) -> None:
         self._protocol, self._target = protocol, target
-        self._plans: dict[TableSchema, Plan] = {}
-        self._functions: dict[
-            tuple[TableSchema, tuple[int, ...] | None], tuple[RowFunction, tuple[int, ...]]
-        ] = {}
+        self._plans: ByteCache[TableSchema, Plan] = pool.cache()
+        self._functions: ByteCache[tuple[TableSchema, tuple[int, ...] | None], _RowWriter] = pool.cache()
+        self._hidden: ByteCache[TableSchema, frozenset[int]] = pool.cache()
 
     def write(self, change: RowChange) -> Written[Plan]:
         """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
@@ -365,8 +487,6 @@ class TypedWriters(Generic[Plan]):
 
     def _first_writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
         """How changes with this reader are written until something is compiled for them."""
-        if self._is_struct(reader.schema, reader.places):
-            return self._writer_for(reader)
         plain, uses = self._writer_for(reader, is_compiled=False), 0
 
         def write(change: RowChange) -> Written[Plan]:
@@ -385,13 +505,13 @@ class TypedWriters(Generic[Plan]):
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
         columns = [schema.columns[at] for at in reader.places]
-        if any(column.generated is Generated.VIRTUAL for column in columns):
+        if not self._hidden_places(schema).isdisjoint(reader.places):
             return self._write_canonical
         values = reader.row_function(
             [target.write_of(column) for column in columns],
             target.shortcuts,
             [target.null_of(column) for column in columns],
-            as_struct=self._is_struct(schema, reader.places),
+            as_struct=is_compiled and self._is_struct(schema, reader.places),
             is_compiled=is_compiled,
         )
         plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
@@ -428,22 +548,23 @@ class TypedWriters(Generic[Plan]):
         if isinstance(reader, TypedReader):
             plan = self._target.plan_of(reader, plan)
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
-        return plan, self._row(change.schema, before), self._row(change.schema, after), losses
+        images = change.images
+        return plan, self._row(change.schema, images, before), self._row(change.schema, images, after), losses
 
     def plan(self, schema: TableSchema) -> Plan:
         """Return the target's plan for a table version, made once."""
         found = self._plans.get(schema)
         if found is None:
-            if len(self._plans) >= _CACHED_VERSIONS:
-                self._plans.clear()
-            found = self._plans[schema] = self._target.plan(schema)
+            found = self._target.plan(schema)
+            size = _PLAN_BYTES + self._target.plan_bytes(found) + _own_bytes(schema)
+            self._plans.keep(schema, found, size)
         return found
 
-    def _row(self, schema: TableSchema, row: Row | None) -> Any:  # noqa: ANN401 - a class made at run time
+    def _row(self, schema: TableSchema, images: Images, row: Row | None) -> Any:  # noqa: ANN401 - a class made at run time
         if row is None:
             return None
-        places = None if ABSENT not in row else tuple(at for at, cell in enumerate(row) if cell is not ABSENT)
-        values, places = self._function(schema, places)
+        places = None if ABSENT not in row else present_places(images, row)
+        values, places = self._functions.get((schema, places)) or self._first_function(schema, places)
         if not places:
             raise NotRepresentable(self._protocol, "", "a row without columns")
         try:
@@ -466,32 +587,60 @@ class TypedWriters(Generic[Plan]):
         reason = "a value is not of its column's type, or the target's spelling cannot hold it"
         return NotRepresentable(self._protocol, path, reason)
 
-    def _function(
-        self, schema: TableSchema, places: tuple[int, ...] | None
-    ) -> tuple[RowFunction, tuple[int, ...]]:
-        """The function for some of a table's columns (None: all), and the places of those that are shown."""
-        key = schema, places
-        found = self._functions.get(key)
-        if found is None:
-            if len(self._functions) >= _CACHED_VERSIONS:
-                self._functions.clear()
-            every = range(len(schema.columns)) if places is None else places
-            shown = tuple(at for at in every if schema.columns[at].generated is not Generated.VIRTUAL)
-            columns = [schema.columns[at] for at in shown]
-            made = row_function(
-                [column.name for column in columns],
-                [_steps(None, self._target.write_of(column), {}) for column in columns],
-                [self._target.null_of(column) for column in columns],
-                as_struct=self._is_struct(schema, shown),
-            )
-            found = self._functions[key] = made, shown
-        return found
+    def _first_function(self, schema: TableSchema, places: tuple[int, ...] | None) -> _RowWriter:
+        """The function for some of a table's columns (None: all), and the places of those that are shown.
+
+        It is compiled when some rows have had these columns.
+        """
+        hidden = self._hidden_places(schema)
+        shown = tuple(
+            [at for at in (range(len(schema.columns)) if places is None else places) if at not in hidden]
+        )
+        columns = [schema.columns[at] for at in shown]
+        names = [column.name for column in columns]
+        steps = [_steps(None, self._target.write_of(column), {}) for column in columns]
+        nulls = [self._target.null_of(column) for column in columns]
+        plain, uses = plain_row_function(names, steps, nulls), 0
+        size = _FUNCTION_BYTES + _FUNCTION_COLUMN_BYTES * len(shown) + _own_bytes(schema)
+
+        def values(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - a class made at run time
+            nonlocal uses
+            uses += 1
+            if not is_due(uses):
+                return plain(cells)
+            compiled = row_function(names, steps, nulls, as_struct=self._is_struct(schema, shown))
+            self._functions[schema, places] = compiled, shown
+            return compiled(cells)
+
+        return self._functions.keep((schema, places), (values, shown), size)
 
     def _is_struct(self, schema: TableSchema, places: tuple[int, ...]) -> bool:
         """Whether rows with the columns at these places, which are shown, are structs."""
-        shown = sum(column.generated is not Generated.VIRTUAL for column in schema.columns)
+        shown = len(schema.columns) - len(self._hidden_places(schema))
         return self._target.has_structs and len(places) == shown
 
+    def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
+        """Where the virtual generated columns of a table version stand."""
+        found = self._hidden.get(schema)
+        if found is None:
+            found = hidden_places(schema)
+            self._hidden.keep(schema, found, _PLAN_BYTES + _own_bytes(schema))
+        return found
 
+
+def hidden_places(schema: TableSchema) -> frozenset[int]:
+    """Return where the virtual generated columns of a table version stand."""
+    return frozenset(
+        [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
+    )
+
+
+def _own_bytes(schema: TableSchema) -> int:
+    """About what a definition takes that was made for a message; the catalogue keeps all others anyway."""
+    return 0 if schema.complete else _SCHEMA_COLUMN_BYTES * len(schema.columns)
+
+
+#: Turns the canonical cells at certain places into a row of the target.
+_RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.
 _UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)

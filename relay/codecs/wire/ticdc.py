@@ -80,20 +80,22 @@ def split_updates(events: list[Event]) -> list[Event]:
             break
     else:
         return events
-    return [part for event in events for part in (_split(event) if _changes_key(event) else [event])]
+    places: dict[TableSchema, list[int]] = {}
+    return [part for event in events for part in (_split(event) if _changes_key(event, places) else [event])]
 
 
-def _changes_key(change: Event) -> TypeGuard[RowChange]:
-    if (
-        not isinstance(change, RowChange)
-        or change.op is not Op.UPDATE
-        or change.before is None
-        or change.after is None
-    ):
+def _changes_key(change: Event, places: dict[TableSchema, list[int]]) -> TypeGuard[RowChange]:
+    """Whether it is an UPDATE of a key; `places` keeps where the key columns of definitions stand."""
+    if not isinstance(change, RowChange) or change.op is not Op.UPDATE or change.images.surely_keeps_keys():
         return False
-    names = frozenset(change.schema.key_columns())
-    cells = zip(change.schema.columns, change.before, change.after, strict=True)
-    return any(column.name in names and was != now for column, was, now in cells)
+    before, after, schema = change.before, change.after, change.schema
+    if before is None or after is None:
+        return False
+    keys = places.get(schema)
+    if keys is None:
+        names = frozenset(schema.key_columns())
+        keys = places[schema] = [at for at, column in enumerate(schema.columns) if column.name in names]
+    return any(before[at] != after[at] for at in keys)
 
 
 def _split(change: RowChange) -> list[Event]:
@@ -161,5 +163,5 @@ def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Los
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:
     """Return the places of the handle key's columns in the table; of all columns if it has no such key."""
-    key = schema.handle_key()
+    key = frozenset(schema.handle_key())
     return tuple(at for at, column in enumerate(schema.columns) if not key or column.name in key)
