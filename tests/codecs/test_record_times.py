@@ -15,7 +15,7 @@ from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import ConsumerRecord, RowChange, Translator
+from relay import ConsumerRecord, Lossy, RowChange, Translator
 
 CODECS = [TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM]
 YEAR_4199 = 1 << 46
@@ -56,7 +56,7 @@ def test_a_timestamp_that_no_clock_has_is_kept_and_not_used(
     translator = Translator(source, target, None, {"strict": "false"})
     (out,) = translator.translate(given)
     assert out.timestamp_ms == timestamp_ms
-    assert translator.lossy["record-time"] == 1
+    assert translator.lossy[Lossy.RECORD_TIME] == 1
     found, _ = read(target, ConsumerRecord("topic", 0, 0, out.timestamp_ms, out.key, out.value))
     assert found.source.event_time_ns == found.emitted_at_ns == 5000 * 10**6
 

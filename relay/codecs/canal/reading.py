@@ -16,7 +16,7 @@ from relay.catalog import Catalog
 from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo
+from relay.codecs.wire.rows import NAMELESS, LazyRows, Table, Tables, TypeInfo
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -64,8 +64,6 @@ MysqlTypes = dict[str, str] | None
 #: than their type says; given a message's `sqlType` and what else it says of its table.
 Spelling = tuple[TextStyle, dict[str, Read]]
 SpellingOf = Callable[["SqlTypes", "WireTable"], Spelling]
-
-NAMELESS: Final = "a row without the name of its table"
 
 _decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
 _decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
