@@ -376,6 +376,8 @@ class RowDecoder:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
         _add_key((old, new), message.key, None if known is None else table.key_names(known))
+        for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
@@ -405,7 +407,6 @@ class RowDecoder:
             raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
-        check_columns(self._protocol, part, len(row), self._limits)
         return row
 
     def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:
