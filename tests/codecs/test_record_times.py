@@ -15,8 +15,7 @@ from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message
 
-from relay import ConsumerRecord, RowChange, Translator
-from relay.codecs.losses import Lossy
+from relay import ConsumerRecord, Lossy, RowChange, Translator
 
 CODECS = [TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM]
 YEAR_4199 = 1 << 46

@@ -39,12 +39,13 @@ from relay.codecs.canal.message import (
     text_cells,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import NAMELESS, WireTable, parse_mysql_types
+from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.rows import NAMELESS
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage

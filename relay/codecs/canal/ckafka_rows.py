@@ -20,7 +20,7 @@ from relay.codecs.canal.message import DELETE, UPDATE, Cells
 from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.rows import LazyRows
+from relay.codecs.wire.rows import NAMELESS, LazyRows
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle
@@ -268,13 +268,16 @@ class CkafkaWriters:
     def images(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
         """Return the table's writer, and the change's images as text.
 
-        Raises NotRepresentable if there is no image of its operation, or a value is not of its column's type.
+        Raises NotRepresentable if there is no image of its operation, no name of the table, or a value is not
+        of its column's type.
         """
         before, after = change.before, change.after
         if (before if change.op is DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         writer = self._writers.get(change.schema)
         if writer is None:
+            if not change.table.table:
+                raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
             made = CkafkaWriter(change.schema, self._style)
             columns = change.schema.columns
             size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(change.schema)

@@ -17,7 +17,7 @@ import msgspec
 from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
 from relay.codecs.canal.reading import TextReader, TextRows
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write, present_places
+from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
@@ -231,9 +231,13 @@ class TextWriters:
             raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
 
     def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
-        """Return the writer for some of a table's columns, given by their places in it."""
+        """Return the writer for some of a table's columns, given by their places in it. Raises
+        NotRepresentable for a table without a name.
+        """
         found = self._writers.get((schema, places))
         if found is None:
+            if not schema.id.table:
+                raise NotRepresentable(self._protocol, "table", NAMELESS)
             found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._pool)
             columns = [schema.columns[at] for at in places]
             size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)

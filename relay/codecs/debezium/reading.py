@@ -38,7 +38,7 @@ from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.compiled import is_due
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
-from relay.codecs.wire.lenient_json import with_negative_zeros
+from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -327,6 +327,15 @@ _Object = dict[str, Any]
 class _Table(Table[Layout]):
     _dropped: TableSchema | None = None
     _recovered: TableSchema | None = None
+    _keyed: TableSchema | None = None
+    _key_names: frozenset[str] = frozenset()
+
+    def key_names(self, known: TableSchema) -> frozenset[str]:
+        """The columns that the keys of rows with this definition can have."""
+        if known is not self._keyed:
+            shown = (column.name for column in known.columns if column.generated is not Generated.VIRTUAL)
+            self._keyed, self._key_names = known, frozenset(known.handle_key() or shown)
+        return self._key_names
 
     def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
         """The catalogue's definition at this position.
@@ -381,7 +390,9 @@ class RowDecoder:
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        _add_key((old, new), message.key, known)
+        _add_key((old, new), message.key, None if known is None else table.key_names(known))
+        for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
@@ -413,10 +424,9 @@ class RowDecoder:
         try:
             row = _parsed(image)
         except msgspec.ValidationError as error:
-            raise Malformed(self._protocol, part, str(error).partition(" - at ")[0]) from error
+            raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
-        check_columns(self._protocol, part, len(row), self._limits)
         return row
 
     def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:
@@ -445,7 +455,7 @@ class RowDecoder:
         is_value_guessed = False
         if known is not None and len(usable) == len(values):
             schema = known
-            if key_block is None and values.keys() >= _columns_of_keys(known):
+            if key_block is None and values.keys() >= table.key_names(known):
                 key = None
         else:
             columns = []
@@ -485,26 +495,19 @@ class RowDecoder:
         return found
 
 
-def _add_key(images: Sequence[_Object | None], key: bytes | None, known: TableSchema | None) -> None:
+def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozenset[str] | None) -> None:
     """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
 
     Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is
-    set as well. Other names in the key of a table that is known are none of its columns.
+    set as well. `wanted`: the columns that a key of the table can have; None if nobody knows.
     """
     columns = key_of(key).payload or {}
-    if known is not None:
-        wanted = _columns_of_keys(known)
+    if wanted is not None:
         columns = {name: value for name, value in columns.items() if name in wanted}
     for image in images:
         if image is not None:
             for name, value in columns.items():
                 image.setdefault(name, Decimal(repr(value)) if type(value) is float else value)
-
-
-def _columns_of_keys(known: TableSchema) -> frozenset[str]:
-    """The columns that the keys of a table's rows can have."""
-    shown = [column.name for column in known.columns if column.generated is not Generated.VIRTUAL]
-    return frozenset(known.handle_key() or shown)
 
 
 def _reusable(

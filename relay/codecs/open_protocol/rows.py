@@ -29,7 +29,7 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
-from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
+from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
 from relay.codecs.wire.rows import Columns, PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -450,8 +450,7 @@ _decode_cell = msgspec.json.Decoder(_Cell).decode
 def _complaint(path: str, error: Exception) -> Malformed:
     if isinstance(error, UnicodeDecodeError):
         return Malformed(NAME, path, "not UTF-8")
-    reason, _, where = str(error).partition(" - at `$")
-    where = where.rstrip("`").lstrip(".")
+    where, reason = complaint(error)
     return Malformed(NAME, f"{path}.{where}" if where else path, reason)
 
 

@@ -66,6 +66,10 @@ _NEVER: Final = math.inf
 _DELETE: Final = Op.DELETE
 
 
+#: What is wrong with a row that no reader could find the table of.
+NAMELESS: Final = "a row without the name of its table"
+
+
 class PartNames(msgspec.Struct, frozen=True):
     """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row."""
 
@@ -582,6 +586,8 @@ class TypedWriters(Generic[Plan]):
         """Return the target's plan for a table version, made once."""
         found = self._plans.get(schema)
         if found is None:
+            if not schema.id.table:
+                raise NotRepresentable(self._protocol, "", NAMELESS)
             found = self._target.plan(schema)
             size = _PLAN_BYTES + self._target.plan_bytes(found) + schema_bytes(schema)
             self._plans.keep(schema, found, size)

@@ -1,4 +1,6 @@
-"""Images without columns: no codec reads one, and none is written, whatever options would leave out."""
+"""Rows without columns, without their key, or without a table: no codec reads what no reader can use, and none
+writes it, whatever options would leave out.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,27 @@ import pytest
 from ckafka_support import CKAFKA
 from ckafka_support import ddl as ckafka_ddl
 from ckafka_support import row as ckafka_row
-from debezium_support import DEBEZIUM
+from debezium_support import DEBEZIUM, SOURCE
 from debezium_support import message as debezium_message
 from open_support import cell, framed
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
-from relay import ABSENT, ConsumerRecord, Malformed, NotRepresentable, ProducerRecord, RowChange, Translator
-from relay.codecs.losses import Lossy
+from relay import (
+    ABSENT,
+    ConsumerRecord,
+    Lossy,
+    Malformed,
+    NotRepresentable,
+    Op,
+    ProducerRecord,
+    RowChange,
+    Translator,
+)
+from relay.codecs import BUILT_IN, PROTOCOLS
 from relay.errors import MessageTooLarge
+from relay.model import Column, ColumnType, Rows, Source, TableId, TableSchema
+from relay.needs import Answers
 
 NAMED: dict[str, Any] = {"DATABASE": "d", "TABLE": "t"}
 ONLY_KEY = {"delete-only-output-handle-key-columns": "true"}
@@ -113,7 +127,7 @@ def test_a_delete_without_its_key_is_written_with_what_it_has(
         c.name for c, cell in zip(change.schema.columns, change.before, strict=True) if cell is not ABSENT
     ]
     assert "a" in names
-    assert "delete-image" not in translator.lossy
+    assert Lossy.DELETE_IMAGE not in translator.lossy
     assert translator.lossy[Lossy.COLUMNS_ABSENT] == (1 if source == CANAL else 0)
 
 
@@ -152,3 +166,31 @@ def test_a_large_row_without_its_key_has_no_smaller_form(target: str, op: str) -
     message = row_message({"a": "varchar(999)"}, {"a": "x" * 900}, op=op, pkNames=["id"])
     with pytest.raises(MessageTooLarge, match="lacks its handle key"):
         Translator(CANAL, target, None, options).translate(record(json.dumps(message)))
+
+
+# ---------------------------------------------------------------- rows of no table
+
+
+@pytest.mark.parametrize("name", [None, ""])
+@pytest.mark.parametrize("op", ["c", "u", "d"])
+def test_debezium_too_refuses_a_row_of_no_table(op: str, name: str | None) -> None:
+    images = {
+        "c": {"after": {"a": 1}},
+        "u": {"before": {"a": 1}, "after": {"a": 1}},
+        "d": {"before": {"a": 1}},
+    }
+    given = debezium_message(op, source=SOURCE | {"table": name}, **images[op])
+    with pytest.raises(Malformed, match="a row without the name of its table") as raised:
+        Translator(DEBEZIUM, CANAL).translate(record(given))
+    assert raised.value.path == "payload.source.table"
+
+
+@pytest.mark.parametrize("target", BUILT_IN)
+def test_no_row_of_no_table_is_written(target: str) -> None:
+    """A protocol of another package may have one."""
+    schema = TableSchema(TableId("d", ""), (Column("a", ColumnType("int")),))
+    change = RowChange(Op.INSERT, schema, Rows(None, (1,)), Source("toy", 0), 0)
+    codec = PROTOCOLS[target]
+    encoder = codec.encoder(codec.options(), Answers())
+    with pytest.raises(NotRepresentable, match="name of its table"):
+        encoder.encode([change], record({}), [])
