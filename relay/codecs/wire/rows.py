@@ -649,4 +649,4 @@ def _own_bytes(schema: TableSchema) -> int:
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.
-_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError, LookupError)
