@@ -443,6 +443,7 @@ class Encoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _RowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
+        lossy += self._rows.lost
         self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses

@@ -7,6 +7,7 @@ column is a `varchar` (counted). What is compiled for a table version is kept in
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from datetime import UTC
@@ -259,10 +260,12 @@ class CkafkaWriter:
 
 
 class CkafkaWriters:
-    """An encoder's writers, by table version."""
+    """An encoder's writers, by table version. `lost`: what the values of the last row have lost."""
 
     def __init__(self, protocol: str, style: TextStyle, pool: CachePool) -> None:
-        self._protocol, self._style = protocol, style
+        self.lost: list[Lossy] = []
+        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        self._protocol, self._style = protocol, replace(style, unmoved=unmoved)
         self._writers: ByteCache[TableSchema, CkafkaWriter] = pool.cache()
 
     def images(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
@@ -271,6 +274,7 @@ class CkafkaWriters:
         Raises NotRepresentable if there is no image of its operation, no name of the table, or a value is not
         of its column's type.
         """
+        self.lost.clear()
         before, after = change.before, change.after
         if (before if change.op is DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")

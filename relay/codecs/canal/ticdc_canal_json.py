@@ -488,6 +488,8 @@ class Encoder:
 
     def _text(self, change: RowChange, lossy: list[Lossy]) -> TextChange:
         text = self._writers.write(change)
+        if self._writers.lost:
+            lossy += self._writers.lost
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
         if change.op is READ and not change.source.snapshot:

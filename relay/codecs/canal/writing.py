@@ -9,6 +9,7 @@ cache and could be emptied at any time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import msgspec
 
 from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
 from relay.codecs.canal.reading import TextReader, TextRows
+from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.errors import NotRepresentable
@@ -187,15 +189,21 @@ def _unfit(protocol: str, images: TextRows | TypedRows) -> NotRepresentable:
 
 
 class TextWriters:
-    """An encoder's writers and plans, by table version."""
+    """An encoder's writers and plans, by table version. `lost`: what the values of the last row have lost."""
 
     def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
-        self._protocol, self._dialect, self._pool = protocol, dialect, pool
+        self.lost: list[Lossy] = []
+        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        style = msgspec.structs.replace(dialect.style, unmoved=unmoved)
+        self._dialect = msgspec.structs.replace(dialect, style=style)
+        self._protocol, self._pool = protocol, pool
         self._writers: ByteCache[tuple[TableSchema, tuple[int, ...]], TextWriter] = pool.cache()
         self._versions: ByteCache[TableSchema, tuple[frozenset[int], list[str]]] = pool.cache()
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
+        if self.lost:
+            self.lost.clear()
         images = change.images
         if not isinstance(images, _WITH_READER):
             return self._write_canonical(change)

@@ -11,6 +11,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Final
@@ -315,10 +316,12 @@ _PLAN_COLUMN_BYTES: Final = 150
 
 
 class _Target(Target[_Plan]):
-    """Rows of Open Protocol."""
+    """Rows of Open Protocol. `lost`: what the values of the last row have lost."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
+        self.lost: list[Lossy] = []
+        self._unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
@@ -362,7 +365,7 @@ class _Target(Target[_Plan]):
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
-        return write_of(column.type, self._zone)
+        return write_of(column.type, self._zone, self._unmoved)
 
 
 class _Segments(msgspec.Struct, gc=False):
@@ -405,7 +408,9 @@ class Encoder:
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
-        self._rows = TypedWriters(NAME, _Target(options.zone()), CachePool(answers.limits.cache_bytes))
+        target = _Target(options.zone())
+        self._lost = target.lost
+        self._rows = TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes))
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -437,7 +442,12 @@ class Encoder:
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Segments:
         key = self._row_key(change, caused_by, lossy)
+        lost = self._lost
+        if lost:
+            lost.clear()
         document = self._document(change, lossy)
+        if lost:
+            lossy += lost
         return _Segments(_to_json(key), compressed(_to_json(document), self._compression))
 
     def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:

@@ -671,4 +671,4 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.
-_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError, LookupError)
