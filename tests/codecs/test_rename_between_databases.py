@@ -72,6 +72,13 @@ def test_a_table_of_that_name_in_the_new_database_is_no_reason_to_guess_wrong(so
     assert all(made.catalog.histories[each]["a"][0].schema is not None for each in ("d", "e"))
 
 
+def test_a_table_in_no_database_is_not_written_as_one() -> None:
+    made = Translator(CANAL, TICDC)
+    made.translate(ddl("CREATE TABLE a (id INT PRIMARY KEY)", "", "a", "CREATE", 0))
+    (out,) = made.translate(ddl("RENAME TABLE a TO e.b", "e", "b", "RENAME", 1))
+    assert json.loads(out.value or b"")["sql"] == "RENAME TABLE a TO e.b"
+
+
 @pytest.mark.parametrize("target", [CANAL, "ckafka-json"])
 def test_canal_has_the_text_as_it_came(target: str) -> None:
     written = translated_records(Translator(CANAL, target), captured(CAPTURE))

@@ -139,7 +139,7 @@ _IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.I
 
 def _moves_a_table(change: SchemaChange) -> bool:
     """Whether a statement, not of TiCDC, does nothing but rename tables into other databases."""
-    is_moved = any(pair.old.database != pair.new.database for pair in change.renamed)
+    is_moved = any(pair.old.database not in {"", pair.new.database} for pair in change.renamed)
     return is_moved and len(change.kinds) == 1 and change.source.connector != CONNECTOR
 
 

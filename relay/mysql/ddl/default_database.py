@@ -50,7 +50,11 @@ def default_database(
     if _is_the_sessions(table, [each.name for each in named]):
         return table.database
     old = _presupposed(named)
-    found = [database for database in databases if all(exists(TableId(database, name)) for name in old)]
+    found = [
+        database
+        for database in databases
+        if database and all(exists(TableId(database, name)) for name in old)
+    ]
     if old and len(found) == 1:
         return found[0]
     return None if any(exists(TableId(table.database, name)) for name in old) else table.database
