@@ -17,6 +17,10 @@ SOURCE_HEADER = "relay.source"
 
 _MAX_DIGITS = 19
 
+#: Times of rows and messages are below this, in milliseconds since 1970 (the year 4199): so much room has a
+#: timestamp of TiDB, 64 bits with 18 of them for a counter. All codecs read and write them within it.
+TIME_END_MS = 1 << 46
+
 
 class Place(NamedTuple):
     """Where a record stands, written `topic/partition/offset`."""
@@ -65,8 +69,10 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
         return Place(self.topic, self.partition, self.offset)
 
     def time_ms(self, otherwise: int) -> int:
-        """Return the timestamp, or `otherwise` for a record without one, of which Kafka says -1."""
-        return otherwise if self.timestamp_ms < 0 else self.timestamp_ms
+        """Return the timestamp, or `otherwise` for a record without one that is a time: Kafka says -1 if
+        there is none, and a producer may have written any number (from `TIME_END_MS` on, no clock has it).
+        """
+        return self.timestamp_ms if 0 <= self.timestamp_ms < TIME_END_MS else otherwise
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):

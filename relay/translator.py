@@ -32,7 +32,7 @@ from relay.model import (
     Watermark,
 )
 from relay.needs import Answers, Need
-from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
+from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, ProducerRecord
 from relay.routing import Group, Router, WatermarkGate
 
 Answer = TypeVar("Answer")
@@ -71,17 +71,13 @@ class Selection(NamedTuple):
 class Route(NamedTuple):
     """Which protocol is read and which is written, with the options of both sides, parsed.
 
-    `topic` is the target topic, where `{topic}` stands for the source's; `partitions` the number of target
-    partitions, None to keep the partition of the source. `selection`: which events are translated, None for
-    all.
+    `selection`: which events are translated, None for all.
     """
 
     source: Codec
     target: Codec
     source_options: Options
     target_options: Options
-    topic: str = "{topic}"
-    partitions: int | None = None
     selection: Selection | None = None
 
     @classmethod
@@ -89,8 +85,6 @@ class Route(NamedTuple):
         cls,
         source: tuple[str, Mapping[str, str]],
         target: tuple[str, Mapping[str, str]],
-        topic: str,
-        partitions: int | None,
         selection: Selection | None,
     ) -> Route:
         """Read the names and option texts of both sides. Raises ConfigError with every problem."""
@@ -108,7 +102,7 @@ class Route(NamedTuple):
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        return cls(source_codec, target_codec, reading, writing_options, topic, partitions, selection)
+        return cls(source_codec, target_codec, reading, writing_options, selection)
 
     @property
     def storages(self) -> dict[str, str]:
@@ -152,8 +146,9 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name; `limits` bound what one record may cost; all others are as in `Route`. What a `selection` leaves out
-    still teaches the catalogue.
+    name. `topic` is the target topic, where `{topic}` stands for the source's; `partitions` the number of
+    target partitions, None to keep the partition of the source; `limits` bound what one record may cost. What
+    a `selection` leaves out still teaches the catalogue.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -169,7 +164,7 @@ class Translator:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
-        route = Route.parse(reading, writing, topic, partitions, selection)
+        route = Route.parse(reading, writing, selection)
         self.route = route
         self._selection, self._strict = selection, route.target_options.strict
         self._answers = Answers(limits)
@@ -190,7 +185,7 @@ class Translator:
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
         self._guessed: dict[TableId, int] = {}
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901, PLR0912 - the hot path
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
@@ -216,6 +211,8 @@ class Translator:
                 events, gate, groups = self._spread(events, record, lossy)
             out: list[ProducerRecord] = []
             time_ms, room = record.timestamp_ms, self._most_output
+            if time_ms >= TIME_END_MS:
+                lossy.append(Lossy.RECORD_TIME)
             for topic, partitions, group in groups:
                 for payload in self._encode(group, record, lossy):
                     for partition in partitions:
@@ -267,6 +264,8 @@ class Translator:
         """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
         lossy: list[Lossy] = []
         events, self.catalog = self._decoded(record, lossy)
+        if record.timestamp_ms >= TIME_END_MS:
+            lossy.append(Lossy.RECORD_TIME)
         for what in lossy:
             self._lossy[what] += 1
         return events

@@ -19,7 +19,7 @@ from relay.config.choices import Layout
 from relay.joining import Joiner
 from relay.records import ConsumerRecord, ProducerRecord
 from spark_backfill.counts import Accumulator, Counts
-from spark_backfill.files import PLACE, SOURCE_ORDER
+from spark_backfill.files import PLACE, SOURCE_ORDER, in_target_order
 from spark_backfill.frames import PRODUCED, Produced, records_to_write
 
 
@@ -39,10 +39,18 @@ def joining_of(config: Config) -> Joining | None:
 
 
 def joined(
-    produced: DataFrame, joining: Joining, limits: Mapping[str, int] | None, counters: Accumulator
+    produced: DataFrame,
+    joining: Joining,
+    limits: Mapping[str, int] | None,
+    counters: Accumulator,
+    *,
+    by_time: bool,
 ) -> DataFrame:
-    """Return what tasks have produced with its rows joined; `limits` as in `Joiner`."""
-    ordered = produced.repartition(*PLACE).sortWithinPartitions(*PLACE, *SOURCE_ORDER)
+    """Return what tasks have produced with its rows joined; `limits` as in `Joiner`, `by_time` as in
+    `in_target_order`: rows are not joined across DDL that comes to stand between them.
+    """
+    placed, order = in_target_order(produced.repartition(*PLACE), by_time=by_time)
+    ordered = placed.sortWithinPartitions(*PLACE, *order).select(*produced.columns)
     return ordered.mapInArrow(Join(joining, limits, counters), PRODUCED)
 
 

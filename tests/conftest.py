@@ -160,7 +160,7 @@ class Kafka:
         }
 
     async def until(
-        self, condition: Callable[[], Awaitable[bool]], seconds: float = DEADLINE_SECONDS
+        self, condition: Callable[[], Awaitable[object]], seconds: float = DEADLINE_SECONDS
     ) -> None:
         """Ask again and again until it is so; fail at the deadline."""
         deadline = time.monotonic() + seconds

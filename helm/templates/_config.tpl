@@ -3,18 +3,36 @@ A key of the configuration, as text: of a variable in extraEnv, or else of `conf
 Empty if it is not found. Takes root, table and key.
 */}}
 {{- define "relay.key" -}}
+{{- trimAll "\"'" (include "relay.quotedKey" .) -}}
+{{- end }}
+
+{{/* As "relay.key", with the quotes of `config`: an empty text is "", and not the same as a key that is not found. */}}
+{{- define "relay.quotedKey" -}}
 {{- $variable := printf "RELAY_%s__%s" (upper .table) (upper .key) -}}
 {{- $given := "" -}}
 {{- range .root.Values.extraEnv -}}
 {{- if eq (upper .name) $variable -}}
-{{- $given = default "" .value -}}
+{{- $given = ternary (default "\"\"" .value) "" (hasKey . "value") -}}
 {{- end -}}
 {{- end -}}
 {{- if and (not $given) (not .root.Values.existingConfigMap) -}}
 {{- $line := regexFind (printf "(?m)^([^#\n]*[\\s{,.])?%s[ \t]*=[ \t]*[^\\s,}#]+" .key) (default "" .root.Values.config) -}}
 {{- $given = regexReplaceAll "^.*=[ \t]*" (regexReplaceAll "\\s+" $line " ") "" -}}
 {{- end -}}
-{{- trimAll "\"'" $given -}}
+{{- $given -}}
+{{- end }}
+
+{{/* Whether rows wait for their DDL: "yes", "no", or empty where the source has DDL in every partition,
+or is not known. */}}
+{{- define "relay.waits" -}}
+{{- $known := .Files.Get "files/protocols.yaml" | fromYaml -}}
+{{- $wait := include "relay.key" (dict "root" . "table" "schema" "key" "wait") -}}
+{{- if eq $wait "true" -}}
+yes
+{{- else if has (include "relay.key" (dict "root" . "table" "route" "key" "from")) $known.sourcesWithDdlInPartition0 -}}
+{{- $history := include "relay.quotedKey" (dict "root" . "table" "schema" "key" "history_topic") -}}
+{{- ternary "no" "yes" (or (eq $wait "false") (has $history (list "\"\"" "''"))) -}}
+{{- end -}}
 {{- end }}
 
 {{/*

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from relay.codecs import codec_named
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
 from relay.errors import ServiceError
 from relay.kafka.clients import Clusters
-from relay.service.check.route import State, preflight
+from relay.service.check.route import State, preflight, rows_do_not_wait
 from relay.shown import printable, shown_option
 
 NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of the target are not tested"
@@ -49,8 +50,27 @@ def summary(config: Config) -> str:
     spread = "in the partition of their source"
     if target.partitions:
         spread = f"spread over {target.partitions} partitions by primary key"
-    lines = [f"from    {reads}, group {source.group_id}", f"to      {writes}, {spread}", "topics", *pairs]
-    return "\n".join(lines)
+    lines = [
+        f"from    {reads}, group {source.group_id}",
+        f"to      {writes}, {spread}",
+        f"ddl     {_ddl(config)}",
+    ]
+    return "\n".join([*lines, "topics", *pairs])
+
+
+def _ddl(config: Config) -> str:
+    """Say where the source has its DDL, and what rows do that come before it."""
+    source = codec_named(config.route.from_, "from")
+    if not source.decodes.ddl:
+        return "none in the source"
+    is_everywhere = source.ddl_everywhere
+    where = "in every partition of the source" if is_everywhere else "in partition 0 alone"
+    if config.waits_for_ddl:
+        which = "that of partition 0" if is_everywhere else "it"
+        return f"{where}; rows of other partitions wait for {which}"
+    if is_everywhere:
+        return f"{where}; rows wait for none"
+    return f"{where}; {rows_do_not_wait(config)}"
 
 
 def _options(options: dict[str, str]) -> str:

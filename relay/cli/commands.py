@@ -77,6 +77,31 @@ _InputFormat = Annotated[
         help="What a line of INPUT is: a record, or only a message value. auto: the first line decides."
     ),
 ]
+_Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
+_Topic = Annotated[
+    str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
+]
+_Partitions = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=2_147_483_647,
+        metavar="N",
+        help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
+        show_default="the record's own partition",
+    ),
+]
+_OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
+_DeadLetters = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
+    ),
+]
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")
+]
 
 
 def _version(wanted: bool) -> None:  # typer calls it so
@@ -123,36 +148,13 @@ def _translate(
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
     limit: _Limits = None,
-    output: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
-    ] = STANDARD,
-    topic: Annotated[
-        str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
-    ] = "{topic}",
-    partitions: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=2_147_483_647,
-            metavar="N",
-            help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
-            show_default="the record's own partition",
-        ),
-    ] = None,
+    output: _Output = STANDARD,
+    topic: _Topic = "{topic}",
+    partitions: _Partitions = None,
     input_format: _InputFormat = InputFormat.AUTO,
-    on_error: Annotated[
-        Policy, typer.Option(help="What to do with a record that cannot be translated.")
-    ] = Policy.STOP,
-    dead_letters: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")
-    ] = False,
+    on_error: _OnError = Policy.STOP,
+    dead_letters: _DeadLetters = None,
+    quiet: _Quiet = False,
 ) -> None:
     """Translate a file of change events from one protocol into another.
 
@@ -316,7 +318,7 @@ def _demo(
     ] = False,
 ) -> None:
     """Show the relay at work on a real Apache Kafka, which is downloaded and started for it. Needs `pip
-    install relay-cdc\\[demo]`.
+    install '.\\[demo]'` in relay's folder.
     """
     from relay.demo.play import play
 

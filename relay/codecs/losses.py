@@ -74,13 +74,15 @@ class Lossy(enum.StrEnum):
     BOOTSTRAP = "bootstrap"
     DDL_COPIES = "ddl-copies"
     TABLE_DEFINITION = "table-definition"
+    RECORD_TIME = "record-time"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
-#: understood, and copies of a statement that the target has once.
+#: understood, copies of a statement that the target has once, and timestamps of records that are no times
+#: (they are kept, but messages cannot have them).
 INFORMATIONAL: Final = frozenset(
     {
         Lossy.SCHEMA_GUESSED,
@@ -89,6 +91,7 @@ INFORMATIONAL: Final = frozenset(
         Lossy.EPOCH_OR_ZERO_DATE,
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
+        Lossy.RECORD_TIME,
     }
 )
 

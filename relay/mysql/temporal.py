@@ -9,6 +9,7 @@ text back; ValueError if it is something else.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -68,22 +69,28 @@ def _read_epoch(text: str) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction or ''}"
 
 
-def timestamp_text(zone: tzinfo, value: str) -> str:
-    """Return a canonical (UTC) TIMESTAMP in this zone. Zero and non-calendar times stay as they are."""
-    return _shift(value, UTC, zone)
+def timestamp_text(zone: tzinfo, value: str, unmoved: Callable[[], None] | None = None) -> str:
+    """Return a canonical (UTC) TIMESTAMP in this zone. Zero and non-calendar times stay as they are, and so
+    do the calendar's first and last hours, where `unmoved` is called.
+    """
+    return _shift(value, UTC, zone, unmoved)
 
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text[:19])
 
 
-def _shift(text: str, source: tzinfo, target: tzinfo) -> str:
+def _shift(text: str, source: tzinfo, target: tzinfo, unmoved: Callable[[], None] | None = None) -> str:
     """The moment in another zone. What is no moment stays as it is: the zero timestamp (MySQL Reference
     Manual §11.2.2), a date that is not in the calendar, the calendar's last hours.
     """
     try:
         return _print(_moment(text).replace(tzinfo=source).astimezone(target), text)
-    except (OverflowError, ValueError):
+    except ValueError:
+        return text
+    except OverflowError:
+        if unmoved is not None:
+            unmoved()
         return text
 
 

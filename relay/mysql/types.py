@@ -359,5 +359,6 @@ def quoted_name(name: str) -> str:
 
 
 def quoted_table(table: TableId) -> str:
-    """Return the full name of a table, `` `database`.`table` ``."""
-    return f"{quoted_name(table.database)}.{quoted_name(table.table)}"
+    """Return the full name of a table, `` `database`.`table` ``; its name alone without a database."""
+    name = quoted_name(table.table)
+    return f"{quoted_name(table.database)}.{name}" if table.database else name

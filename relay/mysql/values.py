@@ -36,7 +36,8 @@ class TextStyle(msgspec.Struct, frozen=True):
     zero bytes; `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look
     alike write labels of ENUM, offsets behind TIMESTAMP, binary text of their own, and Canal an empty text
     for some JSON; `zone`: the zone of TIMESTAMP; `read_binary`: how binary text is read, None if each
-    character is a byte.
+    character is a byte. `unmoved`: called for a TIMESTAMP that is written in UTC because its zone's calendar
+    has no such time.
     """
 
     float_text: Callable[[float], str]
@@ -46,6 +47,7 @@ class TextStyle(msgspec.Struct, frozen=True):
     is_loose: bool = False
     zone: tzinfo = UTC
     read_binary: Callable[[str], bytes] | None = None
+    unmoved: Callable[[], None] | None = None
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
@@ -156,7 +158,7 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     if base in BINARIES:
         return _bytes_text if style.pads_binary or base != "binary" else _stripped_bytes_text
     if base == "timestamp" and style.zone is not UTC:
-        return functools.partial(temporal.timestamp_text, style.zone)
+        return functools.partial(temporal.timestamp_text, style.zone, unmoved=style.unmoved)
     return None
 
 

@@ -19,7 +19,7 @@ from relay.codecs import BUILT_IN
 from relay.codecs.codec import parse_options
 
 README = CHART / "README.md"
-WATERMARKS = CHART / "files" / "protocols.yaml"
+PROTOCOLS = CHART / "files" / "protocols.yaml"
 _BEGIN, _END = "<!-- values -->\n", "<!-- end -->\n"
 _KEY = re.compile(r"( *)([A-Za-z]+):")
 _COMMENT = re.compile(r" *# ?(-- )?(.*)")
@@ -72,8 +72,10 @@ def with_table(page: str) -> str:
     return f"{before}{_BEGIN}{table(('value', 'default', 'meaning'), rows)}{_END}{after}"
 
 
-def watermarks() -> str:
-    """Which protocols have watermarks, as the chart reads it; those that it does not know may have them."""
+def protocols() -> str:
+    """What the chart knows of protocols: which have watermarks (those that it does not know may have them),
+    and which sources have DDL in partition 0 alone.
+    """
     without, options = [], {}
     for codec in BUILT_IN.values():
         if codec.encodes(parse_options(codec, {}, "options")).watermark:
@@ -86,6 +88,9 @@ def watermarks() -> str:
             without.append(codec.name)
     lists = {
         "sourcesWithoutWatermarks": [each.name for each in BUILT_IN.values() if not each.decodes.watermark],
+        "sourcesWithDdlInPartition0": [
+            each.name for each in BUILT_IN.values() if each.decodes.ddl and not each.ddl_everywhere
+        ],
         "targetsWithoutWatermarks": without,
         "targetsThatNeedAnOption": options,
     }
@@ -94,7 +99,7 @@ def watermarks() -> str:
 
 def main() -> None:
     """Write both."""
-    WATERMARKS.write_text(watermarks(), encoding="utf-8")
+    PROTOCOLS.write_text(protocols(), encoding="utf-8")
     README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 

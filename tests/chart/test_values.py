@@ -9,11 +9,12 @@ from typing import Any
 
 import helm_python as helm
 import pytest
-from chart.generate import README, WATERMARKS, documented, watermarks, with_table
+from chart.generate import PROTOCOLS, README, documented, protocols, with_table
 from chart.rendering import CHART, ROOT, Rendered, chart, schema_nodes
 
 from relay.cli.formats import options_of
 from relay.codecs import BUILT_IN
+from relay.config import load_config
 from relay.translator import Translator
 
 #: AsyncResolver of Kubernetes' own, which the API server checks, and Helm's own.
@@ -281,9 +282,55 @@ def test_the_chart_knows_which_routes_have_watermarks(source: str, target: str, 
     assert (found["type"] == "Recreate") == needs_all
 
 
+NO_HISTORY = '[schema]\nhistory_topic = ""\n'
+
+
+@pytest.mark.parametrize(
+    ("keys", "more"),
+    [
+        ("", {}),
+        ("[schema]\nwait = true\n", {}),
+        ('[schema]\nwait = "auto"\nhistory_topic = "history"', {}),
+        ("[schema]\nwait = false\n", {}),
+        ("[schema]\nwait = 'false'\n", {}),
+        (NO_HISTORY, {}),
+        ("[schema]\nhistory_topic = ''\n", {}),
+        ('schema = { history_topic = "", wait = "auto" }', {}),
+        (NO_HISTORY, {"RELAY_SCHEMA__HISTORY_TOPIC": "history"}),
+        ("", {"RELAY_SCHEMA__HISTORY_TOPIC": ""}),
+        ("", {"RELAY_SCHEMA__WAIT": "false"}),
+        ("[schema]\nwait = false\n", {"RELAY_SCHEMA__WAIT": "true"}),
+    ],
+)
+@pytest.mark.parametrize("source", ["ticdc-canal-json", "canal-json", "ckafka-json", "ticdc-open-protocol"])
+def test_the_notes_say_what_rows_do_before_their_ddl(
+    source: str, keys: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As relay itself does."""
+    config = (
+        f'route = {{ from = "{source}", to = "canal-json" }}\n'
+        'source = { bootstrap_servers = "k:9092", topics = ["orders"], group_id = "g" }\n'
+        f'target = {{ topic = "x" }}\n{keys}'
+    )
+    (tmp_path / "relay.toml").write_text(config)
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    env = [{"name": name, "value": value} for name, value in more.items()]
+    notes = Rendered({"config": config, "extraEnv": env}).notes
+    waits = load_config(tmp_path / "relay.toml").waits_for_ddl
+    assert ("wait until partition 0, with its DDL, has been read" in notes) == waits
+    is_told = not waits and source != "ticdc-open-protocol"
+    assert ("Rows that overtake their DDL are translated with guessed types" in notes) == is_told
+
+
+def test_the_notes_say_who_knows_what_is_in_a_config_map_of_ones_own() -> None:
+    assert "says `relay check`" in Rendered({"existingConfigMap": "mine"}).notes
+    assert "says `relay check`" not in Rendered({}).notes
+
+
 def test_the_list_of_protocols_is_what_relay_says() -> None:
-    text = WATERMARKS.read_text(encoding="utf-8")
-    assert text == watermarks(), "run `python -m chart.generate` in the folder `tests`"
+    text = PROTOCOLS.read_text(encoding="utf-8")
+    assert text == protocols(), "run `python -m chart.generate` in the folder `tests`"
 
 
 def test_the_schema_knows_every_object_it_allows() -> None:

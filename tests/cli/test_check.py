@@ -68,6 +68,43 @@ def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
     assert "orders → orders.canal" in out
 
 
+WAITS = "rows of other partitions wait for it"
+DOES_NOT_WAIT = (
+    "rows of other partitions do not wait for it ({why}): those that overtake it are translated with guessed "
+    "types, counted as schema-guessed, and their tables are told as table.guessed in the log and "
+    "guessed_tables in /status"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "schema", "said"),
+    [
+        ("ticdc-canal-json", "", f"in partition 0 alone; {WAITS}"),
+        ("canal-json", "wait = true", f"in partition 0 alone; {WAITS}"),
+        ("ckafka-json", "wait = false", f"in partition 0 alone; {DOES_NOT_WAIT}".format(why="wait = false")),
+        (
+            "canal-json",
+            'history_topic = ""',
+            f"in partition 0 alone; {DOES_NOT_WAIT}".format(why='wait = "auto" without a history_topic'),
+        ),
+        ("ticdc-open-protocol", "", "in every partition of the source; rows wait for none"),
+        ("ticdc-debezium", "wait = false", "in every partition of the source; rows wait for none"),
+        (
+            "ticdc-debezium",
+            "wait = true",
+            f"in every partition of the source; {WAITS.replace('for it', 'for that of partition 0')}",
+        ),
+    ],
+)
+def test_what_rows_do_before_their_ddl_is_said(tmp_path: Path, source: str, schema: str, said: str) -> None:
+    text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.out")
+    text = text.replace('from = "ticdc-canal-json"', f'from = "{source}"')
+    text = text.replace('history_topic = ""', schema)
+    status, out, errors = check(tmp_path, text)
+    assert (status, errors) == (0, "")
+    assert f"ddl     {said}" in out.splitlines()
+
+
 def test_files_that_cannot_be_read_are_the_configurations_fault(tmp_path: Path) -> None:
     text = CONFIG.format(servers="kafka.invalid:9092", source="orders", target="orders.canal")
     security = SECURITY.format(ca="/nowhere.pem", user=USER, password_file="/nowhere")

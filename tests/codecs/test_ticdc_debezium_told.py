@@ -395,3 +395,38 @@ def test_what_relay_writes_of_an_unknown_table_it_reads() -> None:
     assert isinstance(event, SchemaChange)
     assert (event.after, event.table_changes[0].definition) == (None, None)
     assert definition(translator, "a") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE auto_ts DROP COLUMN a, RENAME x.y, DROP COLUMN a",
+        "RENAME TABLE a TO x.y",
+        "RENAME TABLE a TO x.y, b TO z",
+        "RENAME TABLE x.y TO a",
+        'RENAME TABLE `a"b` TO x.`c"d`',
+        "CREATE TABLE a (id INT)",
+        'CREATE TABLE `a"b` (id INT)',
+        "ALTER TABLE a ADD COLUMN c INT",
+    ],
+)
+def test_what_relay_writes_of_a_statement_without_a_database_it_reads(text: str) -> None:
+    given = canal_ddl(text, "a") | {"database": ""}
+    outs = Translator(CANAL, DEBEZIUM).translate(record(given))
+    reader, again = Translator(DEBEZIUM, DEBEZIUM), Translator(DEBEZIUM, CANAL)
+    for at, out in enumerate(outs):
+        (event,) = reader.inspect(record(out.value, offset=at))
+        assert isinstance(event, SchemaChange)
+        assert not any(
+            "``" in json.loads(one.value or b"")["sql"] for one in again.translate(record(out.value))
+        )
+
+
+@pytest.mark.parametrize(
+    "word", ["CREATE VIEW v AS SELECT 'secret'" + " x" * 5000, "a - at `$[0].type`", "", 'x"\n']
+)
+def test_a_word_that_is_not_one_of_those_allowed_is_not_quoted(word: str) -> None:
+    with pytest.raises(Malformed) as caught:
+        learnt().translate(record(told(ALTER, {"type": word, "id": ID, "table": None})))
+    assert caught.value.path == "payload.tableChanges[0].type"
+    assert caught.value.reason == "Invalid enum value, none of those allowed"

@@ -6,8 +6,12 @@ import json
 from typing import Any
 
 import pytest
+import support
+from ckafka_support import ddl as ckafka_ddl
+from ckafka_support import row as ckafka_row
 from debezium_support import DEBEZIUM, NO_SCHEMA, message, record
 from open_support import cell, framed
+from open_support import ddl as open_ddl
 from open_support import row as open_row
 from support import OPEN, TICDC, row_message
 
@@ -387,3 +391,35 @@ def test_a_renamed_view_is_shown_as_a_view() -> None:
     (before,), (after,) = created["tableChanges"], renamed["tableChanges"]
     assert [column["name"] for column in before["table"]["columns"]] == ["a", "c"]
     assert after == {"type": "ALTER", "id": '"d"."v","d"."w"', "table": before["table"]}
+
+
+@pytest.mark.parametrize("options", [{}, {"debezium-disable-schema": "true"}])
+@pytest.mark.parametrize("source", ["canal-json", "ckafka-json", "ticdc-open-protocol"])
+def test_a_bit_is_0_or_1(source: str, options: dict[str, str]) -> None:
+    """Every other number would become true, which looks right."""
+    statement = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`c` BIT(1) DEFAULT b'0')"
+    for value, expected in (("0", False), ("1", True), ("2", None), ("32768", None), ("-1", None)):
+        translator = Translator(source, DEBEZIUM, None, options)
+        if source == "ticdc-open-protocol":
+            cells = {"id": {"t": 3, "f": 11, "v": 1}, "c": {"t": 16, "f": 225, "v": int(value)}}
+            given = [framed(open_ddl(statement)), framed(open_row({"u": cells}), offset=1)]
+        elif source == "ckafka-json":
+            given = [
+                support.record(ckafka_ddl(statement)),
+                support.record(ckafka_row({"id": "1", "c": value}), 1),
+            ]
+        else:
+            create = row_message({}, isDdl=True, type="CREATE", sql=statement, data=None)
+            given = [
+                support.record(create),
+                support.record(row_message({"id": "int", "c": "bit(1)"}, {"id": "1", "c": value}), 1),
+            ]
+        translator.translate(given[0])
+        for _ in range(20):
+            if expected is None:
+                with pytest.raises(NotRepresentable) as raised:
+                    translator.translate(given[1])
+                assert raised.value.path == "c"
+            else:
+                (out,) = translator.translate(given[1])
+                assert json.loads(out.value or b"")["payload"]["after"]["c"] is expected

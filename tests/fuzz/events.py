@@ -14,7 +14,7 @@ from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import Before
 from relay.model import Cell, Column, Row, TableSchema
-from relay.mysql.types import BINARIES, INTEGER_BITS
+from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS
 
 #: Words that say that a row's cells are not all there, or not as they were.
 _VALUES_LOST: Final = frozenset(
@@ -179,7 +179,14 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
 
 
 def _plain(cell: Cell, column: Column) -> object:
-    """The cell; a FLOAT as the 32 bits that it has in MySQL."""
+    """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it,
+    BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back.
+    """
+    if isinstance(cell, str) and column.type.base in FRACTIONAL:
+        whole, point, fraction = cell.partition(".")
+        return whole + (point + fraction).rstrip(".0")
+    if isinstance(cell, bytes) and column.type.base == "binary":
+        return cell.rstrip(b"\0")
     if column.type.base != "float" or not isinstance(cell, float):
         return cell
     try:

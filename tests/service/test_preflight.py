@@ -58,7 +58,9 @@ async def granted(secured: Secured, source: str, target: str) -> None:
 async def test_a_route_that_can_run(secured: Secured) -> None:
     source, target = await secured.topic(3), await secured.topic(3)
     await granted(secured, source, target)
-    config = secured.config("SASL_SSL", source, target, secured.security())
+    # A source whose DDL is in every partition, since without a history there would be a note about waiting.
+    route = {"from": "ticdc-open-protocol", "to": "canal-json"}
+    config = secured.config("SASL_SSL", source, target, secured.security(), route=route)
     found = await until_probed(config, lambda found: all(each.state is State.OK for each in found))
     assert ok(found) == [
         f"source and target {secured.address('SASL_SSL')}: answers with SASL_SSL, logged in with SCRAM-SHA-512 as {USER}",
@@ -170,6 +172,26 @@ async def test_oddities_of_a_topic_are_noted(secured: Secured) -> None:
     (note,) = [each for each in found if each.state is State.NOTE]
     assert note.subject == f"target topic {target}"
     assert "takes 1000 bytes, less than max_batch_bytes" in note.said
+
+
+@pytest.mark.parametrize(
+    ("partitions", "source", "schema", "is_told"),
+    [
+        (3, "ticdc-canal-json", {}, True),
+        (3, "ckafka-json", {"wait": "false", "history_topic": "history"}, True),
+        (3, "canal-json", {"history_topic": "history"}, False),
+        (1, "ticdc-canal-json", {}, False),
+        (3, "ticdc-open-protocol", {}, False),
+    ],
+)
+async def test_rows_that_may_overtake_their_ddl_are_noted(
+    secured: Secured, partitions: int, source: str, schema: dict[str, str], is_told: bool
+) -> None:
+    topic, target = await secured.topic(partitions), await secured.topic(partitions)
+    tables = {"route": {"from": source, "to": "ticdc-canal-json"}, "schema": schema}
+    found = await probed(secured.config("PLAINTEXT", topic, target, None, **tables))
+    notes = [each.said for each in found if each.state is State.NOTE and topic in each.subject]
+    assert [note.startswith("DDL is in partition 0 alone") for note in notes] == [True] * is_told
 
 
 async def test_a_transactional_id_is_tried_without_disturbing_its_owner(secured: Secured) -> None:

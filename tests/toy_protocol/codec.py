@@ -11,7 +11,7 @@ is JSON text, bytes are base64, decimals are text. It cannot say: DDL, watermark
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final
 
@@ -39,6 +39,7 @@ from relay.model import (
     Transaction,
     TransactionMark,
 )
+from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, INTEGER_BITS
 from relay.needs import Answers, RegisteredSchema, SchemaById, SchemaId
 from relay.records import ConsumerRecord
@@ -184,9 +185,20 @@ def _cell(column: Column, value: Any, part: str) -> Any:
     if value is ABSENT or value is None:
         return value
     try:
-        return msgspec.convert(value, _kind_of(column))
-    except msgspec.ValidationError as error:
+        cell = msgspec.convert(value, _kind_of(column))
+        check = _CHECKS.get(column.type.base)
+        return cell if check is None else check(str(cell))
+    except (msgspec.ValidationError, ValueError) as error:
         raise Malformed(NAME, f"{part}.{column.name}", "not a value of its type") from error
+
+
+#: Cells that are of a form which their Python type does not tell.
+_CHECKS: Final[dict[str, Callable[[str], Any]]] = {
+    "decimal": numbers.read_decimal,
+    "date": temporal.read_date,
+    "time": temporal.read_time,
+    **dict.fromkeys(("datetime", "timestamp"), temporal.read_datetime),
+}
 
 
 def _kind_of(column: Column) -> Any:

@@ -330,6 +330,8 @@ class Encoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
         source, op = change.source, change.op
         text = self._writers.write(change)
+        if self._writers.lost:
+            lossy += self._writers.lost
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)

@@ -39,12 +39,13 @@ from relay.codecs.canal.message import (
     text_cells,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import NAMELESS, WireTable, parse_mysql_types
+from relay.codecs.canal.reading import WireTable, parse_mysql_types
 from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions, zone_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
+from relay.codecs.wire.rows import NAMELESS
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
@@ -53,7 +54,7 @@ from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, Ta
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
 from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 NAME: Final = "ckafka-json"
 _CONNECTOR: Final = "ckafka"
@@ -67,13 +68,12 @@ _KEPT_EXTRAS: Final = frozenset({"EVENT_SERVER_ID", "GROUP_ID"})
 _MILLISECOND_NS: Final = 1_000_000
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME_END_NS: Final = TIME_END_MS * _MILLISECOND_NS
 #: `es` and `ts` below this are seconds: the document has both units. It is 1973 in milliseconds and 5138 in
 #: seconds.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
 #: The unit of `ddl-time-unit`; None: the source's.
 _UNITS: Final = {"auto": None, "s": _SECOND_NS, "ms": _MILLISECOND_NS}
-#: As in `relay.codecs.wire.ticdc.Milliseconds`: later times leave no room for a commit ts.
-_END_OF_TIME: Final = 1 << 46
 _TOO_LATE: Final = "a time beyond the year 4199"
 _NO_ROW: Final = "a row message without its row"
 
@@ -180,7 +180,7 @@ def _milliseconds(path: str, time: int | None) -> int | None:
     """Return `es` or `ts` in milliseconds. Raises Malformed."""
     if time is None or not 0 < time < _LEAST_MILLISECONDS:
         return time
-    if time * 1000 >= _END_OF_TIME:
+    if time * 1000 >= TIME_END_MS:
         raise Malformed(NAME, path, _TOO_LATE)
     return time * 1000
 
@@ -194,7 +194,7 @@ def _read_time(text: str, zone: tzinfo) -> int:
     except ValueError:
         raise Malformed(NAME, "TIME", "not a time of the calendar") from None
     seconds = (moment - _EPOCH) // timedelta(seconds=1)
-    if seconds * 1000 >= _END_OF_TIME:
+    if seconds * 1000 >= TIME_END_MS:
         raise Malformed(NAME, "TIME", _TOO_LATE)
     return seconds
 
@@ -319,7 +319,7 @@ class Decoder:
         wire = WireTable(TableId(message.DATABASE or "", message.TABLE), images.names(), None, None)
         known = catalog.table(wire.id, source.at(record))
         emitted_at_ns = record.timestamp_ms * _MILLISECOND_NS
-        if emitted_at_ns < 0:
+        if not 0 <= emitted_at_ns < _TIME_END_NS:
             emitted_at_ns = source.event_time_ns
         return self._rows.change(wire, known, images, source, emitted_at_ns, lossy)
 
@@ -384,8 +384,6 @@ def _images(op: Op, new: Cells | None, old: Cells | None) -> CkafkaImages:
         raise Malformed(NAME, "NEW_VALUES", _NO_ROW)
     elif op is not UPDATE:
         old = None
-    if not (new or old):
-        raise Malformed(NAME, "NEW_VALUES", "a row without columns")
     return CkafkaImages(op, new, old)
 
 
@@ -445,6 +443,7 @@ class Encoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _RowMessage:
         source, table = change.source, change.table
         writer, images = self._rows.images(change)
+        lossy += self._rows.lost
         self._count_lost(source, lossy, change.transaction)
         if source.connector != _CONNECTOR:  # the connector's own rows never had types and keys
             lossy += writer.losses

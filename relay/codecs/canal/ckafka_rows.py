@@ -7,6 +7,7 @@ column is a `varchar` (counted). What is compiled for a table version is kept in
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from datetime import UTC
@@ -20,7 +21,7 @@ from relay.codecs.canal.message import DELETE, UPDATE, Cells
 from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.rows import LazyRows
+from relay.codecs.wire.rows import NAMELESS, LazyRows
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle
@@ -140,10 +141,13 @@ class CkafkaReaders:
     ) -> RowChange:
         """Return the canonical change; `known` is the catalogue's definition.
 
-        Raises Malformed for a text that its type does not allow.
+        Raises Malformed for a text that its type does not allow, and an image without columns.
         """
-        reader = self._reader(wire, known)
         given = [image for image in (images.new, images.old) if image is not None]
+        if not all(given):
+            path = images.new_path if images.new == {} else images.old_path
+            raise Malformed(self._protocol, path, "a row without columns")
+        reader = self._reader(wire, known)
         if reader.is_partial or any(len(image) < len(wire.names) for image in given):
             lossy.append(Lossy.COLUMNS_ABSENT)
         try:
@@ -264,22 +268,28 @@ class CkafkaWriter:
 
 
 class CkafkaWriters:
-    """An encoder's writers, by table version."""
+    """An encoder's writers, by table version. `lost`: what the values of the last row have lost."""
 
     def __init__(self, protocol: str, style: TextStyle, pool: CachePool) -> None:
-        self._protocol, self._style = protocol, style
+        self.lost: list[Lossy] = []
+        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        self._protocol, self._style = protocol, replace(style, unmoved=unmoved)
         self._writers: ByteCache[TableSchema, CkafkaWriter] = pool.cache()
 
     def images(self, change: RowChange) -> tuple[CkafkaWriter, CkafkaImages]:
         """Return the table's writer, and the change's images as text.
 
-        Raises NotRepresentable if there is no image of its operation, or a value is not of its column's type.
+        Raises NotRepresentable if there is no image of its operation, no name of the table, or a value is not
+        of its column's type.
         """
+        self.lost.clear()
         before, after = change.before, change.after
         if (before if change.op is DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         writer = self._writers.get(change.schema)
         if writer is None:
+            if not change.table.table:
+                raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
             made = CkafkaWriter(change.schema, self._style)
             columns = change.schema.columns
             size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(change.schema)
@@ -294,4 +304,6 @@ class CkafkaWriters:
             old = None if before is None else writer.cells(before)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotRepresentable(self._protocol, "", "a value is not of its column's type") from error
+        if new == {} or old == {}:
+            raise NotRepresentable(self._protocol, "", "a row without columns")
         return writer, CkafkaImages(change.op, new, old)

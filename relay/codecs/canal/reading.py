@@ -17,7 +17,7 @@ from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import LazyRows, Table, Tables, TypeInfo
+from relay.codecs.wire.rows import NAMELESS, LazyRows, Table, Tables, TypeInfo
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -34,6 +34,7 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.types import (
+    BINARIES,
     FRACTIONAL,
     INTEGER_BITS,
     has_parameters,
@@ -51,6 +52,8 @@ _CACHED_READERS: Final = 64
 #: orders, or is longer than most.
 _CACHED_TEXTS: Final = 16
 _FEW_MEMBERS: Final = 8
+#: Texts of `sqlType` that are remembered for a reader: unsigned columns and NULLs change it from row to row.
+_CACHED_NUMBERS: Final = 256
 _LONG_TEXT: Final = 2048
 
 #: What a reader takes with the plans that encoders add to it, by column and beside, and what a table takes of
@@ -65,8 +68,6 @@ MysqlTypes = dict[str, str] | None
 #: than their type says; given a message's `sqlType` and what else it says of its table.
 Spelling = tuple[TextStyle, dict[str, Read]]
 SpellingOf = Callable[["SqlTypes", "WireTable"], Spelling]
-
-NAMELESS: Final = "a row without the name of its table"
 
 _decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
 _decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
@@ -188,6 +189,9 @@ class TextReader:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         self.schema, self.is_guessed, place_of, hidden = resolved
         self.sql_types = sql_types or {}
+        #: Texts of `sqlType` that say nothing else of the spelling than this reader takes for granted; None
+        #: where no text says anything of it.
+        self.usual_numbers: set[bytes] | None = None
         #: The columns that the message names as its key.
         self.named_key = tuple(wire.pk_names or ())
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
@@ -383,7 +387,9 @@ class TextReaders:
         spelling = spelling_of or (lambda _, __: (style, {}))
 
         def made(id: TableId) -> _Table:
-            return _Table(id, protocol, is_full, spelling, self._tables)
+            table = _Table(id, protocol, is_full, spelling, self._tables)
+            table.has_spellings = spelling_of is not None
+            return table
 
         self._tables = Tables(made, most_bytes)
         # The table of the last message; mostly the next one's, too. At first none that there is.
@@ -465,6 +471,9 @@ class _Shapes:
 class _Table(Table[TextReader]):
     """A table's readers."""
 
+    #: Whether `sqlType` may say how binary values are spelled.
+    has_spellings = False
+
     def __init__(
         self,
         id: TableId,
@@ -508,6 +517,7 @@ class _Table(Table[TextReader]):
             and found.wire.names == names
             and found.known is self.newest
             and found.wire.pk_names == message.pk_names
+            and (found.usual_numbers is None or bytes(message.sql_type) in found.usual_numbers)
         ):
             return found
         mysql_types = parse_mysql_types(self._protocol, types)
@@ -517,12 +527,17 @@ class _Table(Table[TextReader]):
             or found.wire.mysql_types != mysql_types
             or found.known is not self.newest
             or found.wire.pk_names != message.pk_names
+            or (found.usual_numbers is not None and bytes(message.sql_type) not in found.usual_numbers)
         ):
             wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
             known = catalog.table(self.id, source.at(record))
             found = self.compiled(wire, known, SqlTypes(message.sql_type))
             if not is_newest or found.sql_types or found.wire.names != names:
                 return found
+            if found.usual_numbers is not None:
+                if len(found.usual_numbers) >= _CACHED_NUMBERS:
+                    found.usual_numbers.clear()
+                found.usual_numbers.add(bytes(message.sql_type))
             if len(self._by_names) >= _CACHED_READERS:
                 self._by_names.clear()
             self._by_names[names] = found
@@ -541,10 +556,12 @@ class _Table(Table[TextReader]):
                 self._tables.charge(self, _DEFINED_COLUMN_BYTES * len(known.columns))
             self._definition = definition
         wire = msgspec.structs.replace(wire, names=definition.ordered(wire.names))
+        spelling = self._spelling_of(sql_types, wire)
         for found in self.kept:
             if (
                 found.known is known
                 and found.wire == wire
+                and (found.style, found.custom) == spelling
                 and all(sql_types.get(name) == sql_type for name, sql_type in found.sql_types.items())
             ):
                 return found
@@ -554,6 +571,8 @@ class _Table(Table[TextReader]):
         made = TextReader(
             self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
+        if self.has_spellings and any(one.type.base in BINARIES for one in made.schema.columns):
+            made.usual_numbers = set()
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
             self._by_types.clear()

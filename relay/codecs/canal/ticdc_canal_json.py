@@ -60,6 +60,7 @@ from relay.codecs.wire.ticdc import (
     full_type_text,
     handle_key_places,
     is_restored,
+    lacks_handle_key,
     per_table_statements,
     split_updates,
 )
@@ -487,13 +488,19 @@ class Encoder:
 
     def _text(self, change: RowChange, lossy: list[Lossy]) -> TextChange:
         text = self._writers.write(change)
+        if self._writers.lost:
+            lossy += self._writers.lost
         if text.loses_parameters:
             lossy.append(Lossy.TYPE_PARAMETERS)
         if change.op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         if text.old is None and change.op is UPDATE:
             op_without_before(self._options.unknown_before, NAME, lossy)
-        if change.op is DELETE and self._options.delete_only_output_handle_key_columns:
+        if (
+            change.op is DELETE
+            and self._options.delete_only_output_handle_key_columns
+            and not lacks_handle_key(change.schema, text.cells, lossy)
+        ):
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
                 lossy.append(Lossy.DELETE_IMAGE)

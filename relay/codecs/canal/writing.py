@@ -9,6 +9,7 @@ cache and could be emptied at any time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ import msgspec
 
 from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
 from relay.codecs.canal.reading import TextReader, TextRows
+from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
-from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write, present_places
+from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
@@ -187,15 +189,21 @@ def _unfit(protocol: str, images: TextRows | TypedRows) -> NotRepresentable:
 
 
 class TextWriters:
-    """An encoder's writers and plans, by table version."""
+    """An encoder's writers and plans, by table version. `lost`: what the values of the last row have lost."""
 
     def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
-        self._protocol, self._dialect, self._pool = protocol, dialect, pool
+        self.lost: list[Lossy] = []
+        unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
+        style = msgspec.structs.replace(dialect.style, unmoved=unmoved)
+        self._dialect = msgspec.structs.replace(dialect, style=style)
+        self._protocol, self._pool = protocol, pool
         self._writers: ByteCache[tuple[TableSchema, tuple[int, ...]], TextWriter] = pool.cache()
         self._versions: ByteCache[TableSchema, tuple[frozenset[int], list[str]]] = pool.cache()
 
     def write(self, change: RowChange) -> TextChange:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
+        if self.lost:
+            self.lost.clear()
         images = change.images
         if not isinstance(images, _WITH_READER):
             return self._write_canonical(change)
@@ -220,8 +228,10 @@ class TextWriters:
         row = before if change.op is DELETE else after
         if row is None:
             raise NotRepresentable(self._protocol, "data", f"the {change.op.value} has no row image")
-        places = present_places(change.images, row)
-        writer = self.writer_for(change.schema, self._without_hidden(change.schema, places))
+        shown = self._without_hidden(change.schema, present_places(change.images, row))
+        if not shown:
+            raise NotRepresentable(self._protocol, "data", "a row without columns")
+        writer = self.writer_for(change.schema, shown)
         try:
             old = writer.cells(before) if change.op is UPDATE and before else None
             return TextChange(writer, writer.cells(row), old, writer.loses_parameters)
@@ -229,9 +239,13 @@ class TextWriters:
             raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
 
     def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
-        """Return the writer for some of a table's columns, given by their places in it."""
+        """Return the writer for some of a table's columns, given by their places in it. Raises
+        NotRepresentable for a table without a name.
+        """
         found = self._writers.get((schema, places))
         if found is None:
+            if not schema.id.table:
+                raise NotRepresentable(self._protocol, "table", NAMELESS)
             found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._pool)
             columns = [schema.columns[at] for at in places]
             size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)

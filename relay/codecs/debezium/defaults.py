@@ -222,7 +222,7 @@ def null_default(column: Column, write: Callable[[Any], Any] | None) -> Any:  # 
     try:
         value = _CANONICAL.get(base, str)(text)
         return value if write is None else write(value)
-    except (ValueError, ArithmeticError, TypeError):
+    except (ValueError, ArithmeticError, TypeError, LookupError):
         return None
 
 

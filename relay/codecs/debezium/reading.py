@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
@@ -36,7 +38,7 @@ from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.compiled import is_due
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
-from relay.codecs.wire.lenient_json import with_negative_zeros
+from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -66,9 +68,7 @@ _BLOCK_FACTOR: Final = 5
 
 
 def _exact(text: str) -> Decimal:
-    """A number with all its digits. Raises ValueError for one that no float can hold."""
-    if math.isinf(float(text)):
-        raise ValueError("Number out of range")
+    """A number with all its digits. Raises ValueError for an exponent that no Decimal has."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -78,10 +78,25 @@ def _exact(text: str) -> Decimal:
 _decode_image = msgspec.json.Decoder(dict[str, Any], float_hook=_exact).decode
 
 
+#: Whole numbers with more digits than an int of msgspec may have, but a Decimal may. The closing quote may be
+#: missing, so that no byte is looked at twice.
+_STRING_OR_LONG_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|\d{4301,}+(?![.eE])', re.DOTALL)
+
+
 def _parsed(image: bytes) -> dict[str, Any]:
     """An image as a JSON object whose numbers keep all digits. Raises what msgspec raises."""
-    row: dict[str, Any] = _decode_image(with_negative_zeros(image))
+    image = with_negative_zeros(image)
+    if len(image) > _LONG:
+        image = _STRING_OR_LONG_NUMBER.sub(_as_fraction, image)
+    row: dict[str, Any] = _decode_image(image)
     return row
+
+
+_LONG: Final = 4301
+
+
+def _as_fraction(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[0].startswith(b'"') else match[0] + b".0"
 
 
 # ---------------------------------------------------------------- values
@@ -112,6 +127,20 @@ def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
 
 
+def told(cell: str | float | Decimal | None) -> str | int | None:
+    """Return a cell as it is whatever is known of its column.
+
+    Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
+    decimal, as the column's type says and, where nobody knows it, as the number itself looks.
+    """
+    if cell is None or isinstance(cell, str | int):
+        return cell
+    number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
+    if number.adjusted() <= sys.float_info.max_10_exp and number == number.to_integral_value():
+        return int(number)
+    return repr(float(number))
+
+
 #: A number that 32 bits can hold, which msgspec checks as it parses.
 _Float32: Any = Annotated[float, msgspec.Meta(gt=-BEYOND_FLOAT, lt=BEYOND_FLOAT)]
 #: The Python types of JSON values, by Connect type.
@@ -134,7 +163,9 @@ def _kind_of(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type, of which
 
 
 def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value as its column's kind; ABSENT if it cannot be one."""
+    """The value as its column's kind; ABSENT if it cannot be one. Takes what a layout's parser takes: text
+    for a DECIMAL, too.
+    """
     if value is None or type(value) is kind:
         return value
     if kind is _Float32:
@@ -142,11 +173,17 @@ def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return number if number is not ABSENT and abs(number) < BEYOND_FLOAT else ABSENT
     if kind is float and type(value) in {int, Decimal}:
         try:
-            return float(value)
+            number = float(value)
         except OverflowError:
             return ABSENT
-    if kind is Decimal and type(value) in {int, float}:
-        return Decimal(repr(value))
+        return number if math.isfinite(number) else ABSENT
+    if kind is int and type(value) is Decimal and value.is_zero() and value.is_signed():
+        return 0  # `with_negative_zeros` has made it of `-0`
+    if kind is Decimal and type(value) in {int, str}:
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            return ABSENT
     return ABSENT
 
 
@@ -290,6 +327,15 @@ _Object = dict[str, Any]
 class _Table(Table[Layout]):
     _dropped: TableSchema | None = None
     _recovered: TableSchema | None = None
+    _keyed: TableSchema | None = None
+    _key_names: frozenset[str] = frozenset()
+
+    def key_names(self, known: TableSchema) -> frozenset[str]:
+        """The columns that the keys of rows with this definition can have."""
+        if known is not self._keyed:
+            shown = (column.name for column in known.columns if column.generated is not Generated.VIRTUAL)
+            self._keyed, self._key_names = known, frozenset(known.handle_key() or shown)
+        return self._key_names
 
     def definition(self, catalog: Catalog, at: Position) -> TableSchema | None:
         """The catalogue's definition at this position.
@@ -344,7 +390,9 @@ class RowDecoder:
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        _add_key((old, new), message.key)
+        _add_key((old, new), message.key, None if known is None else table.key_names(known))
+        for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, table, known, old, new)
         if layout is None:
             layout = self._layout(message, table, known, old, new)
@@ -365,6 +413,10 @@ class RowDecoder:
         rows = Rows(
             None if before is None else reader.row(before, _PARTS.old),
             None if after is None else reader.row(after, _PARTS.new),
+            told_keys=(
+                None if before is None else reader.told_key(before),
+                None if after is None else reader.told_key(after),
+            ),
         )
         return reader.schema, rows
 
@@ -372,10 +424,9 @@ class RowDecoder:
         try:
             row = _parsed(image)
         except msgspec.ValidationError as error:
-            raise Malformed(self._protocol, part, str(error).partition(" - at ")[0]) from error
+            raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
             raise Malformed(self._protocol, part, "a row without columns")
-        check_columns(self._protocol, part, len(row), self._limits)
         return row
 
     def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:
@@ -403,7 +454,9 @@ class RowDecoder:
         key: KeyUse | None = KeyUse(names, key_block)
         is_value_guessed = False
         if known is not None and len(usable) == len(values):
-            schema, key = known, None if key_block is None else key
+            schema = known
+            if key_block is None and values.keys() >= table.key_names(known):
+                key = None
         else:
             columns = []
             for name, value in values.items():
@@ -420,12 +473,16 @@ class RowDecoder:
         reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
         tells_types = b'"tidb_type"' in message.schema
         reader = TypedReader(
-            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types
+            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types, told=told
         )
         return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
 
     def _guessed_column(self, name: str, value: object) -> Column:
-        """The column as its JSON value looks. Raises Malformed for an object or an array."""
+        """The column as its JSON value looks. Raises Malformed for an object or an array, and for a number
+        that no column has.
+        """
+        if type(value) is Decimal and _fitting(float, value) is ABSENT:
+            raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
         if value is not None and type(value) not in _LIKE:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
         return Column(name, _LIKE.get(type(value), _LIKE[str]))
@@ -438,17 +495,19 @@ class RowDecoder:
         return found
 
 
-def _add_key(images: Sequence[_Object | None], key: bytes | None) -> None:
+def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozenset[str] | None) -> None:
     """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
 
     Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is
-    set as well.
+    set as well. `wanted`: the columns that a key of the table can have; None if nobody knows.
     """
     columns = key_of(key).payload or {}
+    if wanted is not None:
+        columns = {name: value for name, value in columns.items() if name in wanted}
     for image in images:
         if image is not None:
             for name, value in columns.items():
-                image.setdefault(name, value)
+                image.setdefault(name, Decimal(repr(value)) if type(value) is float else value)
 
 
 def _reusable(

@@ -29,7 +29,7 @@ from relay.codecs.debezium.ddl_events import (
 from relay.codecs.debezium.defaults import NOW, read_default, shown_default
 from relay.codecs.debezium.schema import Json
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.lenient_json import REFUSED, complaint
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -110,8 +110,8 @@ def parse(protocol: str, changes: bytes | None, lossy: list[Lossy]) -> list[Told
         found = msgspec.json.decode(changes)
         told = msgspec.convert(found, list[_Change])
     except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$")
-        raise Malformed(protocol, _PATH + path.rstrip("`"), reason) from error
+        path, reason = complaint(error)
+        raise Malformed(protocol, _PATH + path, reason) from error
     except REFUSED as error:
         raise Malformed(protocol, _PATH, "not JSON") from error
     counted = [_tidy(each) for each in found]
@@ -177,8 +177,9 @@ def renamed_pair(told: Sequence[Told]) -> tuple[TableId, TableId] | None:
     return None if names is None else (TableId(names[1], names[2]), TableId(names[3], names[4]))
 
 
-_PAIR: Final = re.compile(r'"([^"]+)"\."([^"]+)","([^"]+)"\."([^"]+)"').fullmatch
-_ONE: Final = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"').fullmatch
+# Of a statement without a database its name is empty.
+_PAIR: Final = re.compile(r'"([^"]*)"\."([^"]+)","([^"]*)"\."([^"]+)"').fullmatch
+_ONE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")+)"').fullmatch
 
 # ---------------------------------------------------------------- types
 
@@ -404,7 +405,7 @@ def _table_of(name: str, change: SchemaChange, envelope: TableId, *, is_only: bo
         return change.table
     for pair in change.renamed:
         names = renamed_id(pair.old, pair.new), renamed_id(pair.new, pair.old), quoted_id(pair.new)
-        if name in names:
+        if name in names or name.endswith(f",{quoted_id(pair.new)}"):
             return pair.new
     for table in (envelope, *change.targets):
         if name == quoted_id(table):

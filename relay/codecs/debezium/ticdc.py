@@ -43,7 +43,7 @@ from relay.codecs.wire.large_messages import (
     decompressed,
 )
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import TypedWriters
+from relay.codecs.wire.rows import NAMELESS, TypedWriters
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
@@ -192,14 +192,16 @@ class Decoder:
 
 
 def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowParts:
-    """The parts of a row's message. Raises Malformed if it has no image of its operation."""
+    """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
     before = _wire.image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else _wire.image(body.after)
     if op is _DELETE and before is None:
         raise Malformed(NAME, "payload.before", "a row message without a row")
     if op is not _DELETE and after is None:
         raise Malformed(NAME, "payload.after", "a row message without a row")
-    return RowParts((origin.db or "", origin.table or ""), before, after, schema, key)
+    if not origin.table:
+        raise Malformed(NAME, "payload.source.table", NAMELESS)
+    return RowParts((origin.db or "", origin.table), before, after, schema, key)
 
 
 def _ddl(

@@ -218,9 +218,13 @@ _LONGEST: Final = len("0000-00-00 00:00:00.000000")
 _WITH_MILLIS: Final = len("0000-00-00 00:00:00.000")
 
 
+#: A BIT(1); any other number raises KeyError.
+_BOOLEANS: Final = {0: False, 1: True}.__getitem__
+
+
 def _bit(length: int | None) -> Write:
     if length == 1:
-        return bool
+        return _BOOLEANS
     return functools.partial(bits, ((length or 64) + 7) // 8)
 
 

@@ -11,6 +11,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Final
@@ -58,6 +59,7 @@ from relay.codecs.wire.ticdc import (
     commit_ts_of,
     handle_key_places,
     is_restored,
+    lacks_handle_key,
     per_table_statements,
     split_updates,
 )
@@ -75,10 +77,11 @@ from relay.model import (
     Watermark,
 )
 from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
+_TIME_END_NS: Final = TIME_END_MS * _NS_PER_MS
 #: TiCDC reads flags as 64 bits without a sign, of which eight have a meaning.
 _FLAGS_END: Final = 1 << 64
 _KNOWN_FLAGS: Final = 0xFF
@@ -201,7 +204,7 @@ class Decoder:
                 key, value = self._stored(key)
             ts = key.ts
             source = Source(CONNECTOR, (ts >> TSO_LOGICAL_BITS) * _NS_PER_MS, ts)
-            if emitted_at_ns < 0:
+            if not 0 <= emitted_at_ns < _TIME_END_NS:
                 emitted_at_ns = source.event_time_ns
             if key.ptn:
                 source = msgspec.structs.replace(source, extras={"ptn": key.ptn})
@@ -313,10 +316,12 @@ _PLAN_COLUMN_BYTES: Final = 150
 
 
 class _Target(Target[_Plan]):
-    """Rows of Open Protocol."""
+    """Rows of Open Protocol. `lost`: what the values of the last row have lost."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
+        self.lost: list[Lossy] = []
+        self._unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
 
     def plan(self, schema: TableSchema) -> _Plan:
         """Return the plan of a table version. Raises NotRepresentable for a table without a name."""
@@ -360,7 +365,7 @@ class _Target(Target[_Plan]):
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
-        return write_of(column.type, self._zone)
+        return write_of(column.type, self._zone, self._unmoved)
 
 
 class _Segments(msgspec.Struct, gc=False):
@@ -403,7 +408,9 @@ class Encoder:
         self._compression = options.large_message_handle_compression
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options, framing=LENGTH_BYTES * 3)
-        self._rows = TypedWriters(NAME, _Target(options.zone()), CachePool(answers.limits.cache_bytes))
+        target = _Target(options.zone())
+        self._lost = target.lost
+        self._rows = TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes))
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -435,7 +442,12 @@ class Encoder:
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _Segments:
         key = self._row_key(change, caused_by, lossy)
+        lost = self._lost
+        if lost:
+            lost.clear()
         document = self._document(change, lossy)
+        if lost:
+            lossy += lost
         return _Segments(_to_json(key), compressed(_to_json(document), self._compression))
 
     def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
@@ -460,10 +472,10 @@ class Encoder:
         if change.op is _READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         keys = plan.handle_key if only_key else None
-        if not after and not before:
-            raise NotRepresentable(NAME, "", "a row without columns")
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
+                if lacks_handle_key(change.schema, before, lossy):
+                    return {"d": _cells(plan, before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):
                     lossy.append(Lossy.DELETE_IMAGE)

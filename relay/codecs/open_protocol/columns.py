@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from datetime import UTC, tzinfo
 from types import NoneType
 from typing import Any, Final
@@ -303,8 +304,12 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def write_of(column_type: ColumnType, zone: tzinfo) -> Write | None:
-    """Return how the column's canonical value is written, given the zone of TIMESTAMP text."""
+def write_of(
+    column_type: ColumnType, zone: tzinfo, unmoved: Callable[[], None] | None = None
+) -> Write | None:
+    """Return how the column's canonical value is written, given the zone of TIMESTAMP text; `unmoved` is
+    called for one that the zone's calendar does not have.
+    """
     base = column_type.base
     if base in {"varbinary", "binary"}:
         return quoted
@@ -313,7 +318,7 @@ def write_of(column_type: ColumnType, zone: tzinfo) -> Write | None:
     if base in CHARS:
         return None if base in _STRINGLIKE else _text_base64
     if base == "timestamp":
-        return None if zone is UTC else functools.partial(temporal.timestamp_text, zone)
+        return None if zone is UTC else functools.partial(temporal.timestamp_text, zone, unmoved=unmoved)
     if wire_type(column_type) is int:
         return _integer
     return _WRITES.get(base)

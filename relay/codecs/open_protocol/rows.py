@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from types import NoneType
@@ -27,7 +29,7 @@ from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
-from relay.codecs.wire.lenient_json import REFUSED, with_negative_zeros
+from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
 from relay.codecs.wire.rows import Columns, PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -52,7 +54,7 @@ class _Cell(msgspec.Struct, gc=False):
     t: int
     v: Any
     f: int | None = None
-    h: Any = None
+    h: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Value(msgspec.Struct, gc=False):
@@ -287,7 +289,7 @@ class _GeneralRow:
         self._tables, self._table, self._known, self._zone, self._lossy = tables, table, known, zone, lossy
 
     def read(self, data: bytes) -> ReadRow:
-        value = self._parsed(with_negative_zeros(data))
+        value = self._parsed(_with_negative_zeros(data))
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
             raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
@@ -300,7 +302,7 @@ class _GeneralRow:
         check_columns(NAME, "value", len(cells), self._limits)
         layout = self._layout(
             {
-                name: DeclaredColumn(cell.t, cell.f, cell.f is None and bool(cell.h))
+                name: DeclaredColumn(cell.t, cell.f, cell.f is None and bytes(cell.h) == b"true")
                 for name, cell in cells.items()
             }
         )
@@ -388,9 +390,23 @@ class _GeneralRow:
         return tuple(found)
 
 
+def _with_negative_zeros(data: bytes) -> bytes:
+    """As `with_negative_zeros`, for values alone: flags are whole numbers."""
+    return data if with_negative_zeros(data) is data else _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
+
+
+_STRING_OR_NEGATIVE_ZERO: Final = re.compile(rb'("v"\s*:\s*-0)(?=[\s,}])|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+
+
+def _signed(match: re.Match[bytes]) -> bytes:
+    return match[0] if match[1] is None else match[0] + b".0"
+
+
 def _checked(value: object, column_type: ColumnType, path: str) -> Any:  # noqa: ANN401 - any JSON value
     """The value, if it has the JSON type of its column."""
     kind = wire_type(column_type)
+    if kind is int and type(value) is float and value == 0 and math.copysign(1.0, value) < 0:
+        return 0  # of `-0`
     if value is None or type(value) is kind:
         if type(value) is int and not -(1 << 63) <= value < 1 << 64:
             raise Malformed(NAME, path, "a number beyond 64 bits")
@@ -434,8 +450,7 @@ _decode_cell = msgspec.json.Decoder(_Cell).decode
 def _complaint(path: str, error: Exception) -> Malformed:
     if isinstance(error, UnicodeDecodeError):
         return Malformed(NAME, path, "not UTF-8")
-    reason, _, where = str(error).partition(" - at `$")
-    where = where.rstrip("`").lstrip(".")
+    where, reason = complaint(error)
     return Malformed(NAME, f"{path}.{where}" if where else path, reason)
 
 
@@ -470,11 +485,13 @@ def _split_cells(old: bytes) -> tuple[dict[str, _Members], list[_Members]]:
     members = json.loads(old.decode(), object_pairs_hook=tuple)
     for name, value in members if isinstance(members, tuple) else ():
         if isinstance(value, tuple):
-            named[name] = dict(value)
+            named[name] = {part: cell for part, cell in value if part != "h"}
         elif name == "t":
             nameless.append({"t": value})
-        elif nameless and name in {"h", "f", "v"}:
+        elif nameless and name in {"f", "v"}:
             nameless[-1][name] = value
+        elif nameless and name == "h":
+            continue  # flags say it as well
         else:
             raise ValueError("a member that is no cell")
     if not all("v" in cell for cell in nameless) or not nameless:

@@ -27,7 +27,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.errors import Malformed, MessageTooLarge, Problem, UnsupportedMessage
 from relay.limits import Budget, Limits, exceeded
-from relay.model import RowChange
+from relay.model import ABSENT, Op, RowChange
 from relay.needs import Answers, ClaimCheck
 from relay.records import Blob, ConsumerRecord
 from relay.shown import shown_uri
@@ -333,6 +333,10 @@ class SizeLimit:
             )
         if not change.schema.handle_key():
             raise self._too_large(payload, "its table has no handle key to write instead; raise the limit")
+        if not _has_handle_key(change):
+            raise self._too_large(
+                payload, "the row lacks its handle key, to be written instead; raise the limit"
+            )
         location: str | None = None
         blobs: tuple[Blob, ...] = ()
         if self._handling is Handling.CLAIM_CHECK:
@@ -351,6 +355,13 @@ class SizeLimit:
         return MessageTooLarge(
             self._protocol, "", f"{size} bytes where max-message-bytes is {self._limit}: {why}"
         )
+
+
+def _has_handle_key(change: RowChange) -> bool:
+    row = change.before if change.op is Op.DELETE else change.after
+    columns = zip(change.schema.columns, row or (), strict=row is not None)
+    present = {column.name for column, cell in columns if cell is not ABSENT}
+    return present.issuperset(change.schema.handle_key())
 
 
 def _size(payload: Payload) -> int:

@@ -56,7 +56,7 @@ def parse_leniently(
             raise Malformed(protocol, "", "not a JSON object")
         return msgspec.convert(_plain(tidy(document)), message, strict=False)
     except msgspec.ValidationError as error:
-        raise Malformed(protocol, _path(str(error)), str(error).partition(" - at ")[0]) from error
+        raise Malformed(protocol, *complaint(error)) from error
     except UnicodeError as error:
         raise Malformed(protocol, "", "not UTF-8") from error
     except RecursionError as error:
@@ -138,6 +138,15 @@ def _plain(value: Any) -> Any:  # noqa: ANN401  any JSON
     return str(value) if isinstance(value, Number) else value
 
 
-def _path(message: str) -> str:
-    """The path in a msgspec message, `$.data[0].c1` → `data[0].c1`."""
-    return message.partition(" - at `$")[2].rstrip("`").lstrip(".")
+def complaint(error: Exception) -> tuple[str, str]:
+    """Return the path in what msgspec says of a message (`$.data[0].c1` → `data[0].c1`), and the reason,
+    without the value that it quotes where a word is none of an enumeration.
+    """
+    reason, mark, path = str(error).rpartition(" - at `$")
+    if not mark:
+        reason, path = str(error), ""
+    quoting = _QUOTING(reason)
+    return path.rstrip("`").lstrip("."), reason if quoting is None else f"{quoting[1]}, none of those allowed"
+
+
+_QUOTING: Final = re.compile(r"(Invalid (?:enum )?value) ").match

@@ -80,9 +80,11 @@ def refusal_of_members(protocol: str, members: Mapping[str, Any]) -> Unsupported
         if members.keys() >= names:
             return _refusal(protocol, found)
     word = members.get("type")
-    if isinstance(word, str):
+    if isinstance(word, msgspec.Raw):
+        word = bytes(word)
+    elif isinstance(word, str):
         word = f'"{word}"'.encode()
-    is_maxwell = "database" in members and word is not None and bytes(word) in _MAXWELL_TYPES
+    is_maxwell = "database" in members and isinstance(word, bytes) and word in _MAXWELL_TYPES
     return _refusal(protocol, _MAXWELL) if is_maxwell else None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -35,6 +36,7 @@ from relay.model import (
     SchemaChange,
     TableId,
     TableSchema,
+    ToldKey,
     Value,
 )
 from relay.records import ConsumerRecord
@@ -62,6 +64,10 @@ _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
 # for every row.
 _DELETE: Final = Op.DELETE
+
+
+#: What is wrong with a row that no reader could find the table of.
+NAMELESS: Final = "a row without the name of its table"
 
 
 class PartNames(msgspec.Struct, frozen=True):
@@ -204,6 +210,8 @@ class TypedReader:
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
     type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
+    `told`: a cell of a key as `Images.told_key` has it, None if canonical values say the same whatever is
+    known of types.
     """
 
     def __init__(  # noqa: PLR0913 - what a reader is made of
@@ -218,6 +226,7 @@ class TypedReader:
         tells_types: bool = True,
         wire: Mapping[str, int] | None = None,
         hidden: frozenset[int] | None = None,
+        told: Callable[[Any], str | int | None] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
@@ -237,6 +246,19 @@ class TypedReader:
         keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
+        handle = schema.handle_key() if told is not None else ()
+        self._told = told
+        self._handle_cells = [
+            at for name, at in sorted(zip(self.names, count(), strict=False)) if name in handle
+        ]
+        self._tells_key = told is not None and len(self._handle_cells) == len(handle)
+
+    def told_key(self, cells: Sequence[Any]) -> ToldKey | None:
+        """Return what these cells say of the row's key (`Images.told_key`)."""
+        told = self._told
+        if told is None or not self._tells_key:
+            return None
+        return tuple([told(cells[at]) for at in self._handle_cells])
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
@@ -299,6 +321,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
         return None
 
+    def told_key(self) -> ToldKey | None:
+        """As in `Images`: what the values say, unless a codec knows better."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -311,7 +337,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key)
+        return Rows, (self.before, self.after, self.named_key, (self.told_key(),) * 2)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -335,6 +361,11 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    def told_key(self) -> ToldKey | None:
+        """Return what the cells say of the key."""
+        cells = self.old if self.new is None else self.new
+        return None if cells is None else self.reader.told_key(cells)
 
     def surely_keeps_keys(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""
@@ -415,7 +446,8 @@ def halves(images: Images) -> tuple[Images, Images]:
     places: Sequence[int] | None = getattr(images, "possible_places", None)
     if places is not None:
         return PlacedRows(places, images.before, None, key), PlacedRows(places, None, images.after, key)
-    return Rows(images.before, None, key), Rows(None, images.after, key)
+    told = images.told_keys if isinstance(images, Rows) else (None, None)
+    return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
@@ -473,7 +505,9 @@ class TypedWriters(Generic[Plan]):
         self._hidden: ByteCache[TableSchema, frozenset[int]] = pool.cache()
 
     def write(self, change: RowChange) -> Written[Plan]:
-        """Return both images. Raises NotRepresentable for a missing image or a value unfit for its type."""
+        """Return both images. Raises NotRepresentable for a missing image, one without columns, or a value
+        unfit for its type.
+        """
         images = change.images
         if not isinstance(images, TypedRows):
             return self._write_canonical(change)
@@ -552,6 +586,8 @@ class TypedWriters(Generic[Plan]):
         """Return the target's plan for a table version, made once."""
         found = self._plans.get(schema)
         if found is None:
+            if not schema.id.table:
+                raise NotRepresentable(self._protocol, "", NAMELESS)
             found = self._target.plan(schema)
             size = _PLAN_BYTES + self._target.plan_bytes(found) + schema_bytes(schema)
             self._plans.keep(schema, found, size)
@@ -562,6 +598,8 @@ class TypedWriters(Generic[Plan]):
             return None
         places = None if ABSENT not in row else present_places(images, row)
         values, places = self._functions.get((schema, places)) or self._first_function(schema, places)
+        if not places:
+            raise NotRepresentable(self._protocol, "", "a row without columns")
         try:
             return values([row[at] for at in places])
         except _UNFIT as error:
@@ -633,4 +671,4 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.
-_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError, LookupError)

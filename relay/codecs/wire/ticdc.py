@@ -7,6 +7,7 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -27,14 +28,14 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
-from relay.records import ConsumerRecord
+from relay.records import TIME_END_MS, ConsumerRecord
 
 #: `Source.connector` of everything that TiCDC has sent, in whatever format.
 CONNECTOR: Final = "ticdc"
 #: TSOs are 64-bit numbers without a sign.
 TSO_END: Final = 1 << 64
-#: Milliseconds since 1970 of which TiDB's timestamp still has room for its counter (until the year 4199).
-Milliseconds = Annotated[int, Meta(ge=-(1 << 46), lt=1 << 46)]
+#: A time of a row or a message, in milliseconds since 1970.
+Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
@@ -136,9 +137,20 @@ _DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}
 _IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.IGNORECASE).match
 
 
+def _moves_a_table(change: SchemaChange) -> bool:
+    """Whether a statement, not of TiCDC, does nothing but rename tables into other databases."""
+    is_moved = any(pair.old.database != pair.new.database for pair in change.renamed)
+    return is_moved and len(change.kinds) == 1 and change.source.connector != CONNECTOR
+
+
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole text."""
-    if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
+    """TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole text.
+
+    A rename into another database is written with both databases, as TiCDC does: readers execute a statement
+    in the database of its message, which is the new one.
+    """
+    is_rename = change.kinds[:1] == (DdlKind.RENAME_TABLE,)
+    if is_rename and (len(change.renamed) > 1 or _moves_a_table(change)):
         return [
             (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
             for pair in change.renamed
@@ -148,6 +160,16 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
         what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
         return [(table, f"DROP {what} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]
+
+
+def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
+    """Whether a row with these columns has not all of its handle key's, and so cannot be written as the key
+    alone. What nobody can find the row by is counted.
+    """
+    is_missing = any(name not in names for name in schema.handle_key())
+    if is_missing and Lossy.COLUMNS_ABSENT not in lossy:
+        lossy.append(Lossy.COLUMNS_ABSENT)
+    return is_missing
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from relay.model import DdlKind
 from relay.mysql.ddl.columns import (
     charset_name,
     column_definition,
+    column_name,
     default_value,
     key_or_constraint,
     table_name_parts,
@@ -82,9 +83,6 @@ def _set(cursor: Cursor) -> list[Change]:
 def _add(cursor: Cursor) -> list[Change]:
     if cursor.accept("PARTITION"):
         return [OtherChange(DdlKind.ADD_PARTITION)]
-    is_no_column = cursor.peek(1).kind == "word" and cursor.look(1) in _NOT_TYPES
-    if is_no_column and cursor.look() in {"STATS_EXTENDED", "PERIOD", "SYSTEM"}:
-        return [OtherChange(DdlKind.OTHER)]
     change = key_or_constraint(cursor)
     if change is not None:
         return [change]
@@ -94,10 +92,6 @@ def _add(cursor: Cursor) -> list[Change]:
         return _several_columns(cursor, tolerant=tolerant)
     definition = column_definition(cursor)
     return [AddColumn(definition, _place(cursor), tolerant)]
-
-
-#: What follows STATS_EXTENDED, PERIOD and SYSTEM where they are no column's name.
-_NOT_TYPES: Final = frozenset({"IF", "FOR", "VERSIONING"})
 
 
 def _several_columns(cursor: Cursor, *, tolerant: bool) -> list[Change]:
@@ -112,7 +106,7 @@ def _several_columns(cursor: Cursor, *, tolerant: bool) -> list[Change]:
 def _place(cursor: Cursor) -> str | None:
     if cursor.accept("FIRST"):
         return ""
-    return cursor.name() if cursor.accept("AFTER") else None
+    return column_name(cursor) if cursor.accept("AFTER") else None
 
 
 def _drop(cursor: Cursor) -> list[Change]:
@@ -129,9 +123,11 @@ def _drop(cursor: Cursor) -> list[Change]:
     for words, kind in _DROPPED.items():
         if cursor.accept(*words):
             return [OtherChange(kind)]
-    cursor.accept("COLUMN")
+    is_column = cursor.accept("COLUMN")
     tolerant = cursor.accept("IF", "EXISTS")
-    name = cursor.name()
+    if not is_column and not tolerant and not _ends_after_name(cursor):
+        return [OtherChange(DdlKind.OTHER)]  # DROP STATS_EXTENDED s, DROP SYSTEM VERSIONING
+    name = column_name(cursor)
     cursor.accept_any("RESTRICT", "CASCADE")
     return [DropColumn(name, tolerant)]
 
@@ -139,10 +135,15 @@ def _drop(cursor: Cursor) -> list[Change]:
 _DROPPED: Final = {
     ("FOREIGN", "KEY"): DdlKind.DROP_FOREIGN_KEY,
     ("CHECK",): DdlKind.DROP_CHECK,
-    ("STATS_EXTENDED", "IF"): DdlKind.OTHER,
-    ("SYSTEM", "VERSIONING"): DdlKind.OTHER,
-    ("PERIOD", "FOR"): DdlKind.OTHER,
 }
+
+
+def _ends_after_name(cursor: Cursor) -> bool:
+    """Whether the item is the next name and no more than may stand behind a column to drop."""
+    return cursor.peek(1).kind == "end" or cursor.look(1) in _AFTER_DROPPED
+
+
+_AFTER_DROPPED: Final = frozenset({",", ")", ";", ".", "RESTRICT", "CASCADE", "PARTITION", "REMOVE"})
 
 
 def drop_index(cursor: Cursor) -> Change:
@@ -152,6 +153,8 @@ def drop_index(cursor: Cursor) -> Change:
 
 
 def _modify(cursor: Cursor) -> list[Change]:
+    if cursor.accept("MASKING", "POLICY"):
+        return [OtherChange(DdlKind.OTHER)]
     cursor.accept("COLUMN")
     tolerant = cursor.accept("IF", "EXISTS")
     definition = column_definition(cursor)
@@ -161,7 +164,7 @@ def _modify(cursor: Cursor) -> list[Change]:
 def _change(cursor: Cursor) -> list[Change]:
     cursor.accept("COLUMN")
     tolerant = cursor.accept("IF", "EXISTS")
-    name = cursor.name()
+    name = column_name(cursor)
     return [ModifyColumn(name, column_definition(cursor), _place(cursor), tolerant)]
 
 
@@ -184,7 +187,7 @@ def _alter(cursor: Cursor) -> list[Change]:
         return [OtherChange(DdlKind.ALTER_CHECK)]
     cursor.accept("COLUMN")
     cursor.accept("IF", "EXISTS")
-    name = cursor.name()
+    name = column_name(cursor)
     if cursor.accept("SET", "DEFAULT"):
         return [SetDefault(name, default_value(cursor))]
     if cursor.accept("DROP", "DEFAULT"):
@@ -193,9 +196,15 @@ def _alter(cursor: Cursor) -> list[Change]:
 
 
 def _convert(cursor: Cursor) -> list[Change]:
+    if cursor.accept("PARTITION"):  # MariaDB: CONVERT PARTITION p TO TABLE t
+        cursor.name()
+        cursor.expect("TO", "TABLE")
+        return [OtherChange(DdlKind.ALTER_PARTITIONING, table_name(cursor))]
+    if cursor.accept("TABLE"):  # MariaDB: CONVERT TABLE t TO PARTITION p …
+        return [OtherChange(DdlKind.ALTER_PARTITIONING, table_name(cursor))]
     cursor.expect("TO")
     if not (cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET")):
-        return [OtherChange(DdlKind.ALTER_PARTITIONING if cursor.accept("PARTITION") else DdlKind.OTHER)]
+        return [OtherChange(DdlKind.OTHER)]
     charset = charset_name(cursor)
     return [TableCharset(None if charset == "default" else charset, _collation(cursor), convert=True)]
 
@@ -249,6 +258,23 @@ def _skip_partition_names(cursor: Cursor) -> None:
         cursor.skip()
 
 
+def _order(cursor: Cursor) -> list[Change]:
+    """ORDER BY a, b DESC: commas separate columns, as long as columns follow them."""
+    cursor.expect("BY")
+    while not cursor.at_item_end() or (cursor.look() == "," and _orders_by(cursor)):
+        cursor.skip()
+    return [OtherChange(DdlKind.OTHER)]
+
+
+def _orders_by(cursor: Cursor) -> bool:
+    """Whether a column to order by follows the comma, and not another item."""
+    is_last = cursor.peek(2).kind == "end"
+    return cursor.peek(1).kind in {"word", "name"} and (is_last or cursor.look(2) in _AFTER_ORDERED)
+
+
+_AFTER_ORDERED: Final = frozenset({",", ";", ".", "ASC", "DESC"})
+
+
 def _force(cursor: Cursor) -> list[Change]:
     if cursor.at_item_end():
         return [OtherChange(DdlKind.ALTER_TABLE_OPTION)]
@@ -266,6 +292,7 @@ _ITEMS: Final[dict[str, Callable[[Cursor], list[Change]]]] = {
     "EXCHANGE": _exchange,
     "REMOVE": _remove,
     "FORCE": _force,
+    "ORDER": _order,
     "SET": _set,
     "PARTITION": _partition,
     "TRUNCATE": _of_partition(DdlKind.TRUNCATE_PARTITION),
@@ -346,7 +373,8 @@ def _skip_value(cursor: Cursor) -> bool:
     """Step over `= value`, or over a value that is not the next option; an expression such as `at + INTERVAL
     1 DAY` goes whole.
     """
-    cursor.accept("POLICY")
+    if cursor.accept("POLICY"):
+        cursor.accept("SET")  # TiDB: PLACEMENT POLICY SET DEFAULT
     if not cursor.accept("="):
         if not cursor.at_item_end() and cursor.peek(1).text != "=":
             cursor.skip()
@@ -356,8 +384,16 @@ def _skip_value(cursor: Cursor) -> bool:
         cursor.accept("INTERVAL")
         cursor.skip()
         if cursor.look(1) != "=":
-            cursor.accept_any("DAY", "HOUR", "MINUTE", "SECOND", "WEEK", "MONTH", "QUARTER", "YEAR")
+            cursor.accept_any(*_TIME_UNITS)
     return True
+
+
+#: Units of an INTERVAL (MySQL Reference Manual 8.4 §11.5).
+_TIME_UNITS: Final = (
+    *("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"),
+    *("SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND"),
+    *("HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"),
+)
 
 
 def merged(changes: list[Change]) -> list[Change]:

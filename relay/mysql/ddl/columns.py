@@ -191,7 +191,15 @@ _ATTRIBUTES: Final[dict[str, Callable[[_Definition], None]]] = {
 
 def column_definition(cursor: Cursor) -> ColumnDefinition:
     """Read `name type attributes…`, up to the end of the item or to FIRST or AFTER."""
-    return _Definition(cursor, cursor.name()).read()
+    return _Definition(cursor, column_name(cursor)).read()
+
+
+def column_name(cursor: Cursor) -> str:
+    """Read `column`, `table.column` or `database.table.column`; give the column."""
+    name = cursor.name()
+    while cursor.accept("."):
+        name = cursor.name()
+    return name
 
 
 def _type_arguments(cursor: Cursor) -> str:
@@ -316,19 +324,38 @@ def table_name_parts(cursor: Cursor) -> tuple[str, str | None]:
     return (cursor.name(), first) if cursor.accept(".") else (first, None)
 
 
-#: Words of TiDB's indexes, which are columns' names as well.
-_INDEX_WORDS: Final = ("VECTOR", "COLUMNAR", "HYBRID")
+#: Words of TiDB and MariaDB that are columns' names as well, and what follows them where they are not.
+_FOLLOWERS: Final = {
+    **dict.fromkeys(("VECTOR", "COLUMNAR", "HYBRID"), ("INDEX", "KEY", "(")),
+    "PERIOD": ("FOR", "IF"),
+    "SYSTEM": ("VERSIONING",),
+    "MASKING": ("POLICY",),
+}
+#: How TiDB's extended statistics go on: `STATS_EXTENDED name CARDINALITY (a, b)`.
+_STATISTICS: Final = frozenset({"CARDINALITY", "DEPENDENCY", "CORRELATION"})
+
+
+def names_no_column(cursor: Cursor) -> bool:
+    """Whether a key, constraint or the like comes next, and not the name of a column and its type."""
+    word = cursor.look()
+    if word == "STATS_EXTENDED":
+        return cursor.look(1) == "IF" or cursor.look(2) in _STATISTICS
+    return word in _KEYS and (word not in _FOLLOWERS or cursor.look(1) in _FOLLOWERS[word])
 
 
 def key_or_constraint(cursor: Cursor) -> Change | None:
-    """Read a key, index or constraint up to the item's end; None (nothing read) if a column stands there."""
-    word = cursor.look()
-    if word not in _KEYS or (word in _INDEX_WORDS and cursor.look(1) not in {"INDEX", "KEY"}):
+    """Read a key, index or constraint up to the item's end; None (nothing read) if a column stands there.
+
+    What else MySQL, TiDB and MariaDB let stand there, and is no column, is an OtherChange.
+    """
+    if not names_no_column(cursor):
         return None
     name = ""
-    if cursor.accept("CONSTRAINT") and cursor.look() not in _KEYS:
-        name = cursor.name()
-    change = _KEYS.get(cursor.look(), _unknown_constraint)(cursor, name)
+    if cursor.accept("CONSTRAINT"):
+        cursor.accept("IF", "NOT", "EXISTS")
+        if cursor.look() not in _CONSTRAINTS:
+            name = cursor.name()
+    change = _KEYS.get(cursor.look(), _no_key)(cursor, name)
     cursor.skip_item()
     return change
 
@@ -348,7 +375,7 @@ def _unique_key(cursor: Cursor, constraint: str) -> Change:
 
 
 def _plain_index(cursor: Cursor, _: str) -> Change:
-    if cursor.accept_any("FULLTEXT", "SPATIAL", *_INDEX_WORDS):
+    if cursor.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"):
         cursor.accept_any("INDEX", "KEY")
         return OtherChange(DdlKind.ADD_INDEX)  # no index of column values
     cursor.take()
@@ -356,12 +383,14 @@ def _plain_index(cursor: Cursor, _: str) -> Change:
     return AddIndex(index_name(cursor), key_columns(cursor), is_unique=False)
 
 
-def _unknown_constraint(_: Cursor, __: str) -> Change:
+def _no_key(_: Cursor, __: str) -> Change:
     return OtherChange(DdlKind.OTHER)
 
 
+#: What follows CONSTRAINT and its name, if it has one.
+_CONSTRAINTS: Final = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
 _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
-    "CONSTRAINT": _unknown_constraint,
+    "CONSTRAINT": _no_key,
     "PRIMARY": _primary_key,
     "UNIQUE": _unique_key,
     "INDEX": _plain_index,
@@ -373,6 +402,9 @@ _KEYS: Final[dict[str, Callable[[Cursor, str], Change]]] = {
     "HYBRID": _plain_index,
     "FOREIGN": lambda _, __: OtherChange(DdlKind.ADD_FOREIGN_KEY),
     "CHECK": lambda _, __: OtherChange(DdlKind.ADD_CHECK),
+    "PERIOD": _no_key,
+    "SYSTEM": _no_key,
+    "MASKING": _no_key,
 }
 
 
@@ -391,7 +423,7 @@ def _is_index_type(cursor: Cursor) -> bool:
 
 
 def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
-    """Read `(a, b(10) DESC, …)`; None if a part is an expression: the key is not made of columns then."""
+    """Read `(a, b(10) DESC, …)`; None if a part is no column, but an expression or (in MariaDB) a period."""
     columns: list[str] = []
     is_columns = True
     cursor.expect("(")
@@ -402,6 +434,7 @@ def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
             columns.append(cursor.name())
             if len(columns) > _KEY_PARTS:
                 raise DdlNotUnderstood("a key of more columns than any can have")
+            is_columns = is_columns and cursor.look() != "WITHOUT"  # p WITHOUT OVERLAPS
         cursor.skip_item()
         if cursor.look() != ")":
             cursor.expect(",")

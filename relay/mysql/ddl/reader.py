@@ -245,10 +245,7 @@ def _elements(cursor: Cursor) -> list[Change]:
     changes: list[Change] = []
     cursor.expect("(")
     while True:
-        if cursor.accept("PERIOD", "FOR"):
-            cursor.skip_item()
-        else:
-            changes.append(key_or_constraint(cursor) or AddColumn(column_definition(cursor)))
+        changes.append(key_or_constraint(cursor) or AddColumn(column_definition(cursor)))
         if cursor.accept(")"):
             return changes
         cursor.expect(",")

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from relay.codecs import codec_named
 from relay.config import Config, Mode
+from relay.config.choices import Wait
 from relay.kafka.admin import TopicInfo
 from relay.kafka.clients import Brokers, Clusters
 from relay.kafka.permissions import UNTOLD, Operation, allows
@@ -75,6 +77,7 @@ async def _findings(config: Config, source: ClusterInspection, target: ClusterIn
             topics = await source.topics(config.source.topics)
             source_topics = {name: topic.found for name, topic in topics.items() if topic.found}
             found += [_source_topic(topics[name]) for name in dict.fromkeys(config.source.topics)]
+            found += _rows_that_overtake(config, source_topics)
             found.append(await _group(source, config.source.group_id))
         except NoAnswer as reason:
             found.append(Finding(State.FAILED, "source topics", f"{reason}; look into the broker's log"))
@@ -135,6 +138,27 @@ def _source_topic(topic: Topic) -> Finding:
             return Finding(State.FAILED, subject, "does not exist; create it, or correct topics in [source]")
         return Finding(State.FAILED, subject, _unseen(topic, (Operation.READ,)))
     return _judged(subject, topic, (Operation.READ,), [])
+
+
+def rows_do_not_wait(config: Config) -> str:
+    """Say what becomes of rows that overtake their DDL in partition 0, and why they may."""
+    why = "wait = false" if config.schema.wait is Wait.FALSE else 'wait = "auto" without a history_topic'
+    return (
+        f"rows of other partitions do not wait for it ({why}): those that overtake it are translated with "
+        "guessed types, counted as schema-guessed, and their tables are told as table.guessed in the log and "
+        "guessed_tables in /status"
+    )
+
+
+def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iterator[Finding]:
+    """Note the topics whose rows may come before their DDL."""
+    source = codec_named(config.route.from_, "from")
+    if config.waits_for_ddl or source.ddl_everywhere or not source.decodes.ddl:
+        return
+    for name, found in topics.items():
+        if found.partitions > 1:
+            said = f"DDL is in partition 0 alone, and {rows_do_not_wait(config)}"
+            yield Finding(State.NOTE, f"source topic {name}", said)
 
 
 def _target_topic(wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection, config: Config) -> Finding:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from relay.config import Config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.errors import TopicUnusable
 from relay.kafka.admin import TopicAdmin
 from relay.kafka.clients import Brokers
 from relay.records import ConsumerRecord, Place
@@ -22,7 +23,9 @@ class Learned(NamedTuple):
 
 
 async def learned_translator(config: Config, upto: Place | None = None) -> Learned:
-    """Make the route's translator with the definitions of the schema history. Raises ServiceError.
+    """Make the route's translator with the definitions of the schema history.
+
+    Raises ServiceError, and TopicUnusable if a source topic whose partitions must be known cannot be seen.
 
     `upto`: records of the same partition at this place or behind it are left out. Those of other partitions
     do no harm: the catalogue knows definitions as of a position.
@@ -33,15 +36,25 @@ async def learned_translator(config: Config, upto: Place | None = None) -> Learn
             record for record in records if record.place[:2] != upto[:2] or record.offset < upto.offset
         ]
     translator = config.translator()
-    if config.target_partitions or translator.copies_ddl:
+    if translator.needs_all_partitions or translator.copies_ddl:
         # Watermarks of a few records alone would be promises about partitions that were not read, and DDL is
         # written to all of them.
-        admin = TopicAdmin(Brokers.from_settings(source_cluster(config)))
-        sources = await admin.look(config.source.topics)
-        translator.expect_partitions(
-            (name, number) for name, topic in sources.found.items() for number in range(topic.partitions)
-        )
+        translator.expect_partitions(await _source_partitions(config))
     return Learned(translator, len(records), teach(translator, records))
+
+
+async def _source_partitions(config: Config) -> list[tuple[str, int]]:
+    """Return all partitions of the source topics. Raises TopicUnusable if there is one that is not seen."""
+    seen = await TopicAdmin(Brokers.from_settings(source_cluster(config))).look(config.source.topics)
+    for name in config.source.topics:
+        if name not in seen.found:
+            why = seen.unusable.get(name)
+            problem = f"cannot be used: {why}" if why else "does not exist"
+            raise TopicUnusable(
+                f"topic {name} at {config.source.bootstrap_servers} {problem}; it would say which partitions "
+                f"get watermarks and copies of DDL"
+            )
+    return [(name, number) for name, topic in seen.found.items() for number in range(topic.partitions)]
 
 
 async def _history(config: Config) -> list[ConsumerRecord]:

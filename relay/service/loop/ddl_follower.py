@@ -156,6 +156,8 @@ class DdlFollower:
     async def _read_past(self, topic: str, time_ms: int) -> None:
         """Read until a record is younger, or until the end; for as long as that takes, if it goes on."""
         pair, clock = TopicPartition(topic, 0), asyncio.get_running_loop().time
+        # The poll before may have taken as long as this may take.
+        self._heartbeat()
         try:
             async with asyncio.timeout(REQUEST_SECONDS) as patience:
                 end = (await self._consumer.end_offsets([pair]))[pair]

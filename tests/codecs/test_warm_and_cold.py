@@ -1,0 +1,258 @@
+"""A decoder that has seen a table's rows and one that has not read every row alike, and refuse it alike."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from debezium_support import DEBEZIUM, SOURCE, block
+from debezium_support import ddl as debezium_ddl
+from open_support import cell, framed, raw, segment
+from open_support import ddl as open_ddl
+from open_support import row as open_row
+from support import CANAL, OPEN, record, row_message
+
+from relay import ConsumerRecord, DecodeError, RelayError, Translator
+
+#: So many rows are read in the general way before a layout is compiled, and more.
+WARM = 18
+
+
+def outcome(translator: Translator, given: ConsumerRecord) -> tuple[Any, dict[Any, int]]:
+    before = translator.lossy
+    try:
+        found: Any = translator.translate(given)
+    except RelayError as error:
+        found = f"{type(error).__name__} {error}"
+    return found, dict(Counter(translator.lossy) - Counter(before))
+
+
+def outcomes(source: str, usual: list[ConsumerRecord], odd: ConsumerRecord) -> list[Any]:
+    """What a translator makes of an odd record after a statement and many usual ones, and a new one with the
+    same state.
+    """
+    warm = Translator(source, CANAL)
+    warm.translate(usual[0])
+    for _ in range(WARM):
+        for each in usual[1:]:
+            warm.translate(each)
+    cold = Translator(source, CANAL)
+    cold.restore(warm.state)
+    found = [outcome(warm, odd), outcome(cold, odd)]
+    assert [outcome(warm, usual[-1])[1]] == [outcome(cold, usual[-1])[1]]
+    return found
+
+
+# ---------------------------------------------------------------- Open Protocol
+
+OPEN_TABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`f` DOUBLE,`e` ENUM('a','b'),`n` DECIMAL(9,2))"
+CELLS = {"id": cell(3, 1, 11), "f": cell(5, 1.5), "e": cell(247, 1, 64), "n": cell(246, "1.50")}
+
+
+def open_record(value: str, offset: int = 9) -> ConsumerRecord:
+    given = framed(open_row({}), offset=offset)
+    return raw(given.key, segment(value), offset)
+
+
+def open_value(columns: str, **parts: str) -> str:
+    cells = {name: json.dumps(CELLS[name], separators=(",", ":")) for name in columns.split()}
+    return '{"u":{' + ",".join(f'"{name}":{text}' for name, text in (cells | parts).items()) + "}}"
+
+
+@pytest.mark.parametrize("columns", ["id e", "id f e n"])
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ("id", '{"t":3,"f":11,"v":-0}'),
+        ("id", '{"t":3,"f":11,"v": -0 }'),
+        ("id", '{"t":3,"f":11,"v":-0.0}'),
+        ("id", '{"t":3,"f":11,"v":0.0}'),
+        ("e", '{"t":247,"f":64,"v":-0}'),
+        ("id", '{"t":3,"h":1e9999,"f":11,"v":1}'),
+        ("id", '{"t":3,"h":1e99999999999999999999,"f":11,"v":1}'),
+        ("id", '{"t":3,"h":' + "9" * 5000 + ',"f":11,"v":1}'),
+        ("id", '{"t":3,"x":1e9999,"f":11,"v":1}'),
+        ("id", '{"t":3,"f":-0,"v":1}'),
+        ("id", '{"t":-0,"f":11,"v":1}'),
+        ("id", '{"t":3,"f":11,"v":1e9999}'),
+        ("id", '{"t":3,"f":11,"v":99999999999999999999}'),
+        ("id", '{"t":3,"f":11,"v":"1"}'),
+        ("f", '{"t":5,"f":65,"v":-0}'),
+        ("f", '{"t":5,"f":65,"v":1e9999}'),
+        ("f", '{"t":5,"f":65,"v":"x"}'),
+        ("n", '{"t":246,"f":65,"v":"1e400"}'),
+        ("n", '{"t":246,"f":65,"v":-0}'),
+    ],
+)
+def test_cells_of_open_protocol(columns: str, part: str, text: str) -> None:
+    if part not in columns.split():
+        pytest.skip("no such column")
+    flags_0 = '{"t":3,"f":0,"v":1}'
+    for changed in ({}, {"id": flags_0} if "f" in text else {}):
+        usual = open_value(columns, **changed)
+        statement = framed(open_ddl(OPEN_TABLE), offset=1)
+        warm, cold = outcomes(
+            OPEN, [statement, open_record(usual)], open_record(open_value(columns, **{part: text}))
+        )
+        assert warm == cold
+
+
+def test_minus_zero_is_an_integer_of_open_protocol() -> None:
+    statement = framed(open_ddl(OPEN_TABLE), offset=1)
+    odd = open_record(open_value("id e", id='{"t":3,"f":11,"v":-0}'))
+    for found, _ in outcomes(OPEN, [statement, open_record(open_value("id e"))], odd):
+        assert json.loads(found[0].value)["data"] == [{"id": "0", "e": "1"}]
+
+
+# ---------------------------------------------------------------- TiCDC Debezium
+
+TABLE = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`k` INT,`n` DECIMAL(9,2),`f` DOUBLE,`v` VARCHAR(9))"
+KEYLESS = "CREATE TABLE `t` (`id` INT,`k` INT,`n` DECIMAL(9,2),`f` DOUBLE,`v` VARCHAR(9))"
+ROW = {"id": "1", "k": "2", "n": "1.5", "f": "0.5", "v": '"x"'}
+FIELDS = {"id": "int32", "k": "int32", "n": "double", "f": "double", "v": "string"}
+
+
+def debezium_record(
+    row: dict[str, str], key: str | None = '{"payload":{"id":1}}', *, schema: bool = False
+) -> ConsumerRecord:
+    image = "{" + ",".join(f'"{name}":{text}' for name, text in row.items()) + "}"
+    said = json.dumps(block(*({"type": FIELDS[name], "optional": True, "field": name} for name in ROW)))
+    end = f',"schema":{said}}}' if schema else "}"
+    images = f'"before":{image},"after":{image}'
+    text = f'{{"payload":{{"source":{json.dumps(SOURCE)},"ts_ms":1,"op":"u",{images}}}{end}'
+    return ConsumerRecord("topic", 0, 9, 1, None if key is None else key.encode(), text.encode())
+
+
+def statement(text: str) -> ConsumerRecord:
+    return ConsumerRecord("topic", 0, 1, 1, None, json.dumps(debezium_ddl(text)).encode())
+
+
+KEYS = [
+    None,
+    '{"payload":{}}',
+    '{"payload":{"id":7}}',
+    '{"payload":{"id":7,"k":8}}',
+    '{"payload":{"v":"y"}}',
+    '{"payload":{"id_":[7]}}',
+    '{"payload":{"databaseName":"d"}}',
+    '{"payload":{"id":[7]}}',
+    '{"payload":{"id":1e9999}}',
+    json.dumps({"payload": {"source": SOURCE, "op": "c"}}),
+]
+SHAPES = [
+    ["id", "k", "n", "f", "v"],
+    ["id", "v"],
+    ["k", "v"],
+    ["v"],
+    ["id", "k", "n", "f", "v", "new"],
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("schema", [False, True])
+@pytest.mark.parametrize("create", [TABLE, KEYLESS, "CREATE TABLE `other` (`id` INT)"])
+def test_kafka_keys_of_debezium(create: str, schema: bool, shape: list[str]) -> None:
+    """A row is read with the key that it has, not with that of rows before it; nor are other tables' keys
+    read at all.
+    """
+    row = {name: ROW.get(name, "5") for name in shape}
+    for first in KEYS:
+        warm = Translator(DEBEZIUM, CANAL)
+        warm.translate(statement(create))
+        for _ in range(WARM):
+            outcome(warm, debezium_record(row, first, schema=schema))
+        for second in KEYS:
+            odd, cold = debezium_record(row, second, schema=schema), Translator(DEBEZIUM, CANAL)
+            cold.restore(warm.state)
+            assert outcome(warm, odd) == outcome(cold, odd), (first, second)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_key_of_another_table_adds_no_columns(key: str | None) -> None:
+    translator = Translator(DEBEZIUM, CANAL)
+    translator.translate(statement(TABLE))
+    (out,) = translator.translate(debezium_record(ROW, key))
+    assert json.loads(out.value or b"")["data"] == [{"id": "1", "k": "2", "n": "1.50", "f": "0.5", "v": "x"}]
+    assert json.loads(out.value or b"")["pkNames"] == ["id"]
+    assert "value-guessed" not in translator.lossy
+
+
+@pytest.mark.parametrize("schema", [False, True])
+@pytest.mark.parametrize("create", [TABLE, "CREATE TABLE `other` (`id` INT)"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[("n", text) for text in ("-0", "-0.0", "1e9999", "-1e9999", "1e400", "1e99999999999999999999", "9" * 30, "9" * 4400)],
+        *[("n", text) for text in ('"12.50"', '"7190283746e400"', '"NaN"', '"x"', '""', '"1_0"', "true", "[1]", "null")],
+        *[("id", text) for text in ("-0", "-0.0", "0.0", "1.0", "1e9999", "9" * 30, "9" * 4400, '"x"', "true", "{}")],
+        *[("f", text) for text in ("-0", "1e9999", "9" * 400, "9" * 4400, '"1"', '"NaN"', "1")],
+        *[("v", text) for text in ("-0", "1", "1e9999", "9" * 4400, "[1]", '"\\ud800"', '"9999"')],
+        *[("v", json.dumps(text)) for text in ("9" * 4400, '":' + "9" * 4400 + ',"', "\\" * 5000)],
+    ],
+)  # fmt: skip
+def test_values_of_debezium(create: str, schema: bool, name: str, text: str) -> None:
+    usual = debezium_record(ROW, schema=schema)
+    for columns in (list(ROW), ["id", "v"] if name in {"id", "v"} else ["id", name]):
+        odd = debezium_record({each: ROW[each] for each in columns} | {name: text}, schema=schema)
+        plain = debezium_record({each: ROW[each] for each in columns}, schema=schema)
+        warm, cold = outcomes(DEBEZIUM, [statement(create), usual, plain], odd)
+        assert warm == cold
+
+
+@pytest.mark.parametrize(("text", "value"), [('"12.50"', "12.50"), ("-0", "0.00"), ("12.5", "12.50")])
+def test_a_decimal_may_be_text(text: str, value: str) -> None:
+    """As Debezium's own connectors have it with `decimal.handling.mode=string`."""
+    for found, lossy in outcomes(
+        DEBEZIUM, [statement(TABLE), debezium_record(ROW)], debezium_record(ROW | {"n": text})
+    ):
+        assert json.loads(found[0].value)["data"][0]["n"].removeprefix("-") == value
+        assert "value-guessed" not in lossy
+
+
+def test_minus_zero_is_an_integer_of_debezium() -> None:
+    for found, lossy in outcomes(
+        DEBEZIUM, [statement(TABLE), debezium_record(ROW)], debezium_record(ROW | {"k": "-0"})
+    ):
+        assert json.loads(found[0].value)["data"][0]["k"] == "0"
+        assert "value-guessed" not in lossy
+
+
+# ---------------------------------------------------------------- Canal
+
+BLOB_TYPES = {"id": "int", "b": "blob"}
+CANAL_NUMBERS = {"id": 4, "b": 2004}
+
+
+@pytest.mark.parametrize("create", ["CREATE TABLE t (id INT, b BLOB)", "CREATE TABLE other (id INT)"])
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ({"id": 4, "b": -3}, "[106, 103, -1]"),
+        ({"id": 4, "b": -4}, "[106]"),
+        ({"id": 94, "b": 2004}, "[106]"),
+        ({"b": 2004}, "jg"),
+        (None, "jg"),
+        ({"id": 4, "b": "x"}, "jg"),
+    ],
+)
+def test_numbers_that_tell_the_dialect_are_those_of_the_row(create: str, numbers: Any, text: str) -> None:
+    """Huawei DRS prints bytes as Java does, and has numbers in `sqlType` by which it is known."""
+    statement = row_message({}, isDdl=True, type="CREATE", sql=create, data=None)
+    usual = row_message(BLOB_TYPES, {"id": "1", "b": "ab"}, sqlType=CANAL_NUMBERS)
+    odd = row_message(BLOB_TYPES, {"id": "1", "b": text}, sqlType=numbers)
+    for one, other in ((usual, odd), (odd, usual)):
+        given = [record(each, offset=at) for at, each in enumerate((statement, one, other))]
+        warm, cold = outcomes(CANAL, given[:2], given[2])
+        assert warm == cold
+
+
+@pytest.mark.parametrize("word", [["TIDB_WATERMARK"], [1, 2], 5, 10**10, 1.5, True, {}, {"a": 1}, None])
+@pytest.mark.parametrize("protocol", [CANAL, "ticdc-canal-json", "ckafka-json", OPEN, DEBEZIUM])
+def test_a_word_that_is_no_text_is_no_bug(protocol: str, word: Any) -> None:
+    """Not where formats that look alike are told by it, either."""
+    for more in ({}, {"sql": 5}, {"data": [{"a": 1}]}):
+        with contextlib.suppress(DecodeError):
+            Translator(protocol, CANAL).translate(record({"database": "", "type": word} | more))
