@@ -17,6 +17,7 @@ import msgspec
 
 from relay.errors import NeedUnanswered
 from relay.files import read_small, write_whole
+from relay.limits import DEFAULT_LIMITS
 from relay.model import Event
 from relay.needs import ClaimCheck, Need
 from relay.plugins import installed, unusable
@@ -36,8 +37,8 @@ class Resolver:
 
     `storage` answers claim checks; `fetches` says who answers needs of other types (a schema registry, a
     database), before other packages are asked (entry points of the group `relay.resolvers`). `cache`: a
-    folder in which answers that never change are kept over restarts; they are found there when nobody else
-    answers any more.
+    folder in which answers that never change are kept over restarts, about `cache_bytes` of them; they are
+    found there when nobody else answers any more.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Resolver:
         storage: Storage | None = None,
         fetches: Fetches | None = None,
         cache: Path | None = None,
+        cache_bytes: int = DEFAULT_LIMITS.cache_bytes,
     ) -> None:
         self._storage = storage or Storage()
         self._fetches: dict[type[Need[Any]], Fetch] = {ClaimCheck: self._storage.fetch, **(fetches or {})}
-        self._cache = None if cache is None else AnswerCache(cache)
+        self._cache = None if cache is None else AnswerCache(cache, cache_bytes)
 
     def translate(self, translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
         """Translate a record. Raises like `Translator.translate` and `fetch`, but no Need."""
@@ -98,10 +100,13 @@ def _installed() -> Fetches:
 
 
 class AnswerCache:
-    """Answers that never change, each in a file of its own below a folder. Several processes may share it."""
+    """Answers that never change, each in a file of its own below a folder. Several processes may share it.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    When they have more than `most_bytes` together, those that were kept first are removed.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int = DEFAULT_LIMITS.cache_bytes) -> None:
+        self._folder, self._most_bytes = folder, most_bytes
 
     def find(self, need: Need[Answer]) -> Answer | None:
         """Read an answer; None if there is none that can be read."""
@@ -119,8 +124,25 @@ class AnswerCache:
         # What JSON cannot hold, such as half a character, is not kept either.
         with contextlib.suppress(OSError, TypeError, ValueError):
             path, data = self._path(need), msgspec.json.encode(answer)
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, data)
+            if len(data) <= self._most_bytes:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                write_whole(path, data)
+                self._remove_oldest(path)
+
+    def _remove_oldest(self, newest: Path) -> None:
+        """Remove files until the rest is small enough. Raises OSError."""
+        files = []
+        for path in self._folder.glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
+                found = path.stat()
+                files.append((found.st_mtime_ns, path, found.st_size))
+        size = sum(size for _, _, size in files)
+        for _, path, its_size in sorted(files):
+            if size <= self._most_bytes:
+                return
+            if path != newest:
+                path.unlink(missing_ok=True)
+                size -= its_size
 
     def _path(self, need: Need[Any]) -> Path:
         named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))

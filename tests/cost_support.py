@@ -56,6 +56,16 @@ def assert_linear(work: Callable[[int], object]) -> None:
     pytest.fail(f"{large:.3f} s, where a part of 1/{FACTOR} took {small:.3f} s")
 
 
+def assert_cheap(work: Callable[[], object], *, seconds: float = 2, most_bytes: int = 300_000_000) -> None:
+    """Assert that some work takes less, in the best of some runs."""
+    cost = cost_of(work)
+    for _ in range(2):
+        if cost.seconds >= seconds:
+            cost = cost_of(work)
+    assert cost.seconds < seconds
+    assert cost.bytes < most_bytes
+
+
 def cost_of(work: Callable[[], object]) -> Cost:
     """What some work costs, done in a process of its own."""
     gc.collect()

@@ -289,3 +289,21 @@ def test_an_entry_point_that_is_wrong_is_named(
     with pytest.raises(ConfigError) as raised:
         list(installed("relay.tests", Codec))
     assert str(raised.value).startswith(f"entry point {place}: {why}")
+
+
+def test_answers_in_a_folder_take_the_bytes_that_they_may(tmp_path: Path) -> None:
+    def kept() -> int:
+        return sum(path.stat().st_size for path in tmp_path.iterdir())
+
+    def fetch(number: int, size: int = 1000) -> None:
+        answer = needs.RegisteredSchema("x" * size)
+        keeping = Resolver(fetches={SchemaById: lambda _: answer}, cache=tmp_path, cache_bytes=5000)
+        assert keeping.fetch(SchemaById("r", number)) == answer
+
+    for number in range(20):
+        fetch(number)
+        assert kept() <= 5000
+    nobody = Resolver(fetches={SchemaById: lambda _: pytest.fail("asked")}, cache=tmp_path)
+    assert nobody.fetch(SchemaById("r", 19)).text == "x" * 1000
+    fetch(20, 6000)  # is not kept, and nothing goes for it
+    assert kept() > 4000

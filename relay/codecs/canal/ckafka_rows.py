@@ -72,6 +72,14 @@ class _Few(LazyRows, frozen=True, eq=False, gc=False):
             None if self.images.new is None else self.text_reader.row(self.images.new, self.images.new_path)
         )
 
+    def surely_keeps_keys(self) -> bool:
+        """Return whether the key columns have the same text in both images, if there are two."""
+        old, new = self.images.old, self.images.new
+        if old is None or new is None:
+            return True
+        names = self.text_reader.key_columns
+        return all(old.get(name, ABSENT) == new.get(name, ABSENT) for name in names)
+
     @property
     def named_key(self) -> tuple[str, ...]:
         """The columns of `pkNames`."""
