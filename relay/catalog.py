@@ -12,7 +12,7 @@ query, an ALTER that does not fit) the table is unknown rather than wrong.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar, overload
 
 import msgspec
@@ -32,6 +32,7 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.ddl import alter_table, define_table, read_ddl
+from relay.mysql.ddl.default_database import default_database
 from relay.mysql.ddl.statements import (
     AddColumn,
     AlterDatabase,
@@ -218,10 +219,10 @@ class Catalog(msgspec.Struct, frozen=True):
 class DdlMessage(msgspec.Struct, frozen=True):
     """A DDL statement as a message has it.
 
-    `table` is what the envelope names (`table.table` may be ""); its database is the default database of the
-    statement. `wire_kind`, `emitted_at_ns`: as in `SchemaChange`. `is_restored`: the text is TiDB's own
-    spelling (see `relay.mysql.ddl.reader`). `definitions`, `gone`: the tables that the message itself says to
-    be so after the statement, or to be dropped; they count whatever the text says.
+    `table` is what the envelope names (`table.table` may be ""). `wire_kind`, `emitted_at_ns`: as in
+    `SchemaChange`. `is_restored`: the text is TiDB's own spelling (see `relay.mysql.ddl.reader`).
+    `definitions`, `gone`: the tables that the message itself says to be so after the statement, or to be
+    dropped; they count whatever the text says.
     """
 
     ddl: str
@@ -244,7 +245,7 @@ def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]
     ddl, table, at = message.ddl, message.table, message.at
     known = catalog
     statement = _read(message, catalog.limits)
-    names = _Names(table, lambda id_: known.has(id_, at))
+    names = _Names(table, statement, known, at)
     identity = _identity(ddl, table, at)
     writer = _Writer(catalog, at, identity)
     if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
@@ -338,14 +339,14 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
             writer.record(names(table), _Define(define_table(names(table), changes), if_not_exists))
         case CreateTableAs(table, if_not_exists):
             writer.record(names(table), _Define(None, if_not_exists))
-        case CreateTableLike(table, like, if_not_exists):
-            writer.copy(names(like), names(table), if_absent=if_not_exists)
+        case CreateTableLike():
+            _apply_like(writer, statement, names)
         case DropTables(tables):
-            writer.drop(map(names, tables))
+            writer.drop(dict.fromkeys(names(table) for table in tables if not names.is_doubtful(table)))
         case AlterTable(table, changes):
-            return _apply_alter(writer, names(table), changes, names)
+            return _apply_alter(writer, table, changes, names)
         case RenameTables(pairs):
-            return all(writer.move(names(old), names(new)) for old, new in pairs)
+            return all(_move(writer, old, new, names) for old, new in pairs)
         case RecoverTable():
             old, new = names.recovered(statement)
             writer.record(new, _Recover(old))
@@ -356,13 +357,21 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
     return True
 
 
+def _apply_like(writer: _Writer, statement: CreateTableLike, names: _Names) -> None:
+    table, if_absent = names(statement.table), statement.if_not_exists
+    if names.is_doubtful(statement.like):
+        writer.record(table, _Define(None, if_absent))
+    else:
+        writer.copy(names(statement.like), table, if_absent=if_absent)
+
+
 def _apply_other(writer: _Writer, statement: OtherStatement, names: _Names) -> None:
     """Of these statements only those about views change the catalogue."""
     if statement.kind is DdlKind.DROP_VIEW:
-        for view in map(names, statement.tables):
+        for view in dict.fromkeys(map(names, statement.tables)):
             writer.record(view, _DropView())
     elif statement.kind is DdlKind.CREATE_VIEW:
-        for view in map(names, statement.tables):
+        for view in dict.fromkeys(map(names, statement.tables)):
             columns = [
                 Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()
             ]
@@ -385,11 +394,19 @@ def _views(
     return tuple(view for view in found if view is not None and view.is_view and view.columns)
 
 
-def _apply_alter(writer: _Writer, table: TableId, changes: tuple[Change, ...], names: _Names) -> bool:
+def _apply_alter(writer: _Writer, table: TableName, changes: tuple[Change, ...], names: _Names) -> bool:
     shaping = tuple(change for change in changes if not isinstance(change, (OtherChange, RenameTo)))
-    if shaping:
-        writer.record(table, _Alter(shaping))
-    return all(writer.move(table, names(change.new)) for change in changes if isinstance(change, RenameTo))
+    if shaping and not names.is_doubtful(table):
+        writer.record(names(table), _Alter(shaping))
+    return all(_move(writer, table, change.new, names) for change in changes if isinstance(change, RenameTo))
+
+
+def _move(writer: _Writer, old: TableName, new: TableName, names: _Names) -> bool:
+    """Rename a table, as `_Writer.move`. What was a doubtful one has an unknown definition."""
+    if not names.is_doubtful(old):
+        return writer.move(names(old), names(new))
+    writer.record(names(new), _Define(None))
+    return True
 
 
 class _Writer:
@@ -566,18 +583,27 @@ def _recovered(history: _History) -> TableSchema | None:
 
 
 class _Names:
-    """Full names of tables in a statement whose envelope names `table`; `exists` knows those before it."""
+    """Full names of tables in a statement whose envelope names `table`, by what was `known` before it."""
 
-    def __init__(self, table: TableId, exists: Callable[[TableId], bool]) -> None:
-        self._table, self._exists = table, exists
+    def __init__(self, table: TableId, statement: Ddl, known: Catalog, at: Position) -> None:
+        self._table, self._known, self._at = table, known, at
         self._folded = (table.database.lower(), table.table.lower())
+        self._default = default_database(statement.statements, table, known.histories, self._exists)
+
+    def _exists(self, table: TableId) -> bool:
+        return self._known.has(table, self._at)
+
+    def is_doubtful(self, name: TableName) -> bool:
+        """Whether several databases have what this name may mean."""
+        return name.database is None and self._default is None
 
     def __call__(self, name: TableName) -> TableId:
-        """The full name. TiDB compares names without case, and the envelope has the one that rows will have.
+        """The full name; where it is doubtful, in the envelope's database.
 
-        A table that exists by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
+        TiDB compares names without case, and the envelope has the one that rows will have. A table that
+        exists by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
         """
-        found = name.within(self._table.database)
+        found = name.within(self._table.database if self._default is None else self._default)
         is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
         return self._table if is_envelopes and not self._exists(found) else found
 

@@ -27,8 +27,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `decompressed_bytes`: what all compressed parts of a record may be together, in Kafka and in storage.
     `claim_check_bytes`: of one object in claim-check storage. `lenient_json_bytes`: of JSON that a strict
     parser refuses. `rows`: row changes of a record. `columns`: of a row, and of a table. `ddl_bytes`: of a
-    DDL text; `ddl_statements`: in it. `cache_bytes`: about, each of fetched
-    objects, of Open Protocol's shapes and of statements read ahead; other caches are bounded by number.
+    DDL text; `ddl_statements`: in it. `output_bytes`: of the records that one becomes, if they are several.
+    `cache_bytes`: about, each of fetched objects, of what a decoder and an encoder have compiled, and of
+    statements read ahead.
     """
 
     decompressed_bytes: Positive = 16 * _MIB
@@ -38,6 +39,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     columns: Positive = MYSQL_COLUMNS
     ddl_bytes: Positive = _MIB // 4
     ddl_statements: Positive = 100
+    output_bytes: Positive = 128 * _MIB
     cache_bytes: Positive = 64 * _MIB
 
 

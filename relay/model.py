@@ -271,17 +271,32 @@ class Images(Protocol):
         """
         ...
 
+    def told_key(self) -> ToldKey | None:
+        """Return what the message says of the row's key after the change (before a DELETE): the same for a
+        row whatever is known of the types. None if that is what the values say.
+        """
+        ...
+
+
+#: Values of a row's key as a message spells them, in the order of the columns' names.
+ToldKey = tuple[str | int | None, ...]
+
 
 class Rows(msgspec.Struct, frozen=True):
-    """Both images as plain values."""
+    """Both images as plain values. `told_keys`: see `told_key`, of the old row and of the new one."""
 
     before: Row | None
     after: Row | None
     named_key: tuple[str, ...] | None = None
+    told_keys: tuple[ToldKey | None, ToldKey | None] = (None, None)
 
     def surely_keeps_keys(self) -> bool:
         """Return False: the values must tell."""
         return False
+
+    def told_key(self) -> ToldKey | None:
+        """Return what the message says of the key."""
+        return self.told_keys[self.after is not None]
 
 
 class RowChange(msgspec.Struct, frozen=True, gc=False):

@@ -97,12 +97,17 @@ def _key_hash(change: RowChange) -> int:
     much as a definition does, the handle key; the table alone if there is none.
 
     It must be the same before and after DDL is learnt, or changes of one row would be out of order: so it
-    rests on what the message says, and on no order of columns. Without a key two changes of one row cannot be
-    told apart from changes of two rows, so the whole table stays together. The old key counts for DELETE, the
-    new one otherwise.
+    rests on what the message says, also of values whose types it does not tell, and on no order of columns.
+    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
+    stays together. The old key counts for DELETE, the new one otherwise.
     """
-    row = change.after if change.after is not None else change.before
     found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
+    told = change.images.told_key()
+    if told is not None:
+        for part in told:
+            found = zlib.crc32(b"\0" + repr(part).encode(), found)
+        return found
+    row = change.after if change.after is not None else change.before
     named = change.images.named_key
     key = change.schema.handle_key() if named is None else named
     for value in _key_values(key, change.schema, row or ()):

@@ -120,7 +120,7 @@ def storage_problems(storages: Mapping[str, str]) -> list[Problem]:
             _open(uri)
         except ImportError:
             hint = (
-                f"pip install 'relay-cdc[{_EXTRAS[scheme]}]'"
+                f"pip install '.[{_EXTRAS[scheme]}]' in relay's folder"
                 if scheme in _EXTRAS
                 else "install what fsspec needs for it"
             )

@@ -16,10 +16,10 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named
-from relay.codecs.codec import SIDES, Codec, Joining, Options, parse_options
+from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
-from relay.limits import DEFAULT_LIMITS, Limits, check_rows
+from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
 from relay.model import (
     Bootstrap,
     Event,
@@ -71,17 +71,13 @@ class Selection(NamedTuple):
 class Route(NamedTuple):
     """Which protocol is read and which is written, with the options of both sides, parsed.
 
-    `topic` is the target topic, where `{topic}` stands for the source's; `partitions` the number of target
-    partitions, None to keep the partition of the source. `selection`: which events are translated, None for
-    all.
+    `selection`: which events are translated, None for all.
     """
 
     source: Codec
     target: Codec
     source_options: Options
     target_options: Options
-    topic: str = "{topic}"
-    partitions: int | None = None
     selection: Selection | None = None
 
     @classmethod
@@ -89,8 +85,6 @@ class Route(NamedTuple):
         cls,
         source: tuple[str, Mapping[str, str]],
         target: tuple[str, Mapping[str, str]],
-        topic: str,
-        partitions: int | None,
         selection: Selection | None,
     ) -> Route:
         """Read the names and option texts of both sides. Raises ConfigError with every problem."""
@@ -108,7 +102,7 @@ class Route(NamedTuple):
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        return cls(source_codec, target_codec, reading, writing_options, topic, partitions, selection)
+        return cls(source_codec, target_codec, reading, writing_options, selection)
 
     @property
     def storages(self) -> dict[str, str]:
@@ -152,8 +146,9 @@ class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name; `limits` bound what one record may cost; all others are as in `Route`. What a `selection` leaves out
-    still teaches the catalogue.
+    name. `topic` is the target topic, where `{topic}` stands for the source's; `partitions` the number of
+    target partitions, None to keep the partition of the source; `limits` bound what one record may cost. What
+    a `selection` leaves out still teaches the catalogue.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -169,11 +164,11 @@ class Translator:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
-        route = Route.parse(reading, writing, topic, partitions, selection)
+        route = Route.parse(reading, writing, selection)
         self.route = route
         self._selection, self._strict = selection, route.target_options.strict
         self._answers = Answers(limits)
-        self._most_rows = limits.rows
+        self._most_rows, self._most_output = limits.rows, limits.output_bytes
         encoder = route.target.encoder(route.target_options, self._answers)
         self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
@@ -190,7 +185,7 @@ class Translator:
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
         self._guessed: dict[TableId, int] = {}
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901 - the hot path, in one piece
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901, PLR0912 - the hot path
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
@@ -215,13 +210,16 @@ class Translator:
             else:
                 events, gate, groups = self._spread(events, record, lossy)
             out: list[ProducerRecord] = []
-            time_ms = record.timestamp_ms
+            time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
             for topic, partitions, group in groups:
                 for payload in self._encode(group, record, lossy):
                     for partition in partitions:
-                        mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, len(out))
+                        index = len(out)
+                        if index:
+                            room = self._room_after(payload, out, room)
+                        mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers = (*record.headers, mark) if record.headers else (mark,)
                         out.append(
                             ProducerRecord(
@@ -246,6 +244,21 @@ class Translator:
         if gate is not None:
             written, gate = gate.after(written, record)
         return written, gate, self._router.group(written, record)
+
+    def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
+        """Return how many bytes more a record may become, after those before and this one.
+
+        Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
+        """
+        headers = out[0].headers
+        shared = len(headers) * _HEADER_BYTES
+        if len(out) == 1:
+            room -= _size(out[0]) + shared
+        room -= _size(payload) + shared
+        if room < 0:
+            most = self._answers.limits.output_bytes
+            raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", most)
+        return room
 
     def inspect(self, record: ConsumerRecord) -> list[Event]:
         """Decode one record and give its canonical events untranslated. All or nothing, like `translate`."""
@@ -382,6 +395,15 @@ class Translator:
             )
 
 
+def _size(written: Payload | ProducerRecord) -> int:
+    """The bytes of a record to write, with the objects that it refers to; a little for what else it has."""
+    blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
+    return len(written.key or b"") + len(written.value or b"") + blobs + _RECORD_BYTES
+
+
+#: What a record takes beside its key and value, and each of its headers, whose texts are shared.
+_RECORD_BYTES: Final = 500
+_HEADER_BYTES: Final = 16
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 _KINDS: dict[Op | type[Event], str] = {
     Op.INSERT: "insert",

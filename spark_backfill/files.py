@@ -233,7 +233,7 @@ def _milliseconds(frame: DataFrame) -> Column:
     return F.unix_millis(time) if isinstance(kind, TimestampType) else time.cast("bigint")
 
 
-class Target(NamedTuple):
+class OutputFolder(NamedTuple):
     """A folder to write to. `step`: its number in a run of several, of which each overwrites its own folders.
 
     `tasks`: how many tasks sort and write the records; None leaves it to Spark, which takes 200 in streams.
@@ -248,7 +248,7 @@ class Target(NamedTuple):
     by_time: bool = False
 
     @classmethod
-    def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> Target:
+    def from_config(cls, config: Config, step: int | None = None, tasks: int | None = None) -> OutputFolder:
         """Make the target that `output` names."""
         backfill = config.backfill
         by_time = config.translator().copies_ddl

@@ -17,7 +17,7 @@ from relay.config.choices import InputFormat
 from relay.errors import ConfigError, Problem
 from spark_backfill.checkpoint import BEFORE, Checkpoint, StepStore, described
 from spark_backfill.counts import Counts, CountsParam, Parts, total
-from spark_backfill.files import Captured, Target, read_files
+from spark_backfill.files import Captured, OutputFolder, read_files
 from spark_backfill.joined import joined, joining_of
 from spark_backfill.offsets import check_offsets, partitions_in
 from spark_backfill.places import check_apart, check_folder, check_places
@@ -25,7 +25,7 @@ from spark_backfill.schema_pass import DdlRecord, find_ddl, learn_ddl, with_time
 from spark_backfill.spark_errors import OVERFLOW
 from spark_backfill.terms import Bounds, Terms
 from spark_backfill.ticdc_storage import read_storage
-from spark_backfill.topics import Source, TargetTopics, captured, target_cluster
+from spark_backfill.topics import SourceTopics, TargetTopics, captured, target_cluster
 from spark_backfill.translation import Translate
 
 _FILES = Terms()
@@ -105,7 +105,7 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     sources = partitions_in(records) if config.translator().copies_ddl else ()
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
-        target, terms = Target.from_config(config), Terms(sources=sources)
+        target, terms = OutputFolder.from_config(config), Terms(sources=sources)
         return run_step(
             spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds, terms=terms
         )
@@ -126,7 +126,7 @@ class TopicsRun:
         self._spark, self._config, self._tell = spark, config, tell
         check_places(spark, config.backfill)
         checkpoint, output = Checkpoint(spark, config.backfill.checkpoint), config.backfill.output
-        self._source = Source.from_config(spark, config, checkpoint.first)
+        self._source = SourceTopics.from_config(spark, config, checkpoint.first)
         now = described(config, self._source.cluster, "" if output else target_cluster(spark, config))
         checkpoint.check(now)
         if output:
@@ -182,7 +182,7 @@ class TopicsRun:
             counts = run_step(self._spark, config, records, catalog, write, bounds=bounds, terms=terms)
         else:
             before = self._store.written_before(step)
-            target = Target.from_config(config, step, self._source.written_partitions)
+            target = OutputFolder.from_config(config, step, self._source.written_partitions)
             if is_first:
                 target.delete_step(self._spark)
             counts = run_step(

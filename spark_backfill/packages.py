@@ -16,7 +16,7 @@ def run() -> int:
     if missing:
         print(  # noqa: T201 - what the command says
             f"error: the Spark job needs {', '.join(missing)} in {sys.executable}: "
-            "install relay with its extra, pip install 'relay-cdc[spark]', or add the packages",
+            "install relay with its extra, pip install '.[spark]' in its folder, or add the packages",
             file=sys.stderr,
         )
         return _USERS_INPUT

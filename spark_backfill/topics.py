@@ -26,7 +26,7 @@ from spark_backfill.spark_errors import too_late
 from spark_backfill.terms import KEEP_PARTITION, LATEST_MS, Bounds, Terms
 
 
-class Source(NamedTuple):
+class SourceTopics(NamedTuple):
     """The source topics. `first`: where each partition begins; `oldest`: where its oldest record is;
     `bounds`: where it ends.
     """
@@ -42,7 +42,7 @@ class Source(NamedTuple):
     @classmethod
     def from_config(
         cls, spark: SparkSession, config: Config, kept: Mapping[str, int] | None = None
-    ) -> Source:
+    ) -> SourceTopics:
         """Ask the brokers. `kept`: where the first of several runs began; the others have the same beginning,
         whatever `start` or retention would say now.
 

@@ -20,7 +20,7 @@ from relay.catalog import Catalog
 from relay.config import Config
 from relay.config.choices import FileFormat, Layout
 from relay.errors import Malformed, RelayError
-from relay.kafka.sizes import Limits, record_too_large
+from relay.kafka.sizes import TopicLimits, record_too_large
 from relay.model import TableId
 from relay.needs import Need
 from relay.policies import Policy, Refused
@@ -95,7 +95,7 @@ class _Task:
         self._resolver = Resolver()
         self._counts = Counts()
         self._out = Produced()
-        self._limits = Limits(job.terms.limits) if job.terms.limits else None
+        self._limits = TopicLimits(job.terms.limits) if job.terms.limits else None
         self._errors = config.error_policy(job.terms.dead_letter_partitions)
         #: What became of the record at hand, if it was refused.
         self._refused: Refused | None = None

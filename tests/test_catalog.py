@@ -241,6 +241,77 @@ def test_rename_to_another_database_and_of_an_unknown_table(stream: Stream) -> N
     assert stream.columns("u", 31, database="x") is None
 
 
+def two_databases(stream: Stream) -> None:
+    """Canal's position: no commit ts. `same` is in both databases."""
+    for offset, (database, table) in enumerate(
+        [("d", "a"), ("d", "b"), ("d", "same"), ("e", "other"), ("e", "same")]
+    ):
+        stream.ddl(record(offset), f"CREATE TABLE {table} ({database}_{table} INT)", table, database=database)
+
+
+@pytest.mark.parametrize(
+    ("sql", "envelope", "columns", "gone"),
+    [
+        # The message names the database of the new name, the session was in `d`.
+        ("RENAME TABLE a TO e.moved", "e.moved", {"e.moved": "d_a"}, ["d.a"]),
+        ("RENAME TABLE a TO E.moved", "E.moved", {"E.moved": "d_a"}, ["d.a"]),
+        ("ALTER TABLE a RENAME TO e.moved", "e.moved", {"e.moved": "d_a"}, ["d.a"]),
+        ("ALTER TABLE a ADD x INT, RENAME e.moved", "e.moved", {"e.moved": "d_a x"}, ["d.a"]),
+        ("RENAME TABLE a TO e.moved, b TO c", "e.moved", {"e.moved": "d_a", "d.c": "d_b"}, ["d.a", "d.b"]),
+        ("RENAME TABLE a TO e.tmp, b TO a, e.tmp TO b", "e.tmp", {"d.a": "d_b", "d.b": "d_a"}, ["e.tmp"]),
+        ("CREATE TABLE e.copy LIKE a", "e.copy", {"e.copy": "d_a", "d.a": "d_a"}, []),
+        ("DROP TABLE e.other, a", "e.other", {"d.b": "d_b"}, ["e.other", "d.a"]),
+        ("DROP TABLE IF EXISTS e.nothing, a, b", "e.nothing", {}, ["d.a", "d.b"]),
+        # The session was in `d`, as the message says: the statement does not name it.
+        ("RENAME TABLE e.other TO moved", "d.moved", {"d.moved": "e_other"}, ["e.other"]),
+        ("CREATE TABLE copy LIKE e.other", "d.copy", {"d.copy": "e_other"}, []),
+        ("CREATE TABLE copy LIKE e.same", "d.copy", {"d.copy": "e_same"}, []),
+        ("DROP TABLE a, e.other", "d.a", {}, ["d.a", "e.other"]),
+        (
+            "RENAME TABLE a TO moved, d.b TO e.b2",
+            "d.moved",
+            {"d.moved": "d_a", "e.b2": "d_b"},
+            ["d.a", "d.b"],
+        ),
+        # Both are in one database.
+        ("RENAME TABLE other TO e.moved", "e.moved", {"e.moved": "e_other"}, ["e.other"]),
+        # Which `same` it is nobody knows, so nothing is said of its definition, and none goes away.
+        (
+            "RENAME TABLE same TO e.moved",
+            "e.moved",
+            {"e.moved": None, "d.same": "d_same", "e.same": "e_same"},
+            [],
+        ),
+        ("CREATE TABLE e.copy LIKE same", "e.copy", {"e.copy": None}, []),
+        ("DROP TABLE e.other, same", "e.other", {"d.same": "d_same", "e.same": "e_same"}, ["e.other"]),
+        ("ALTER TABLE same ADD x INT, RENAME e.moved", "e.moved", {"e.moved": None, "d.same": "d_same"}, []),
+        # With another table beside it, it is known.
+        ("RENAME TABLE same TO e.moved, a TO z", "e.moved", {"e.moved": "d_same", "d.z": "d_a"}, ["d.same"]),
+        # No database has it: the new table is unknown.
+        ("RENAME TABLE nowhere TO e.moved", "e.moved", {"e.moved": None}, []),
+    ],
+)
+def test_names_without_a_database_are_in_that_of_the_session(
+    stream: Stream, sql: str, envelope: str, columns: dict[str, str | None], gone: list[str]
+) -> None:
+    two_databases(stream)
+    database, _, table = envelope.partition(".")
+    for _ in range(2):  # a repeat changes nothing
+        stream.ddl(record(10), sql, table, database=database)
+        found = {name: stream.columns(name[2:], record(20), database=name[0]) for name in columns}
+        assert found == columns
+        assert [stream.catalog.has(TableId(name[0], name[2:]), record(20)) for name in gone] == [False] * len(
+            gone
+        )
+
+
+def test_the_old_name_of_a_rename_from_another_database(stream: Stream) -> None:
+    two_databases(stream)
+    change = stream.ddl(record(10), "RENAME TABLE a TO e.moved", "moved", database="e")
+    assert change.renamed == (RenamedTable(TableId("d", "a"), TableId("e", "moved")),)
+    assert change.targets == (TableId("e", "moved"),)
+
+
 def test_create_like_and_as_select(stream: Stream) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT PRIMARY KEY)")
     stream.ddl(20, "CREATE TABLE u LIKE t")

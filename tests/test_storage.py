@@ -183,7 +183,7 @@ def test_packages_that_are_not_installed_are_named(
 
     monkeypatch.setattr("fsspec.core.url_to_fs", without)
     (problem,) = storage_problems({"from": uri})
-    assert problem.hint == f"pip install 'relay-cdc[{extra}]'"
+    assert problem.hint == f"pip install '.[{extra}]' in relay's folder"
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple, cast
+from typing import Annotated, BinaryIO, Final, NamedTuple, cast
 
 import typer
 
 from relay.errors import ConfigError, Problem
 from relay.files import open_regular
+from relay.limits import Limits
 from relay.shown import quoted, shown_name
 
 #: The name that stands for stdin and stdout.
@@ -49,19 +50,44 @@ class Input(NamedTuple):
     size: int | None
 
 
-def key_values(texts: Iterable[str], path: str, problems: list[Problem]) -> dict[str, str]:
+def key_values(
+    texts: Iterable[str],
+    path: str,
+    problems: list[Problem],
+    example: str = "enable-tidb-extension=true",
+) -> dict[str, str]:
     """Read the `name=value` texts of the option `path`, and append what is wrong with them to `problems`."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            hint = "for example enable-tidb-extension=true"
-            problems.append(Problem(path, f"{quoted(text)} is not of the form NAME=VALUE", hint))
+            message = f"{quoted(text)} is not of the form NAME=VALUE"
+            problems.append(Problem(path, message, f"for example {example}"))
         elif name in found:
             problems.append(Problem(f"{path}.{shown_name(name)}", "given twice", "keep one of the two"))
         else:
             found[name] = value
     return found
+
+
+def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
+    """Read the `name=value` texts of `--limit`, and append what is wrong with them to `problems`."""
+    given = key_values(texts, "--limit", problems, "rows=20000")
+    names = Limits.__struct_fields__
+    values: dict[str, int] = {}
+    for name, text in given.items():
+        if name not in names:
+            shown, hint = shown_name(name), f"limits: {', '.join(names)}"
+            problems.append(Problem(f"--limit.{shown}", f"there is no limit {shown!r}", hint))
+        elif not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or not int(text):
+            problems.append(Problem(f"--limit.{name}", f"{quoted(text)} is not a number greater than 0"))
+        else:
+            values[name] = int(text)
+    return Limits(**values)
+
+
+#: Of a limit: more bytes no machine has.
+_MOST_DIGITS: Final = 18
 
 
 @contextmanager

@@ -60,6 +60,14 @@ _ToOptions = Annotated[
         "--to-option", metavar="NAME=VALUE", help="An option of the output protocol; may be repeated."
     ),
 ]
+_Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="A limit of a record, as in [limits] of the configuration: rows=20000; may be repeated.",
+    ),
+]
 _Input = Annotated[
     str, typer.Argument(metavar="INPUT", help="A file; - or nothing for stdin.", show_default=False)
 ]
@@ -68,6 +76,31 @@ _InputFormat = Annotated[
     typer.Option(
         help="What a line of INPUT is: a record, or only a message value. auto: the first line decides."
     ),
+]
+_Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
+_Topic = Annotated[
+    str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
+]
+_Partitions = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=2_147_483_647,
+        metavar="N",
+        help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
+        show_default="the record's own partition",
+    ),
+]
+_OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
+_DeadLetters = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
+    ),
+]
+_Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")
 ]
 
 
@@ -114,36 +147,14 @@ def _translate(
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
-    output: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")
-    ] = STANDARD,
-    topic: Annotated[
-        str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
-    ] = "{topic}",
-    partitions: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=2_147_483_647,
-            metavar="N",
-            help="Spread rows over N partitions by table and key, DDL as the target's readers expect it.",
-            show_default="the record's own partition",
-        ),
-    ] = None,
+    limit: _Limits = None,
+    output: _Output = STANDARD,
+    topic: _Topic = "{topic}",
+    partitions: _Partitions = None,
     input_format: _InputFormat = InputFormat.AUTO,
-    on_error: Annotated[
-        Policy, typer.Option(help="What to do with a record that cannot be translated.")
-    ] = Policy.STOP,
-    dead_letters: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Where such records are written, with headers relay.error.* (--on-error dead-letter).",
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No summary and no progress bar; errors are still shown.")
-    ] = False,
+    on_error: _OnError = Policy.STOP,
+    dead_letters: _DeadLetters = None,
+    quiet: _Quiet = False,
 ) -> None:
     """Translate a file of change events from one protocol into another.
 
@@ -161,6 +172,7 @@ def _translate(
         target=target,
         source_options=tuple(from_option or ()),
         target_options=tuple(to_option or ()),
+        limits=tuple(limit or ()),
         input=input_name,
         output=output,
         topic=topic,
@@ -180,6 +192,7 @@ def _inspect(
     source: _From,
     input_name: _Input = STANDARD,
     from_option: _FromOptions = None,
+    limit: _Limits = None,
     input_format: _InputFormat = InputFormat.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event, for programs.")] = False,
 ) -> None:
@@ -193,9 +206,9 @@ def _inspect(
     """
     from relay.cli.inspect import inspect
 
-    options = tuple(from_option or ())
+    options, limits = tuple(from_option or ()), tuple(limit or ())
     raise finish(
-        lambda: inspect(source, options, input_name, input_format, as_json=as_json),
+        lambda: inspect(source, options, limits, input_name, input_format, as_json=as_json),
         show_traceback=context.obj,
     )
 
@@ -305,7 +318,7 @@ def _demo(
     ] = False,
 ) -> None:
     """Show the relay at work on a real Apache Kafka, which is downloaded and started for it. Needs `pip
-    install relay-cdc\\[demo]`.
+    install '.\\[demo]'` in relay's folder.
     """
     from relay.demo.play import play
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
-from relay.cli.arguments import InputFormat, key_values, open_input
+from relay.cli.arguments import InputFormat, key_values, limits_of, open_input
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import describe, say_error
 from relay.cli.record_files import RecordReader
@@ -36,10 +36,16 @@ from relay.translator import Translator, kind_of
 
 
 def inspect(
-    source: str, options: Sequence[str], input_name: str, input_format: InputFormat, *, as_json: bool
+    source: str,
+    options: Sequence[str],
+    limits: Sequence[str],
+    input_name: str,
+    input_format: InputFormat,
+    *,
+    as_json: bool,
 ) -> int:
     """Print every event of INPUT; report and skip unreadable records. Return the worst exit status of any."""
-    translator, resolver = _translator(source, options), Resolver()
+    translator, resolver = _translator(source, options, limits), Resolver()
     show = _print_json if as_json else _text_printer()
     status = 0
     with open_input(input_name) as opened:
@@ -56,12 +62,12 @@ def inspect(
     return status
 
 
-def _translator(source: str, options: Sequence[str]) -> Translator:
+def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> Translator:
     """Make a translator that only reads. Its target is never used, so it is the source protocol again."""
     problems: list[Problem] = []
-    given = key_values(options, "--from-option", problems)
+    given, most = key_values(options, "--from-option", problems), limits_of(limits, problems)
     try:
-        translator = Translator(source, source, given)
+        translator = Translator(source, source, given, limits=most)
     except ConfigError as error:
         # The unknown protocol is reported once, not for both sides.
         raise ConfigError(

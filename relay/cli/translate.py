@@ -15,6 +15,7 @@ from relay.cli.arguments import (
     Input,
     InputFormat,
     key_values,
+    limits_of,
     open_input,
     open_output,
     same_file,
@@ -48,6 +49,7 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     source_options: tuple[str, ...] = ()
     target_options: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     input: str = STANDARD
     output: str = STANDARD
     topic: str = "{topic}"
@@ -91,6 +93,7 @@ def _translator(request: TranslateRequest) -> Translator:
     problems = _problems(request)
     source_options = key_values(request.source_options, "--from-option", problems)
     target_options = key_values(request.target_options, "--to-option", problems)
+    limits = limits_of(request.limits, problems)
     try:
         translator = Translator(
             request.source,
@@ -99,6 +102,7 @@ def _translator(request: TranslateRequest) -> Translator:
             target_options,
             topic=request.topic,
             partitions=request.partitions,
+            limits=limits,
         )
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from error

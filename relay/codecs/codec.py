@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -57,8 +57,14 @@ class Encoder(Protocol):
         """
         ...
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
-        """Encode events for one partition, except those the protocol lacks. Raises EncodeError only."""
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterable[Payload]:
+        """Encode events for one partition, except those the protocol lacks. Raises EncodeError only.
+
+        Payloads should be made one by one, as they are asked for: so what a record becomes can be bounded
+        before memory is taken.
+        """
         ...
 
 

@@ -89,12 +89,12 @@ Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 _NAMED_PARTITION: Final = re.compile(r"(.+)/(?:0|[1-9][0-9]{0,9})", re.DOTALL)
 
 
-class _Table(BaseModel):
+class _ConfigTable(BaseModel):
     # What pydantic says of a table must not quote it: it holds passwords.
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False, hide_input_in_errors=True)
 
 
-class Route(_Table):
+class Route(_ConfigTable):
     """The protocols of source and target, and the options of both."""
 
     from_: Text = Field(alias="from")
@@ -110,7 +110,7 @@ _CREDENTIALS: Final = (
 )
 
 
-class Security(_Table):
+class Security(_ConfigTable):
     """TLS and SASL of one cluster. A secret is given itself, best in the environment, or in its own file."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
@@ -168,7 +168,7 @@ class Security(_Table):
                 raise ValueError(f"token_endpoint {fault}: {hint}")
 
 
-class Source(_Table):
+class Source(_ConfigTable):
     """What is read, and how."""
 
     bootstrap_servers: Text
@@ -231,7 +231,7 @@ def _milliseconds(moment: str) -> int | None:
     )
 
 
-class Target(_Table):
+class Target(_ConfigTable):
     """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0: as in the source."""
 
     topic: Text
@@ -246,7 +246,7 @@ class Target(_Table):
     security: Security = Security()
 
 
-class Delivery(_Table):
+class Delivery(_ConfigTable):
     """The delivery guarantee, when offsets are committed, and how long relay waits."""
 
     mode: Mode = Mode.AT_LEAST_ONCE
@@ -276,7 +276,7 @@ class Delivery(_Table):
         return self
 
 
-class Errors(_Table):
+class Errors(_ConfigTable):
     """What happens to records that cannot be relayed, by the class of the error."""
 
     decode: Policy = Policy.STOP
@@ -298,14 +298,14 @@ class Errors(_Table):
         return {name: getattr(self, name) for name in ERROR_CLASSES}
 
 
-class SchemaHistory(_Table):
+class SchemaHistory(_ConfigTable):
     """How table definitions are kept beyond a restart, and whether rows wait for them."""
 
     history_topic: str = "relay.schema-history.{group_id}"
     wait: Annotated[Wait, BeforeValidator(_option_text)] = Wait.AUTO
 
 
-class Limits(_Table):
+class Limits(_ConfigTable):
     """What one record may cost, and how large caches may become; see `relay.limits.Limits`."""
 
     decompressed_bytes: PositiveInt = DEFAULT_LIMITS.decompressed_bytes
@@ -315,6 +315,7 @@ class Limits(_Table):
     columns: PositiveInt = DEFAULT_LIMITS.columns
     ddl_bytes: PositiveInt = DEFAULT_LIMITS.ddl_bytes
     ddl_statements: PositiveInt = DEFAULT_LIMITS.ddl_statements
+    output_bytes: PositiveInt = DEFAULT_LIMITS.output_bytes
     cache_bytes: PositiveInt = DEFAULT_LIMITS.cache_bytes
 
     def of_a_record(self) -> limits.Limits:
@@ -322,7 +323,7 @@ class Limits(_Table):
         return limits.Limits(**self.model_dump())
 
 
-class Http(_Table):
+class Http(_ConfigTable):
     """Where health, metrics and status are served; port 0 serves nothing."""
 
     host: Text = "127.0.0.1"
@@ -330,7 +331,7 @@ class Http(_Table):
     allowed_hosts: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)] = ()
 
 
-class Backfill(_Table):
+class Backfill(_ConfigTable):
     """What the Spark job reads and writes instead of topics, where it ends, and how much it takes at once."""
 
     input: str = ""

@@ -31,7 +31,7 @@ ARTIFACTS = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:1.7.3
 # Fixed: a random url-safe id begins with "-" now and then, and StorageTool takes that for an option.
 CLUSTER_ID = "cmVsYXktY2x1c3Rlci0wMQ"
 READY_MARK = b"Kafka Server started"
-HOW_TO_INSTALL = "pip install 'relay-cdc[demo]'"
+HOW_TO_INSTALL = "pip install '.[demo]' in relay's folder"
 
 # Small and quick to start; C1 alone and the serial collector halve the memory. Benchmarks pass their own.
 JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -43,7 +43,7 @@ from relay.kafka.hanging_transactions import open_partitions, pending_offsets
 from relay.kafka.ports import Batch, Partition, Undelivered
 from relay.kafka.progress import progress_records
 from relay.kafka.settings import Compression, ProducerSettings, TransactionalSettings
-from relay.kafka.sizes import Limits, Oversize
+from relay.kafka.sizes import Oversize, TopicLimits
 from relay.records import ProducerRecord
 
 ABANDON_SECONDS = 2.0
@@ -117,7 +117,7 @@ class KafkaSink:
         brokers = brokers or Brokers.from_settings(settings.cluster)
         compression = settings.compression
         self._servers = brokers.servers
-        self._limits = Limits(limits)
+        self._limits = TopicLimits(limits)
         self._deadline = settings.delivery_timeout_seconds
         self._written: dict[Partition, int] = {}
         self._pending: set[asyncio.Future[object]] = set()

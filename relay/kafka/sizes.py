@@ -30,7 +30,7 @@ def record_too_large(record: ConsumerRecord, oversize: Oversize) -> RecordTooLar
     )
 
 
-class Limits:
+class TopicLimits:
     """Limits of topics. `by_topic`: `max.message.bytes` of each written topic; others have the smallest."""
 
     def __init__(self, by_topic: Mapping[str, int]) -> None:

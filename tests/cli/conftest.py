@@ -104,6 +104,9 @@ class LazyImages:
     def surely_keeps_keys(self) -> bool:
         return False
 
+    def told_key(self) -> None:
+        return None
+
 
 _DDL = "CREATE TABLE\n`orders`\x1b"
 EVENTS: dict[str, list[Event]] = {

@@ -287,7 +287,7 @@ def test_what_a_statement_has_no_place_for_is_counted_once() -> None:
     )
     found: list[Lossy] = []
     encoder = translator.route.target.encoder(translator.route.target_options, Answers())
-    encoder.encode([msgspec.structs.replace(event, source=source)], record(message), found)
+    list(encoder.encode([msgspec.structs.replace(event, source=source)], record(message), found))
     assert sorted(found) == ["binlog-position", "gtid", "server-id", "snapshot"]
 
 

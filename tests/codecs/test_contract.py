@@ -99,7 +99,7 @@ class Wire:
 
         def encode() -> tuple[list[Payload], list[Lossy]]:
             lossy: list[Lossy] = []
-            return self._encoder.encode(events, caused_by, lossy), lossy
+            return list(self._encoder.encode(events, caused_by, lossy)), lossy
 
         caused_by = ConsumerRecord("topic", 0, self._offset, TIME_MS, None, None)
         payloads, lossy = self._answered(encode)

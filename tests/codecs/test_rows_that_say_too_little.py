@@ -193,4 +193,4 @@ def test_no_row_of_no_table_is_written(target: str) -> None:
     codec = PROTOCOLS[target]
     encoder = codec.encoder(codec.options(), Answers())
     with pytest.raises(NotRepresentable, match="name of its table"):
-        encoder.encode([change], record({}), [])
+        list(encoder.encode([change], record({}), []))

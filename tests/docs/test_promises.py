@@ -127,7 +127,7 @@ PROMISES: Final = (
     Promise("SECURITY.md", "Secrets are shown nowhere", _NO_SECRET),
     Promise("SECURITY.md", "no value of a row stands in a log line, an error or the status", _NO_VALUES),
     Promise(
-        "SECURITY.md", "cannot steer a terminal, begin a line of its own, or be of any length", _SAFE_TEXT
+        "SECURITY.md", "cannot steer a terminal, begin a line of their own or grow without bound", _SAFE_TEXT
     ),
     Promise(
         "SECURITY.md",

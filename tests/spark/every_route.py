@@ -33,7 +33,7 @@ from relay.dead_letters import dead_letter
 from relay.errors import RelayError
 from relay.record_lines import format_record, parse_record
 from relay.resolver import Resolver
-from spark_backfill.files import Target
+from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, RECORDS, Columns, record_batch
 from spark_backfill.job import empty_catalog
 from spark_backfill.schema_pass import FOUND, DdlRecord, FindDdl, collect_ddl, learn_ddl
@@ -186,7 +186,7 @@ def translated(spark: Any, chosen: Sequence[Route], tasks: int, folder: Path) ->
     for route in chosen:
         catalog = Held(learn_ddl(route.config, ddl[route.number], empty_catalog()))
         workers[route.number] = Translate(route.config, Columns(), catalog, Forgets(), Bounds(), Terms())
-    Target(str(folder), FileFormat.JSON_LINES).write(frame.mapInArrow(ByRoute(workers), PRODUCED), {})
+    OutputFolder(str(folder), FileFormat.JSON_LINES).write(frame.mapInArrow(ByRoute(workers), PRODUCED), {})
     frame.unpersist()
     written: dict[int, Outputs] = {route.number: {} for route in chosen}
     for place, lines in lines_in(folder).items():

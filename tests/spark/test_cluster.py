@@ -43,7 +43,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = (ROOT / "docs/backfill.md").read_text()
     (pack,) = re.findall(r"^(venv-pack --.*)$", recipe, re.MULTILINE)
     (install,) = re.findall(r"^relay-env/bin/pip install (.*)$", recipe, re.MULTILINE)
-    packages = [str(ROOT) if name.strip("'") == "relay-cdc" else name for name in install.split()]
+    packages = [str(ROOT) if name == "." else name for name in install.split()]
     environment = folder / "relay-env"
     _run(uv(), "venv", "--quiet", "--python", sys.executable, str(environment))
     _run(

@@ -21,7 +21,7 @@ from relay import ConsumerRecord, Translator
 from relay.config.choices import FileFormat, Layout
 from relay.errors import ConfigError
 from relay.record_lines import format_record
-from spark_backfill.files import Target
+from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES
 from spark_backfill.job import from_files
 from spark_backfill.places import check_folder
@@ -156,7 +156,7 @@ def batch(offset: int, *keys: bytes) -> ConsumerRecord:
 
 
 def test_a_folder_is_written_anew_whatever_the_default_of_the_cluster(spark: Any, tmp_path: Path) -> None:
-    target = Target(str(tmp_path), FileFormat.JSON_LINES)
+    target = OutputFolder(str(tmp_path), FileFormat.JSON_LINES)
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
         for topic in ("before", "now"):
@@ -178,7 +178,7 @@ LEFT = [
 
 @pytest.mark.parametrize("layout", Layout)
 def test_an_output_holds_what_runs_leave(layout: Layout, spark: Any, tmp_path: Path) -> None:
-    target = Target(str(tmp_path), FileFormat.JSON_LINES, layout)
+    target = OutputFolder(str(tmp_path), FileFormat.JSON_LINES, layout)
     made: list[tuple[Any, ...]] = [("t", 0, at, None, b"v", [], "t", 0, 0, 0, "d", None) for at in (-1, 5)]
     target.write(spark.createDataFrame(made, PRODUCED_WITH_TABLES), {})
     assert {"_SUCCESS", "._SUCCESS.crc"} < {path.name for path in tmp_path.iterdir()}

@@ -21,7 +21,7 @@ from relay.config.choices import FileFormat, Layout
 from relay.errors import ConfigError, RecordsGone
 from relay.record_lines import format_record
 from spark_backfill.checkpoint import StepStore
-from spark_backfill.files import Target
+from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED
 from spark_backfill.job import TopicsRun
 from spark_backfill.spark_errors import explained
@@ -183,7 +183,7 @@ def test_a_step_that_is_done_again_leaves_nothing_of_the_first_attempt(
     layout: Layout, spark: Any, tmp_path: Path
 ) -> None:
     """The first attempt wrote dead letters, say, for want of an object that is there now."""
-    target = Target(str(tmp_path / "out"), FileFormat.JSON_LINES, layout, step=3)
+    target = OutputFolder(str(tmp_path / "out"), FileFormat.JSON_LINES, layout, step=3)
     for topic, day in (("letters", 1), ("orders", 2)):
         made: list[tuple[Any, ...]] = [
             (topic, 0, day * 86_400_000, None, b"v", [], "t", 0, at, 0) for at in range(2)

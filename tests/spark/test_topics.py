@@ -36,7 +36,7 @@ from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sink import Write
 from spark_backfill.spark_errors import explained
 from spark_backfill.task_errors import Stopped
-from spark_backfill.topics import Source
+from spark_backfill.topics import SourceTopics
 
 pytestmark = pytest.mark.kafka
 BULK = "ticdc/canal-json.tidb-extension/12_bulk"
@@ -294,7 +294,7 @@ async def test_records_of_an_open_transaction_come_behind_the_start(
         consumer.assign([partition])
         expected = await start_offsets(consumer, start_settings(config.source), [partition])
         assert expected[partition] == 3
-        assert (await asyncio.to_thread(Source.from_config, spark, config)).first == {f"{source}/0": 3}
+        assert (await asyncio.to_thread(SourceTopics.from_config, spark, config)).first == {f"{source}/0": 3}
 
 
 async def test_records_behind_the_end_that_come_later_are_left_out(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -288,12 +288,14 @@ class Encoder:
         )
         self._to_json = msgspec.json.Encoder().encode
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterable[Payload]:
         """Give the events' messages; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
             return [Payload(None, self._to_json(self._row(events[0], caused_by, lossy)))]
         messages = self._messages(events, caused_by, lossy)
-        return [Payload(None, self._to_json(message)) for message in messages]
+        return (Payload(None, self._to_json(message)) for message in messages)
 
     def _messages(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]

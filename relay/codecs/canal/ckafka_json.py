@@ -16,7 +16,7 @@ Sources: Tencent Cloud documents 597/52603 ("Canal Format of MySQL Subscription 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -428,17 +428,17 @@ class Encoder:
         )
         self._to_json = msgspec.json.Encoder().encode
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
-        messages: list[_RowMessage | _DdlMessage] = []
         for event in events:
             if isinstance(event, RowChange):
-                messages.append(self._row(event, caused_by, lossy))
+                yield Payload(None, self._to_json(self._row(event, caused_by, lossy)))
             elif isinstance(event, SchemaChange):
-                messages.append(self._ddl(event, lossy))
+                yield Payload(None, self._to_json(self._ddl(event, lossy)))
             else:
                 lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
-        return [Payload(None, self._to_json(message)) for message in messages]
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _RowMessage:
         source, table = change.source, change.table

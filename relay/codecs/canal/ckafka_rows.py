@@ -20,7 +20,7 @@ from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_write
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
 from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, LazyRows
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -28,9 +28,9 @@ from relay.mysql.values import Read, TextStyle
 
 #: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
 #: with CPython 3.11).
-_COMPILED_BYTES: Final = 3_000
-_COLUMN_BYTES: Final = 700
-_DEFINED_COLUMN_BYTES: Final = 400
+_COMPILED_BYTES: Final = 2_000
+_COLUMN_BYTES: Final = 250
+_DEFINED_COLUMN_BYTES: Final = 200
 #: What a column is taken for of which nothing is known.
 _GUESS: Final = ColumnType("varchar")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII).fullmatch
@@ -181,7 +181,8 @@ class CkafkaReaders:
         if not has_members:
             resolved = version.without_members(resolved)
         made = self._compile(ordered, known, resolved)
-        size = _COMPILED_BYTES + _COLUMN_BYTES * len(wire.names)
+        columns = [made.schema.columns[at] for at in made.places]
+        size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(made.schema)
         return self._readers.keep((wire.id, ordered.names, has_members), made, size)
 
     def _version(self, wire: WireTable, known: TableSchema | None) -> _Version:
@@ -282,7 +283,8 @@ class CkafkaWriters:
             if not change.table.table:
                 raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
             made = CkafkaWriter(change.schema, self._style)
-            size = _COMPILED_BYTES + _COLUMN_BYTES * len(change.schema.columns)
+            columns = change.schema.columns
+            size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(change.schema)
             writer = self._writers.keep(change.schema, made, size)
         possible = getattr(change.images, "possible_places", None)
         try:

@@ -15,6 +15,7 @@ import msgspec
 from relay.catalog import Catalog
 from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells
 from relay.codecs.losses import Lossy
+from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import NAMELESS, LazyRows, Table, Tables, TypeInfo
 from relay.errors import Malformed
@@ -57,9 +58,9 @@ _LONG_TEXT: Final = 2048
 
 #: What a reader takes with the plans that encoders add to it, by column and beside, and what a table takes of
 #: whatever definition it has, by column (measured with CPython 3.11).
-_READER_BYTES: Final = 4_000
-_COLUMN_BYTES: Final = 1_000
-_DEFINED_COLUMN_BYTES: Final = 250
+_READER_BYTES: Final = 2_500
+_COLUMN_BYTES: Final = 350
+_DEFINED_COLUMN_BYTES: Final = 150
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
@@ -575,7 +576,8 @@ class _Table(Table[TextReader]):
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
             self._by_types.clear()
-        size = _READER_BYTES + _COLUMN_BYTES * len(wire.names) + _text_bytes(wire)
+        columns = [made.schema.columns[at] for at in made.places]
+        size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + _text_bytes(wire)
         self._tables.keep(self, made, size, _CACHED_READERS)
         return made
 

@@ -12,7 +12,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -414,20 +414,20 @@ class Encoder:
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._to_json = msgspec.json.Encoder().encode
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
-        out: list[Payload] = []
         for event in events:
             match event:
                 case RowChange():
-                    out.append(self._row(event, caused_by, lossy))
+                    yield self._row(event, caused_by, lossy)
                 case SchemaChange():
-                    out += self._ddl(event, caused_by, lossy)
+                    yield from self._ddl(event, caused_by, lossy)
                 case Watermark() if self._options.enable_tidb_extension:
-                    out.append(self._watermark(event, lossy))
+                    yield self._watermark(event, lossy)
                 case _:
                     lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
-        return out
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Payload:
         text = self._text(change, lossy)
@@ -539,10 +539,11 @@ class Encoder:
             members.rowkey = base64_text(source.row_key)
         return members
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         tidb = self._tidb(change.source, caused_by, lossy)
         word = ticdc_ddl_word(change)
-        return [self._control(change, table, word, sql, tidb) for table, sql in per_table_statements(change)]
+        for table, sql in per_table_statements(change):
+            yield self._control(change, table, word, sql, tidb)
 
     def _watermark(self, mark: Watermark, lossy: list[Lossy]) -> Payload:
         self._count_lost(mark.source, lossy)

@@ -18,7 +18,7 @@ import msgspec
 from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
 from relay.codecs.canal.reading import TextReader, TextRows
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
@@ -28,9 +28,7 @@ from relay.mysql.values import writer as value_writer
 
 #: What a writer of some columns takes, by column and beside (measured with CPython 3.11).
 _WRITER_BYTES: Final = 2_000
-_COLUMN_BYTES: Final = 600
-#: A column of a definition that was made for a message, and that nobody else keeps.
-_SCHEMA_COLUMN_BYTES: Final = 450
+_COLUMN_BYTES: Final = 200
 #: Texts of `sqlType` that are kept of one table version, and their bytes: unsigned columns and NULLs change
 #: it from row to row.
 _CACHED_SQL_TYPES: Final = 256
@@ -249,7 +247,8 @@ class TextWriters:
             if not schema.id.table:
                 raise NotRepresentable(self._protocol, "table", NAMELESS)
             found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._pool)
-            size = _WRITER_BYTES + _COLUMN_BYTES * len(places) + 2 * len(found.mysql_type)
+            columns = [schema.columns[at] for at in places]
+            size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)
             self._writers.keep((schema, places), found, size)
         return found
 
@@ -266,6 +265,5 @@ class TextWriters:
             key = frozenset(schema.primary_key or ())
             hidden = [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
             found = frozenset(hidden), [column.name for column in schema.columns if column.name in key]
-            size = 0 if schema.complete else _SCHEMA_COLUMN_BYTES * len(schema.columns)
-            self._versions.keep(schema, found, _WRITER_BYTES + size)
+            self._versions.keep(schema, found, _WRITER_BYTES + schema_bytes(schema))
         return found

@@ -12,6 +12,7 @@ import functools
 import math
 import operator
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Final
@@ -34,7 +35,7 @@ from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.compiled import is_due
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
@@ -124,6 +125,20 @@ def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
     if base == "time":
         return lambda micros: time_text(micros, digits)
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
+
+
+def told(cell: str | float | Decimal | None) -> str | int | None:
+    """Return a cell as it is whatever is known of its column.
+
+    Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
+    decimal, as the column's type says and, where nobody knows it, as the number itself looks.
+    """
+    if cell is None or isinstance(cell, str | int):
+        return cell
+    number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
+    if number.adjusted() <= sys.float_info.max_10_exp and number == number.to_integral_value():
+        return int(number)
+    return repr(float(number))
 
 
 #: A number that 32 bits can hold, which msgspec checks as it parses.
@@ -383,7 +398,8 @@ class RowDecoder:
             layout = self._layout(message, table, known, old, new)
             # What one row's values look like says nothing of the next one and must not decide how to read it.
             if not layout.is_value_guessed:
-                size = _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.names) + len(layout.block)
+                columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
+                size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
                 self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
         layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
@@ -397,6 +413,10 @@ class RowDecoder:
         rows = Rows(
             None if before is None else reader.row(before, _PARTS.old),
             None if after is None else reader.row(after, _PARTS.new),
+            told_keys=(
+                None if before is None else reader.told_key(before),
+                None if after is None else reader.told_key(after),
+            ),
         )
         return reader.schema, rows
 
@@ -453,7 +473,7 @@ class RowDecoder:
         reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
         tells_types = b'"tidb_type"' in message.schema
         reader = TypedReader(
-            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types
+            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types, told=told
         )
         return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
 
@@ -487,7 +507,7 @@ def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozen
     for image in images:
         if image is not None:
             for name, value in columns.items():
-                image.setdefault(name, value)
+                image.setdefault(name, Decimal(repr(value)) if type(value) is float else value)
 
 
 def _reusable(

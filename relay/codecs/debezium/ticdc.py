@@ -15,7 +15,7 @@ UTC, so `timezone` changes nothing. Verified with records of pingcap/ticdc maste
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -262,26 +262,33 @@ class Encoder:
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._count_lost = source_losses(carries(options), options.cluster_id)
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
-        out: list[Payload] = []
-        for event in events:
-            try:
+        try:
+            for event in events:
                 if isinstance(event, RowChange):
-                    out.append(self._row(event, caused_by, lossy))
-                elif isinstance(event, SchemaChange):
-                    out += self._ddl(event, caused_by, lossy)
-                elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
-                    out.append(self._messages.watermark(event))
+                    payload = self._row(event, caused_by, lossy)
+                    yield self._packed(payload) if self._is_packed else payload
                 else:
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
-            except _UNPRINTABLE as error:
-                raise NotRepresentable(
-                    NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
-                ) from error
-        return [self._packed(payload) for payload in out] if self._is_packed else out
+                    yield from map(self._packed, self._control(event, caused_by, lossy))
+        except _UNPRINTABLE as error:
+            raise NotRepresentable(
+                NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
+            ) from error
+
+    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
+        if isinstance(event, SchemaChange):
+            yield from self._ddl(event, caused_by, lossy)
+        elif isinstance(event, Watermark) and self._options.enable_tidb_extension:
+            yield self._messages.watermark(event)
+        else:
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
 
     def _packed(self, payload: Payload) -> Payload:
+        if not self._is_packed:
+            return payload
         return Payload(
             compressed(payload.key or b"", self._compression),
             compressed(payload.value or b"", self._compression),
@@ -332,15 +339,13 @@ class Encoder:
         schema = msgspec.structs.replace(change.schema, columns=tuple(columns))
         return msgspec.structs.replace(change, schema=schema, images=Rows(before, after))
 
-    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def _ddl(self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         self._count_lost(change.source, lossy)
         if change.source.start_ts is not None and self._options.debezium_include_start_ts:
             lossy.append(Lossy.START_TS)  # only rows have it
         commit_ts = commit_ts_of(change.source, caused_by, lossy)
-        return [
-            self._messages.ddl(change, table, sql, changes, commit_ts)
-            for table, sql, changes in table_changes(change, lossy)
-        ]
+        for table, sql, changes in table_changes(change, lossy):
+            yield self._messages.ddl(change, table, sql, changes, commit_ts)
 
 
 CODEC: Final = Codec(

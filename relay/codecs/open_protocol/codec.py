@@ -12,7 +12,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Final
 
@@ -312,7 +312,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 #: What a column takes in a plan (measured with CPython 3.11).
-_PLAN_COLUMN_BYTES: Final = 250
+_PLAN_COLUMN_BYTES: Final = 150
 
 
 class _Target(Target[_Plan]):
@@ -355,8 +355,8 @@ class _Target(Target[_Plan]):
             )
             for name, flags in reader.wire.items()
         }
-        cells = plan.cells | said
-        return plan if cells == plan.cells else msgspec.structs.replace(plan, cells=cells)
+        cells = {name: plan.cells[name] for name in reader.names}
+        return plan if cells | said == cells else msgspec.structs.replace(plan, cells=cells | said)
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses: types without a code, and parameters."""
@@ -412,28 +412,30 @@ class Encoder:
         self._lost = target.lost
         self._rows = TypedWriters(NAME, target, CachePool(answers.limits.cache_bytes))
 
-    def encode(self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         """Give the events' messages: rows up to `max-batch-size` in one, all others alone; see
         `relay.codecs.codec.Encoder`.
         """
-        out: list[Payload] = []
         batch = self._batch()
         for event in events:
             if isinstance(event, RowChange):
                 message = self._row(event, caused_by, lossy)
                 payload = Payload(message.key, message.value)
                 if self._limit.exceeded(payload):
-                    out += [*batch.taken(), self._reduced(event, payload, caused_by, lossy)]
+                    yield from batch.taken()
+                    yield self._reduced(event, payload, caused_by, lossy)
                     batch = self._batch()
                 elif not batch.add(message):
-                    out += batch.taken()
+                    yield from batch.taken()
                     batch = self._batch()
                     batch.add(message)
                 continue
-            out += batch.taken()
+            yield from batch.taken()
             batch = self._batch()
-            out += self._control(event, caused_by, lossy)
-        return out + batch.taken()
+            yield from self._control(event, caused_by, lossy)
+        yield from batch.taken()
 
     def _batch(self) -> _Batch:
         return _Batch(self._options.max_batch_size, self._limit.room + 2 * LENGTH_BYTES)
@@ -519,21 +521,20 @@ class Encoder:
         small = self._limit.reduce(payload, change, caused_by, lossy, reduced=reduced, stored=stored)
         return Payload(framed_key([small.key or b""]), framed_value([small.value or b""]), small.blobs)
 
-    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+    def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         if isinstance(event, Watermark):
             key = _to_json({"ts": event.source.commit_ts or 0, "t": _RESOLVED})
-            return [Payload(framed_key([key]), NO_VALUE)]
+            yield Payload(framed_key([key]), NO_VALUE)
+            return
         if not isinstance(event, SchemaChange):
             lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
-            return []
+            return
         commit_ts, code = commit_ts_of(event.source, caused_by, lossy), code_of(event)
         self._count_lost(event.source, lossy)
-        out = []
         for table, ddl in per_table_statements(event):
             key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": _DDL})
             value = compressed(_to_json({"q": ddl, "t": code}), self._compression)
-            out.append(Payload(framed_key([key]), framed_value([value])))
-        return out
+            yield Payload(framed_key([key]), framed_value([value]))
 
 
 def _cells(plan: _Plan, values: dict[str, Any], keys: frozenset[str] | None) -> dict[str, _OutCell]:

@@ -27,6 +27,7 @@ from relay.codecs.open_protocol.columns import is_base64, is_wide, read_of, wire
 from relay.codecs.open_protocol.definitions import DeclaredColumn, resolved
 from relay.codecs.open_protocol.frames import NAME
 from relay.codecs.wire.base64_text import try_base64
+from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
 from relay.codecs.wire.rows import Columns, PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
@@ -221,7 +222,8 @@ def _value_struct(row: Any, old: Any) -> Any:  # noqa: ANN401 - classes made at 
 
 
 def _cost(layout: _Layout) -> int:
-    return _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.declared)
+    schema = layout.reader.schema
+    return _LAYOUT_BYTES + columns_bytes([schema.columns[at] for at in layout.reader.places], _COLUMN_BYTES)
 
 
 class RowDecoder:

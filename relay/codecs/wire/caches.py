@@ -6,7 +6,10 @@ may have. Sizes are estimates, which whoever keeps something gives.
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final, Generic, TypeVar
+
+from relay.model import Column, TableSchema
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -48,3 +51,33 @@ class ByteCache(dict[Key, Kept], Generic[Key, Kept]):
         self._pool.spend(size)
         self[key] = made
         return made
+
+
+#: The longest name that MySQL and TiDB have; messages may have longer ones.
+_LONGEST_NAME: Final = 64
+#: How many copies of a name are kept, about, and what a label of ENUM or SET takes beside its text.
+_COPIES: Final = 8
+_LABEL_BYTES: Final = 120
+#: A column of a definition that was made for a message, and that nobody else keeps.
+_DEFINED_BYTES: Final = 250
+
+
+def columns_bytes(columns: Iterable[Column], each: int) -> int:
+    """Return about what is kept of columns: `each` bytes, and more where names or types are long."""
+    size = 0
+    for column in columns:
+        size += each
+        if len(column.name) > _LONGEST_NAME:
+            size += _COPIES * len(column.name)
+        members = column.type.members
+        if members is not None:
+            size += len(members) * _LABEL_BYTES + _COPIES * sum(map(len, members))
+    return size
+
+
+def schema_bytes(schema: TableSchema) -> int:
+    """Return about what a cache keeps alive with a definition: its names, and the columns of one that a
+    message has made; the catalogue keeps all others anyway.
+    """
+    names = _COPIES * (len(schema.id.database) + len(schema.id.table))
+    return names if schema.complete else names + columns_bytes(schema.columns, _DEFINED_BYTES)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -18,7 +19,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.compiled import Null, RowFunction, Steps, is_due, plain_row_function, row_function
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
@@ -35,6 +36,7 @@ from relay.model import (
     SchemaChange,
     TableId,
     TableSchema,
+    ToldKey,
     Value,
 )
 from relay.records import ConsumerRecord
@@ -56,9 +58,7 @@ _TABLE_BYTES: Final = 1_000
 #: rows of some columns: both for every column, too (measured with CPython 3.11).
 _PLAN_BYTES: Final = 1_000
 _FUNCTION_BYTES: Final = 3_000
-_FUNCTION_COLUMN_BYTES: Final = 900
-#: A column of a definition that was made for a message, and that nobody else keeps.
-_SCHEMA_COLUMN_BYTES: Final = 450
+_FUNCTION_COLUMN_BYTES: Final = 450
 #: A commit ts that no row has.
 _NEVER: Final = math.inf
 # Python 3.11 resolves `Op.DELETE` through a descriptor, at the price of a function call; this is looked at
@@ -210,6 +210,8 @@ class TypedReader:
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
     type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
+    `told`: a cell of a key as `Images.told_key` has it, None if canonical values say the same whatever is
+    known of types.
     """
 
     def __init__(  # noqa: PLR0913 - what a reader is made of
@@ -224,6 +226,7 @@ class TypedReader:
         tells_types: bool = True,
         wire: Mapping[str, int] | None = None,
         hidden: frozenset[int] | None = None,
+        told: Callable[[Any], str | int | None] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
@@ -236,17 +239,31 @@ class TypedReader:
         self.type_info = TypeInfo(tells_types, parameters=False)
         #: What encoders have made for these rows; it lives and dies with the reader.
         self.plans: dict[object, Any] = {}
-        self._names = [schema.columns[at].name for at in self.places]
+        #: The columns of the cells.
+        self.names = [schema.columns[at].name for at in self.places]
         #: Where columns stand that an image may have, ascending.
         self.possible_places = self.places
         keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
-        self.key_cells = [at for at, name in enumerate(self._names) if name in keys]
+        self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
+        handle = schema.handle_key() if told is not None else ()
+        self._told = told
+        self._handle_cells = [
+            at for name, at in sorted(zip(self.names, count(), strict=False)) if name in handle
+        ]
+        self._tells_key = told is not None and len(self._handle_cells) == len(handle)
+
+    def told_key(self, cells: Sequence[Any]) -> ToldKey | None:
+        """Return what these cells say of the row's key (`Images.told_key`)."""
+        told = self._told
+        if told is None or not self._tells_key:
+            return None
+        return tuple([told(cells[at]) for at in self._handle_cells])
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
         row: list[Cell] = [ABSENT] * len(self.schema.columns)
-        for at, read, value, name in zip(self.places, self.reads, cells, self._names, strict=True):
+        for at, read, value, name in zip(self.places, self.reads, cells, self.names, strict=True):
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
             except (ValueError, ArithmeticError, TypeError) as error:
@@ -265,8 +282,8 @@ class TypedReader:
         """Return the function that turns the cells into the target's values in one step a column."""
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
         if is_compiled:
-            return row_function(self._names, steps, nulls, as_struct=as_struct)
-        return plain_row_function(self._names, steps, nulls or [None] * len(steps))
+            return row_function(self.names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(self.names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -304,6 +321,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
         return None
 
+    def told_key(self) -> ToldKey | None:
+        """As in `Images`: what the values say, unless a codec knows better."""
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -316,7 +337,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key)
+        return Rows, (self.before, self.after, self.named_key, (self.told_key(),) * 2)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -340,6 +361,11 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    def told_key(self) -> ToldKey | None:
+        """Return what the cells say of the key."""
+        cells = self.old if self.new is None else self.new
+        return None if cells is None else self.reader.told_key(cells)
 
     def surely_keeps_keys(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""
@@ -420,7 +446,8 @@ def halves(images: Images) -> tuple[Images, Images]:
     places: Sequence[int] | None = getattr(images, "possible_places", None)
     if places is not None:
         return PlacedRows(places, images.before, None, key), PlacedRows(places, None, images.after, key)
-    return Rows(images.before, None, key), Rows(None, images.after, key)
+    told = images.told_keys if isinstance(images, Rows) else (None, None)
+    return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
@@ -562,7 +589,7 @@ class TypedWriters(Generic[Plan]):
             if not schema.id.table:
                 raise NotRepresentable(self._protocol, "", NAMELESS)
             found = self._target.plan(schema)
-            size = _PLAN_BYTES + self._target.plan_bytes(found) + _own_bytes(schema)
+            size = _PLAN_BYTES + self._target.plan_bytes(found) + schema_bytes(schema)
             self._plans.keep(schema, found, size)
         return found
 
@@ -607,7 +634,7 @@ class TypedWriters(Generic[Plan]):
         steps = [_steps(None, self._target.write_of(column), {}) for column in columns]
         nulls = [self._target.null_of(column) for column in columns]
         plain, uses = plain_row_function(names, steps, nulls), 0
-        size = _FUNCTION_BYTES + _FUNCTION_COLUMN_BYTES * len(shown) + _own_bytes(schema)
+        size = _FUNCTION_BYTES + columns_bytes(columns, _FUNCTION_COLUMN_BYTES) + schema_bytes(schema)
 
         def values(cells: Sequence[Any]) -> Any:  # noqa: ANN401 - a class made at run time
             nonlocal uses
@@ -630,7 +657,7 @@ class TypedWriters(Generic[Plan]):
         found = self._hidden.get(schema)
         if found is None:
             found = hidden_places(schema)
-            self._hidden.keep(schema, found, _PLAN_BYTES + _own_bytes(schema))
+            self._hidden.keep(schema, found, _PLAN_BYTES + schema_bytes(schema))
         return found
 
 
@@ -639,11 +666,6 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
     return frozenset(
         [at for at, column in enumerate(schema.columns) if column.generated is Generated.VIRTUAL]
     )
-
-
-def _own_bytes(schema: TableSchema) -> int:
-    """About what a definition takes that was made for a message; the catalogue keeps all others anyway."""
-    return 0 if schema.complete else _SCHEMA_COLUMN_BYTES * len(schema.columns)
 
 
 #: Turns the canonical cells at certain places into a row of the target.

@@ -137,9 +137,20 @@ _DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}
 _IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.IGNORECASE).match
 
 
+def _moves_a_table(change: SchemaChange) -> bool:
+    """Whether a statement, not of TiCDC, does nothing but rename tables into other databases."""
+    is_moved = any(pair.old.database != pair.new.database for pair in change.renamed)
+    return is_moved and len(change.kinds) == 1 and change.source.connector != CONNECTOR
+
+
 def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
-    """TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole text."""
-    if change.kinds[:1] == (DdlKind.RENAME_TABLE,) and len(change.renamed) > 1:
+    """TiCDC's messages of a statement: one a table for a DROP or RENAME of several, else the whole text.
+
+    A rename into another database is written with both databases, as TiCDC does: readers execute a statement
+    in the database of its message, which is the new one.
+    """
+    is_rename = change.kinds[:1] == (DdlKind.RENAME_TABLE,)
+    if is_rename and (len(change.renamed) > 1 or _moves_a_table(change)):
         return [
             (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
             for pair in change.renamed

@@ -1,0 +1,102 @@
+"""In which database the names of a statement are that name none.
+
+A message names one table: that which the statement is about, a rename's by its new name. Its database is that
+of the session only if the statement does not name it. Canal's message of `RENAME TABLE a TO other.b`, sent in
+database `d`, says `other` and nowhere `d` (upstream: `LogEventConvert`, which takes the schema of the first
+new name). TiCDC names the databases of a rename.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from relay.model import TableId
+from relay.mysql.ddl.statements import (
+    AlterTable,
+    CreateTable,
+    CreateTableAs,
+    CreateTableLike,
+    DropTables,
+    OtherChange,
+    OtherStatement,
+    RenameTables,
+    RenameTo,
+    Statement,
+    TableName,
+    TruncateTable,
+)
+
+
+class _Named(NamedTuple):
+    """A name in a statement, and whether a table of this name was there before it."""
+
+    name: TableName
+    is_old: bool
+
+
+def default_database(
+    statements: Iterable[Statement],
+    table: TableId,
+    databases: Iterable[str],
+    exists: Callable[[TableId], bool],
+) -> str | None:
+    """Return the database of unqualified names; None if it may be more than one.
+
+    `table` is what the message names. If its database is not surely the session's, the one of `databases`
+    counts that has all tables which the statement presupposes (`exists`). If none has, it is the message's.
+    """
+    named = [each for statement in statements for each in _named_in(statement)]
+    if _is_the_sessions(table, [each.name for each in named]):
+        return table.database
+    old = _presupposed(named)
+    found = [database for database in databases if all(exists(TableId(database, name)) for name in old)]
+    if old and len(found) == 1:
+        return found[0]
+    return None if any(exists(TableId(table.database, name)) for name in old) else table.database
+
+
+def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
+    """Whether the message's database is surely that of the session: the statement does not name it, or names
+    the message's table without it.
+    """
+    database = table.database.lower()
+    own = [name.database for name in names if name.table.lower() == table.table.lower()]
+    if any(each is not None and each.lower() == database for each in own):
+        return False
+    is_named = any(name.database is not None and name.database.lower() == database for name in names)
+    return not is_named or None in own
+
+
+def _presupposed(named: list[_Named]) -> set[str]:
+    """Return the unqualified names of tables that the statement does not make before it uses them."""
+    found: set[str] = set()
+    made: set[str] = set()
+    for name, is_old in named:
+        if not is_old:
+            made.add(name.table)
+        elif name.database is None and name.table not in made:
+            found.add(name.table)
+    return found
+
+
+def _named_in(statement: Statement) -> Iterator[_Named]:
+    """The names of tables in a part of a statement, in its order."""
+    match statement:
+        case CreateTable(table) | CreateTableAs(table):
+            yield _Named(table, is_old=False)
+        case CreateTableLike(table, like):
+            yield from (_Named(table, is_old=False), _Named(like, is_old=True))
+        case DropTables(tables):
+            yield from (_Named(table, is_old=True) for table in tables)
+        case RenameTables(pairs):
+            yield from (_Named(pair[at], is_old=at == 0) for pair in pairs for at in (0, 1))
+        case AlterTable(table, changes):
+            yield _Named(table, is_old=True)
+            yield from (_Named(each.new, is_old=False) for each in changes if isinstance(each, RenameTo))
+            others = (each.table for each in changes if isinstance(each, OtherChange))
+            yield from (_Named(other, is_old=True) for other in others if other is not None)
+        case TruncateTable(table):
+            yield _Named(table, is_old=True)
+        case OtherStatement(_, tables):
+            yield from (_Named(table, is_old=False) for table in tables)

@@ -1,0 +1,85 @@
+"""What something costs: time of the processor, memory, and whether both are linear."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import time
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+#: How much more input the larger of two runs gets, and how much longer it may take: quadratic work would take
+#: the square of the first.
+FACTOR = 8
+_MOST = 3 * FACTOR
+#: Seconds of the larger run below which nothing is said: too little to measure.
+_MEASURABLE = 0.15
+_KIB = 1024
+
+
+class Cost(NamedTuple):
+    """Seconds of the processor, and by how many bytes the process grew at most."""
+
+    seconds: float
+    bytes: int
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Seconds of the processor, without the garbage collector, whose work depends on what else is there."""
+    gc.collect()
+    gc.disable()
+    began = time.process_time()
+    try:
+        work()
+        return time.process_time() - began
+    finally:
+        gc.enable()
+
+
+def assert_linear(work: Callable[[int], object]) -> None:
+    """Assert that `FACTOR` times the input costs about so much more time, in the best of some runs: others may
+    have had to share caches and memory with what else the machine does.
+    """
+    small = large = float("inf")
+    for _ in range(4):
+        large = min(large, seconds_of(lambda: work(FACTOR)))
+        if large < _MEASURABLE:
+            return
+        small = min(small, *[seconds_of(lambda: work(1)) for _ in range(3)])
+        if large < _MOST * small:
+            return
+    pytest.fail(f"{large:.3f} s, where a part of 1/{FACTOR} took {small:.3f} s")
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """What some work costs, done in a process of its own."""
+    gc.collect()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(writing, pickle.dumps(_measured(work)))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    assert answer, "it raised"
+    return Cost(*pickle.loads(answer))  # noqa: S301 - our own child's
+
+
+def _measured(work: Callable[[], object]) -> tuple[float, int]:
+    # What a new process has mapped is counted at once.
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    work()
+    seconds = time.process_time() - began
+    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * _KIB
