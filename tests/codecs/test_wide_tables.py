@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import random
-import sys
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import debezium_support
+import msgspec
+import pytest
+from cost_support import cost_of, seconds_of
 from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record
 
-from relay import ConsumerRecord
+from relay import ConsumerRecord, Limits, Translator
+from relay.codecs.canal import ckafka_rows, reading
+from relay.codecs.canal.reading import TextReader
+from relay.codecs.wire import compiled
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
 WIDE = 3001
 
 
+@pytest.fixture(autouse=True)
+def _compiles_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests compile earlier."""
+    monkeypatch.setattr(compiled, "AT_USE", 16)
+
+
 def create(protocol: str, columns: int, table: str = "t") -> ConsumerRecord:
-    """A CREATE TABLE with the columns c0 (the key), c1 and so on."""
+    """A CREATE TABLE with so many columns: c0 (the key), c1 and so on."""
     more = ",".join(f"c{at} varchar(20)" for at in range(1, columns))
     sql = f"CREATE TABLE {table} (c0 int primary key, {more})"
     if protocol == OPEN:
@@ -71,20 +85,192 @@ def differing(protocol: str, op: str, count: int, width: int = WIDE) -> Consumer
 # ---------------------------------------------------------------- time
 
 
-def lines_of(work: Callable[[], object]) -> int:
-    """How many lines of Python ran: the same on every machine, however busy it is."""
-    tool, count = sys.monitoring.DEBUGGER_ID, 0
+def best_of(runs: int, source: str, target: str, op: str, width: int) -> float:
+    """Seconds of a record with 400 differing rows of a table so wide."""
+    given = differing(source, op, 400, width)
+    seconds = []
+    for _ in range(runs):
+        translator = Translator(source, target)
+        translator.translate(create(source, width))
+        seconds.append(seconds_of(lambda translator=translator: translator.translate(given)))  # type: ignore[misc]
+    return min(seconds)
 
-    def line(*_: object) -> None:
-        nonlocal count
-        count += 1
 
-    sys.monitoring.use_tool_id(tool, "lines")
+@pytest.mark.parametrize("op", ["INSERT", "UPDATE"])
+@pytest.mark.parametrize("target", PROTOCOLS)
+@pytest.mark.parametrize("source", [TICDC, CANAL, CKAFKA, OPEN])
+def test_a_row_costs_what_its_own_cells_cost(source: str, target: str, op: str) -> None:
+    """145 KB of rows with differing columns of a table with 4001 took 10 seconds."""
+    narrow = best_of(2, source, target, op, 101)
+    wide = best_of(1, source, target, op, WIDE)
+    if wide > 4 * narrow:
+        wide = best_of(3, source, target, op, WIDE)
+    assert wide < 4 * narrow + 0.05
+
+
+@pytest.mark.parametrize("target", PROTOCOLS)
+@pytest.mark.parametrize("source", [TICDC, CANAL, CKAFKA, OPEN])
+def test_a_megabyte_of_differing_rows(source: str, target: str) -> None:
+    """Canonical rows are as wide as their table: none of them may be kept."""
+    translator = Translator(source, target)
+    translator.translate(create(source, 4001))
+    given = differing(source, "UPDATE", 9000 if source != OPEN else 5000, 4001)
+    assert 400_000 < len(given.value or b"") < 1_500_000
+    cost = cost_of(lambda: translator.translate(given))
+    assert cost.seconds < 2
+    assert cost.bytes < 300_000_000
+
+
+@pytest.mark.parametrize("target", PROTOCOLS)
+def test_nothing_is_compiled_for_rows_whose_columns_never_come_again(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TiCDC Debezium without schema and DDL: a struct for every record took ten times as long."""
+    made: list[str] = []
+    defstruct = msgspec.defstruct
+
+    def noted(name: str, *arguments: Any, **more: Any) -> type:
+        made.append(name)
+        return defstruct(name, *arguments, **more)
+
+    monkeypatch.setattr(msgspec, "defstruct", noted)
+    translator = Translator(DEBEZIUM, target)
+    for at in range(40):
+        row = {"id": at, f"c{at}": "x", f"d{at}": 1}
+        message = debezium_support.message(after=row)
+        message["schema"] = None
+        assert translator.translate(debezium_support.record(message))
+    assert made == []
+
+
+@pytest.mark.parametrize("source", [CKAFKA, TICDC, CANAL])
+def test_the_order_of_members_compiles_nothing_anew(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for module in (reading, ckafka_rows):
+
+        class Reader(TextReader):
+            def __init__(self, *arguments: Any, **more: Any) -> None:
+                super().__init__(*arguments, **more)
+                made.append(self.wire.names)
+
+        monkeypatch.setattr(module, "TextReader", Reader)
+    translator = Translator(source, CANAL)
+    translator.translate(create(source, 12))
+    chance, names = random.Random(3), [f"c{at}" for at in range(12)]
+    wanted = translator.translate(full_row(source, names, 1))
+    for at in range(2, 40):
+        chance.shuffle(names)
+        (out,) = translator.translate(full_row(source, names, at))
+        assert json.loads(out.value or b"")["data"] == json.loads(wanted[0].value or b"")["data"]
+    assert len(made) <= 2
+
+
+# ---------------------------------------------------------------- memory
+
+
+def full_row(
+    source: str, names: Sequence[str], at: int, table: str = "t", *, seed: int | None = None
+) -> ConsumerRecord:
+    """An INSERT with these columns, values of its own, and (Canal family) `mysqlType` in any order."""
+    values = {name: "1" if name == "c0" else f"value {name}" for name in names}
+    if source == OPEN:
+        cells = {
+            name: cell(3, 1, 65) if name == "c0" else cell(15, text, 64) for name, text in values.items()
+        }
+        return framed(open_row({"u": cells}, tbl=table, ts=500_000_000_000_000_000 + at))
+    if source == DEBEZIUM:
+        message = debezium_support.message(after={**values, "c0": 1})
+        message["payload"]["source"]["table"] = table
+        message["schema"] = None
+        return debezium_support.record(message)
+    if source == CKAFKA:
+        images = {"NEW_VALUES": values, "OLD_VALUES": None}
+        return record({"TYPE": "I", "DATABASE": "d", "TABLE": table} | images, offset=at + 10)
+    shuffled = list(names)
+    random.Random(seed).shuffle(shuffled)
+    types = {name: "int" if name == "c0" else "varchar(20)" for name in shuffled}
+    numbers = {name: 4 if name == "c0" else 12 for name in names}
+    return record(canal(table=table, mysqlType=types, sqlType=numbers, data=[values]), offset=at + 10)
+
+
+def held_by(work: Callable[[], object]) -> int:
+    """How many bytes are kept after some work."""
+    gc.collect()
+    tracemalloc.start()
     try:
-        sys.monitoring.register_callback(tool, sys.monitoring.events.LINE, line)
-        sys.monitoring.set_events(tool, sys.monitoring.events.LINE)
         work()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
     finally:
-        sys.monitoring.set_events(tool, 0)
-        sys.monitoring.free_tool_id(tool)
-    return count
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("target", PROTOCOLS)
+@pytest.mark.parametrize("source", PROTOCOLS)
+def test_a_table_of_200_columns_takes_less_than_half_a_megabyte(
+    source: str, target: str, is_known: bool
+) -> None:
+    names = [f"c{at}" for at in range(200)]
+    translator = Translator(source, target)
+    for at in range(20):  # what is made once, whatever the table
+        translator.translate(full_row(source, names[:3], at, "other"))
+    if is_known:
+        translator.translate(create(source, 200))
+
+    def rows() -> None:
+        for at in range(20, 45):
+            translator.translate(full_row(source, names, at, seed=at))
+
+    assert held_by(rows) < 500_000
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (TICDC, CANAL),
+        (TICDC, DEBEZIUM),
+        (CANAL, OPEN),
+        (CKAFKA, TICDC),
+        (CKAFKA, CKAFKA),
+        (OPEN, DEBEZIUM),
+        (OPEN, CANAL),
+        (DEBEZIUM, DEBEZIUM),
+        (DEBEZIUM, CKAFKA),
+    ],
+)
+def test_caches_stay_within_their_bytes(source: str, target: str, is_known: bool) -> None:
+    """4096 entries of one cache could be hundreds of MB."""
+    most, chance = 1_000_000, random.Random(5)
+    translator = Translator(source, target, limits=Limits(cache_bytes=most))
+    if is_known:
+        translator.translate(create(source, 500))
+    for at in range(20):
+        translator.translate(full_row(source, ["c0", "c1"], at, "other"))
+    shapes = [["c0", *(f"c{at}" for at in sorted(chance.sample(range(1, 500), 150)))] for _ in range(40)]
+
+    def rows() -> None:
+        for at, names in enumerate(shapes):
+            for again in range(2):
+                translator.translate(full_row(source, names, 20 + 2 * at + again, seed=at))
+
+    # One cache for reading (Debezium: and one of schema blocks), one for writing, and what was made last.
+    assert held_by(rows) < 2 * most + 500_000
+
+
+@pytest.mark.parametrize("target", [CANAL, DEBEZIUM])
+def test_long_names_and_labels_count(target: str) -> None:
+    """No server has such names; each table would take megabytes."""
+    most = 2_000_000
+    translator = Translator(TICDC, target, limits=Limits(cache_bytes=most))
+
+    def rows() -> None:
+        for at in range(60):
+            long = f"{at:050000}"
+            labels = "enum(" + ",".join(f"'{at} {label}'" for label in range(300)) + ")"
+            data = [{long: "x", "e": None}]
+            types = {long: "text", "e": labels}
+            translator.translate(record(canal(table=f"t{long}", mysqlType=types, sqlType={}, data=data)))
+
+    assert held_by(rows) < 2 * most + 2_000_000
