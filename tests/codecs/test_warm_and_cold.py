@@ -256,3 +256,15 @@ def test_a_word_that_is_no_text_is_no_bug(protocol: str, word: Any) -> None:
     for more in ({}, {"sql": 5}, {"data": [{"a": 1}]}):
         with contextlib.suppress(DecodeError):
             Translator(protocol, CANAL).translate(record({"database": "", "type": word} | more))
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+@pytest.mark.parametrize("text", ['"NaN"', '"sNaN"', '"-Infinity"', "1e9999", "null"])
+def test_a_key_that_is_no_number_is_no_bug(text: str, partitions: int | None) -> None:
+    create = "CREATE TABLE `t` (`id` DECIMAL(9,2) PRIMARY KEY,`v` VARCHAR(9))"
+    for before in (True, False):
+        translator = Translator(DEBEZIUM, CANAL, partitions=partitions)
+        if before:
+            translator.translate(statement(create))
+        with contextlib.suppress(RelayError):
+            translator.translate(debezium_record({"id": text, "v": '"x"'}))

@@ -136,6 +136,8 @@ def told(cell: str | float | Decimal | None) -> str | int | None:
     if cell is None or isinstance(cell, str | int):
         return cell
     number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
+    if not number.is_finite():
+        return str(number)
     if number.adjusted() <= sys.float_info.max_10_exp and number == number.to_integral_value():
         return int(number)
     return repr(float(number))

@@ -258,7 +258,8 @@ class TypedReader:
         told = self._told
         if told is None or not self._tells_key:
             return None
-        return tuple([told(cells[at]) for at in self._handle_cells])
+        key = [cells[at] for at in self._handle_cells]
+        return None if ABSENT in key else tuple(map(told, key))
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
