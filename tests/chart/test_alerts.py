@@ -13,6 +13,7 @@ import yaml
 from chart.rendering import CHART, NAME, NAMESPACE, ROOT, example
 from status_support import make_status
 
+from relay.codecs.losses import INFORMATIONAL
 from relay.service.observe.metrics import registry_of
 
 ALERTS = CHART / "files/alerts.yaml"
@@ -47,6 +48,13 @@ def test_prometheus_understands_them(tmp_path: Path) -> None:
 @needs_promtool
 def test_they_fire_when_they_should() -> None:
     promtool("test", "rules", ROOT / "tests/chart/alerts_test.yaml")
+
+
+def test_nobody_is_told_of_what_is_counted_although_nothing_is_lost() -> None:
+    (rule,) = [each for each in rules() if each["alert"] == "RelayLossyConversions"]
+    found = re.search(r'what!~"([^"]*)"', rule["expr"])
+    assert found is not None
+    assert set(found[1].split("|")) == INFORMATIONAL
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
