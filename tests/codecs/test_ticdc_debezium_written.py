@@ -370,6 +370,7 @@ def test_an_exchanged_partition_names_the_other_table() -> None:
         ("CREATE VIEW `v` AS SELECT `id`,`name` FROM `t`", ("id", "name")),
         ("CREATE VIEW `d`.`v` (`a`, `b``c`) AS SELECT 1, 2", ("a", "b`c")),
         ("CREATE OR REPLACE VIEW v AS SELECT t.id AS x, `t`.`y` FROM t", ("x", "y")),
+        ("CREATE VIEW `v` (a, b, A) AS SELECT 1, 2, 3", None),
         ("CREATE VIEW `v` AS SELECT * FROM `t`", None),
         ("CREATE VIEW `v` AS SELECT COUNT(*) FROM `t`", None),
         ("CREATE VIEW `v` AS TABLE `t`", None),

@@ -16,10 +16,15 @@ _ITEM: Final = re.compile(
 
 def view_columns(ddl: str) -> tuple[str, ...] | None:
     """The names of the columns that CREATE VIEW gives, if they can be read off its text: a list, or columns
-    with or without AS.
+    with or without AS. No view has two columns of one name.
 
     The text has no comments.
     """
+    names = _listed(ddl)
+    return names if names is None or len({name.lower() for name in names}) == len(names) else None
+
+
+def _listed(ddl: str) -> tuple[str, ...] | None:
     found = _VIEW.search(ddl)
     if found is None:
         return None
