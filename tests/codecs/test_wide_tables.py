@@ -277,3 +277,18 @@ def test_long_names_and_labels_count(target: str) -> None:
             translator.translate(record(canal(table=f"t{long}", mysqlType=types, sqlType={}, data=data)))
 
     assert held_by(rows) < 2 * most + 2_000_000
+
+
+def test_texts_of_a_set_take_little() -> None:
+    """A text may have 16 KB; 4096 of them were kept of each column."""
+    labels = [f"{at:0200}" for at in range(64)]
+    kind = "set(" + ",".join(f"'{label}'" for label in labels) + ")"
+    translator = Translator(OPEN, DEBEZIUM)
+    translator.translate(framed(open_ddl(f"CREATE TABLE t (c0 int primary key, s {kind})")))
+
+    def rows() -> None:
+        for at in range(600):
+            cells = {"c0": cell(3, at, 65), "s": cell(248, (1 << 63) - 1 - at, 64)}
+            translator.translate(framed(open_row({"u": cells}, ts=500_000_000_000_000_000 + at)))
+
+    assert held_by(rows) < 2_000_000

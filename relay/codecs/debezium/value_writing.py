@@ -42,8 +42,10 @@ _NULL: Final = msgspec.Raw(b"null")
 _SAFE_DIGITS: Final = 15
 #: What numbers need no `go_number`: whole ones up to here, and fractions from here on.
 _WHOLE, _SMALL = 1e15, 1e-5
-#: Texts of SET that are kept of one column.
+#: Texts of SET that are kept of one column, and about how many bytes of them.
 _CACHED_SETS: Final = 4096
+_CACHED_SET_BYTES: Final = 1 << 20
+_SET_TEXT_BYTES: Final = 100
 
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 _SHORT_YEAR: Final = Lossy.YEAR_BELOW_100
@@ -185,6 +187,8 @@ class ValueWriter:
 
     def _set(self, members: tuple[str, ...]) -> Write:
         lost, end = self.lost, 1 << len(members)
+        longest = _SET_TEXT_BYTES + sum(map(len, members))
+        most = max(1, min(_CACHED_SETS, _CACHED_SET_BYTES // longest))
         texts: dict[int, str] = {}
 
         def write(mask: int) -> str:
@@ -193,7 +197,7 @@ class ValueWriter:
                 if not 0 <= mask < end:
                     lost.append(_ENUM_INDEX)
                     return ""
-                if len(texts) >= _CACHED_SETS:
+                if len(texts) >= most:
                     texts.clear()
                 text = texts[mask] = set_text(members, mask)
             return text
