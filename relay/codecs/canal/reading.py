@@ -490,12 +490,15 @@ class _Table(Table[TextReader]):
         # members of a wider one a new order each time. Then by columns, comparing the types.
         self._by_types: dict[bytes, TextReader] = {}
         self._by_names: dict[tuple[str, ...], TextReader] = {}
+        # Whether the members of `mysqlType` were seen in two orders: then its text tells nothing.
+        self._is_shuffled = False
         self._definition: Definition | None = None
 
     def forget(self) -> None:
         """Forget what was compiled, and the definition."""
         super().forget()
         self._by_types, self._by_names, self._definition = {}, {}, None
+        self._is_shuffled = False
 
     def reader_for(
         self,
@@ -511,7 +514,7 @@ class _Table(Table[TextReader]):
         is_newest = (
             commit_ts is not None and catalog is self.catalog and commit_ts > self.newest_commit_ts
         ) or self.is_newest(catalog, commit_ts, source.event_time_ns, record)
-        found = self._by_types.get(types) if is_newest else None
+        found = self._by_types.get(types) if is_newest and not self._is_shuffled else None
         if (
             found is not None
             and found.wire.names == names
@@ -522,13 +525,14 @@ class _Table(Table[TextReader]):
             return found
         mysql_types = parse_mysql_types(self._protocol, types)
         found = self._by_names.get(names) if is_newest else None
-        if (
-            found is None
-            or found.wire.mysql_types != mysql_types
-            or found.known is not self.newest
-            or found.wire.pk_names != message.pk_names
-            or (found.usual_numbers is not None and bytes(message.sql_type) not in found.usual_numbers)
-        ):
+        is_known = (
+            found is not None
+            and found.wire.mysql_types == mysql_types
+            and found.known is self.newest
+            and found.wire.pk_names == message.pk_names
+            and (found.usual_numbers is None or bytes(message.sql_type) in found.usual_numbers)
+        )
+        if found is None or not is_known:
             wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
             known = catalog.table(self.id, source.at(record))
             found = self.compiled(wire, known, SqlTypes(message.sql_type))
@@ -542,6 +546,10 @@ class _Table(Table[TextReader]):
                 self._by_names.clear()
             self._by_names[names] = found
         is_wide = len(mysql_types or ()) > _FEW_MEMBERS or len(types) > _LONG_TEXT
+        if is_known and is_wide:
+            self._is_shuffled = True
+            self._by_types.clear()
+            return found
         if is_wide or len(self._by_types) >= _CACHED_TEXTS:
             self._by_types.clear()
         self._by_types[types] = found
