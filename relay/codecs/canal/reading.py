@@ -579,12 +579,12 @@ class _Table(Table[TextReader]):
         made = TextReader(
             self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
-        if self.has_spellings and any(one.type.base in BINARIES for one in made.schema.columns):
+        columns = [made.schema.columns[at] for at in made.places]
+        if self.has_spellings and any(one.type.base in BINARIES for one in columns):
             made.usual_numbers = set()
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
             self._by_types.clear()
-        columns = [made.schema.columns[at] for at in made.places]
         size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + _text_bytes(wire)
         self._tables.keep(self, made, size, _CACHED_READERS)
         return made
