@@ -370,6 +370,7 @@ def test_answers_take_the_bytes_that_a_cache_may_have() -> None:
 @pytest.mark.parametrize(
     "column",
     [
+        "UNSIGNED UNSIGNED",
         "TIMESTAMP(400000000)",
         "DATETIME(7)",
         "TIME(7)",
