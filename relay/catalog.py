@@ -19,7 +19,7 @@ from typing import Final, TypeVar, overload
 import msgspec
 
 from relay.errors import DdlNotUnderstood
-from relay.limits import DEFAULT_LIMITS, Limits, exceeded
+from relay.limits import DEFAULT_LIMITS, MYSQL_COLUMNS, Budget, Limits, exceeded
 from relay.model import (
     Bootstrap,
     Column,
@@ -237,8 +237,36 @@ class DdlMessage(msgspec.Struct, frozen=True):
     gone: tuple[TableId, ...] = ()
 
 
-def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]:
+class DdlBudget:
+    """What the statements of one record may still cost together: their number, and the columns that are gone
+    through to alter tables, also again for the statements behind one that is late.
+    """
+
+    __slots__ = ("_columns", "statements")
+
+    def __init__(self, limits: Limits) -> None:
+        self.statements = Budget("ddl_statements", limits.ddl_statements)
+        self._columns = _ALTERED_COLUMNS
+
+    def altered(self, schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema | None:
+        """The definition after these changes; None, unknown, if they do not fit or too much was altered."""
+        self._columns -= len(schema.columns) * (1 + len(changes) // _CHANGES_A_PASS)
+        return None if self._columns < 0 else alter_table(schema, changes)
+
+
+#: Columns that the statements of a record may go through. Double what one late statement takes, if all that
+#: is kept of a table of the most columns comes behind it; some 0.5 µs each.
+_ALTERED_COLUMNS: Final = 2 * HISTORY_LIMIT * MYSQL_COLUMNS
+#: Looking so many columns up costs what going through all of them does, to take them apart and put together.
+_CHANGES_A_PASS: Final = 16
+
+
+def learn(
+    catalog: Catalog, message: DdlMessage, budget: DdlBudget | None = None
+) -> tuple[Catalog, SchemaChange]:
     """Apply a DDL statement as of its position; return the catalogue after it and the event.
+
+    `budget`: of a record that may hold several messages; what they cost is taken from it.
 
     A text that is not understood gives an event without kinds; the table that it creates, alters, drops or
     renames is unknown from then on. Raises nothing but LimitExceeded.
@@ -246,14 +274,17 @@ def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]
     ddl, table, at = message.ddl, message.table, message.at
     known = catalog
     statement = _read(message, catalog.limits)
+    budget = budget or DdlBudget(catalog.limits)
+    # A text that is not understood, or empty, is one, too.
+    budget.statements.spend("ddl", "statement", "statements", max(len(statement.statements), 1))
     names = _Names(table, statement, known, at)
     identity = _identity(ddl, table, at)
-    writer = _Writer(catalog, at, identity)
+    writer = _Writer(catalog, at, identity, budget)
     if not statement.statements and table.table and _CHANGES_A_TABLE(ddl):
         writer.record(table, _Define(None))  # an old definition might be a wrong one
     for part in statement.statements:
         if not _apply(writer, part, names):
-            writer = _Writer(known, at, identity)
+            writer = _Writer(known, at, identity, budget)
             break
     for schema in message.definitions:
         writer.record(schema.id, _Define(schema))
@@ -309,7 +340,7 @@ _MOST_UTF8: Final = 4
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
     """Apply a definition that came without a statement, as of its position; return the catalogue after it."""
     table = bootstrap.schema.id
-    writer = _Writer(catalog, at, _identity("", table, at))
+    writer = _Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
     writer.record(table, _Define(bootstrap.schema))
     return writer.catalog()
 
@@ -441,8 +472,8 @@ def _move(writer: _Writer, old: TableName, new: TableName, names: _Names) -> boo
 class _Writer:
     """Builds the catalogue after one statement, copying only what the statement touches."""
 
-    def __init__(self, catalog: Catalog, at: Position, identity: _Identity) -> None:
-        self._before, self._at, self._identity = catalog, at, identity
+    def __init__(self, catalog: Catalog, at: Position, identity: _Identity, budget: DdlBudget) -> None:
+        self._before, self._at, self._identity, self._budget = catalog, at, identity, budget
         self._histories = catalog.histories
         #: Databases that this text has dropped, and touched no more.
         self._dropped: set[str] = set()
@@ -558,7 +589,7 @@ class _Writer:
                 if not (if_absent and exists):
                     schema, is_gone = defined, False
             case _Alter(changes):
-                schema, is_gone = None if schema is None else alter_table(schema, changes), False
+                schema, is_gone = None if schema is None else self._budget.altered(schema, changes), False
             case _Copy(source, if_absent):
                 if not (if_absent and exists):
                     schema, is_gone = self._copied(source, table, identity), False
