@@ -208,6 +208,20 @@ def output_exceeds(source: str, target: str, limits: Limits, given: ConsumerReco
     return str(raised.value)
 
 
+@pytest.mark.parametrize("target", [OPEN, DEBEZIUM])
+def test_copies_for_other_partitions_share_their_bytes(target: str) -> None:
+    columns = ",".join(f"c{number} varchar(100) COMMENT '{'x' * 60}'" for number in range(1000))
+    given = statement(CANAL, f"CREATE TABLE t (id int, {columns})")
+    produced = Translator(CANAL, target, partitions=1000).translate(given)
+    assert len(produced) == 1000
+    size = len(produced[0].key or b"") + len(produced[0].value or b"")
+    # Each takes something.
+    for most, is_enough in ((size + 1000 * 600, True), (size + 1000 * 500, False)):
+        made = Translator(CANAL, target, partitions=1000, limits=Limits(output_bytes=most))
+        with contextlib.nullcontext() if is_enough else pytest.raises(LimitExceeded):
+            assert made.translate(given) == produced
+
+
 @pytest.mark.parametrize("target", PROTOCOLS)
 def test_messages_are_made_one_by_one(target: str) -> None:
     """So that the limit acts before all of them take memory."""
