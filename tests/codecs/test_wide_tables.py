@@ -8,6 +8,7 @@ import random
 import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import debezium_support
 import msgspec
@@ -292,3 +293,32 @@ def test_texts_of_a_set_take_little() -> None:
             translator.translate(framed(open_row({"u": cells}, ts=500_000_000_000_000_000 + at)))
 
     assert held_by(rows) < 2_000_000
+
+
+def with_blob(numbers: str, at: int) -> ConsumerRecord:
+    """A row of a table with a binary column, and this text of `sqlType`."""
+    types = {"c0": "int unsigned", "c1": "int unsigned", "b": "blob"}
+    message = json.dumps(canal(mysqlType=types, sqlType="?", data=[dict.fromkeys(types, "1")]))
+    return record(message.replace('"?"', numbers), offset=at)
+
+
+def test_type_numbers_that_vary_are_no_new_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unsigned columns and NULLs change `sqlType` from row to row."""
+    parse = mock.Mock(wraps=reading.parse_mysql_types)
+    monkeypatch.setattr(reading, "parse_mysql_types", parse)
+    translator = Translator(CANAL, CANAL)
+    for at in range(600):
+        numbers = {"c0": at % 30 + 1000, "c1": at // 30 + 1000, "b": 2004}
+        translator.translate(with_blob(json.dumps(numbers), at))
+    assert parse.call_count == 1
+
+
+def test_long_texts_of_type_numbers_are_not_kept() -> None:
+    translator = Translator(CANAL, CANAL)
+    translator.translate(with_blob('{"b":2004}', 0))
+
+    def rows() -> None:
+        for at in range(1, 100):
+            translator.translate(with_blob('{"b":2004' + " " * (100_000 + at) + "}", at))
+
+    assert held_by(rows) < 1_000_000
