@@ -322,3 +322,23 @@ def test_long_texts_of_type_numbers_are_not_kept() -> None:
             translator.translate(with_blob('{"b":2004' + " " * (100_000 + at) + "}", at))
 
     assert held_by(rows) < 1_000_000
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize(("rows", "changed"), [(9999, 1), (9999, 2), (7000, 6)])
+def test_shapes_of_one_message_do_not_read_all_its_types(rows: int, changed: int, is_known: bool) -> None:
+    chance = random.Random(1)
+    types = {f"c{at}": "int" if at == 0 else "varchar(20)" for at in range(4000)}
+    names = list(types)[1:]
+    data = [{"c0": "1"} | dict.fromkeys(chance.sample(names, changed), "1") for _ in range(rows)]
+    update = canal(type="UPDATE", mysqlType=types, sqlType={}, data=data, old=data)
+    given = [record(json.dumps(update, separators=(",", ":")), offset=1)]
+    if is_known:
+        given.insert(0, create(CANAL, 4000))
+
+    def translated() -> None:
+        translator = Translator(CANAL, CANAL)
+        for each in given:
+            translator.translate(each)
+
+    assert_cheap(translated)

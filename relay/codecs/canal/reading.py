@@ -433,7 +433,7 @@ class TextReaders:
             elif reader.wire.names != names:
                 if shapes is None:
                     known = catalog.table(table.id, source.at(record))
-                    shapes = _Shapes(table, reader.wire, known, SqlTypes(message.sql_type))
+                    shapes = _Shapes(table, reader.wire, known, message)
                 reader = shapes.reader_for(names)
             lossy += reader.losses
             if has_gaps and not reader.is_partial:
@@ -452,9 +452,10 @@ class _Shapes:
     """The readers of one message whose rows have different columns, beside the first row's."""
 
     def __init__(
-        self, table: _Table, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes
+        self, table: _Table, wire: WireTable, known: TableSchema | None, message: CanalMessage
     ) -> None:
-        self._table, self._wire, self._known, self._sql_types = table, wire, known, sql_types
+        self._table, self._wire, self._known = table, wire, known
+        self._sql_types, self._types_bytes = SqlTypes(message.sql_type), len(message.mysql_type)
         self._readers: dict[tuple[str, ...], TextReader] = {}
 
     def reader_for(self, names: tuple[str, ...]) -> TextReader:
@@ -462,7 +463,9 @@ class _Shapes:
         found = self._readers.get(names)
         if found is None:
             wire = msgspec.structs.replace(self._wire, names=names)
-            found = self._readers[names] = self._table.compiled(wire, self._known, self._sql_types)
+            found = self._readers[names] = self._table.compiled(
+                wire, self._known, self._sql_types, self._types_bytes
+            )
         return found
 
 
@@ -535,7 +538,7 @@ class _Table(Table[TextReader]):
         if found is None or not is_known:
             wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
             known = catalog.table(self.id, source.at(record))
-            found = self.compiled(wire, known, SqlTypes(message.sql_type))
+            found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
             if not is_usual or found.sql_types or found.wire.names != names:
                 return found
             if len(self._by_names) >= _CACHED_READERS:
@@ -551,8 +554,10 @@ class _Table(Table[TextReader]):
         self._by_types[types] = found
         return found
 
-    def compiled(self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes) -> TextReader:
-        """Return the reader for such messages, compiled if there is none."""
+    def compiled(
+        self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes, types_bytes: int
+    ) -> TextReader:
+        """Return the reader for such messages, compiled if there is none; `types_bytes`: of `mysqlType`."""
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
             definition = Definition(known, wire.pk_names)
@@ -581,12 +586,8 @@ class _Table(Table[TextReader]):
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
             self._by_types.clear()
-        size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + _text_bytes(wire)
+        # Of `mysqlType` both the text and what was read of it are kept.
+        size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES)
+        size += 2 * types_bytes + sum(map(len, wire.names))
         self._tables.keep(self, made, size, _CACHED_READERS)
         return made
-
-
-def _text_bytes(wire: WireTable) -> int:
-    """What the texts of a message take: names, types, and `mysqlType` as a whole."""
-    types = sum([len(name) + len(text) for name, text in (wire.mysql_types or {}).items()])
-    return 2 * types + sum(map(len, wire.names))
