@@ -13,7 +13,7 @@ from debezium_support import ddl as debezium_ddl
 from open_support import cell, framed, raw, segment
 from open_support import ddl as open_ddl
 from open_support import row as open_row
-from support import CANAL, OPEN, record, row_message
+from support import CANAL, OPEN, record, row_message, translate
 
 from relay import ConsumerRecord, DecodeError, RelayError, Translator
 
@@ -247,6 +247,21 @@ def test_numbers_that_tell_the_dialect_are_those_of_the_row(create: str, numbers
         given = [record(each, offset=at) for at, each in enumerate((statement, one, other))]
         warm, cold = outcomes(CANAL, given[:2], given[2])
         assert warm == cold
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["-3", "-3.0", "-30e-1", "-0.3E+1", '"-3"', r'"\u002d3"', " \n-3", "6", "0.6e1", "60e-1", "9.4E1"],
+)
+def test_numbers_that_tell_the_dialect_may_be_written_in_any_way(number: str) -> None:
+    usual = row_message(BLOB_TYPES, {"id": "1", "b": "[106]"}, sqlType=CANAL_NUMBERS)
+    odd = json.dumps(usual).replace("2004", number)
+    given = [record(usual), record(odd, offset=1), record(usual, offset=2)]
+    for at in (1, 2):
+        warm, cold = outcomes(CANAL, given[:at], given[at])
+        assert warm == cold
+    texts = [translated["data"][0]["b"] for translated in translate(CANAL, CANAL, given)]
+    assert texts == ["[106]", "j", "[106]"]
 
 
 @pytest.mark.parametrize("word", [["TIDB_WATERMARK"], [1, 2], 5, 10**10, 1.5, True, {}, {"a": 1}, None])

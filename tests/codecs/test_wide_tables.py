@@ -8,6 +8,7 @@ import random
 import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import debezium_support
 import msgspec
@@ -292,3 +293,52 @@ def test_texts_of_a_set_take_little() -> None:
             translator.translate(framed(open_row({"u": cells}, ts=500_000_000_000_000_000 + at)))
 
     assert held_by(rows) < 2_000_000
+
+
+def with_blob(numbers: str, at: int) -> ConsumerRecord:
+    """A row of a table with a binary column, and this text of `sqlType`."""
+    types = {"c0": "int unsigned", "c1": "int unsigned", "b": "blob"}
+    message = json.dumps(canal(mysqlType=types, sqlType="?", data=[dict.fromkeys(types, "1")]))
+    return record(message.replace('"?"', numbers), offset=at)
+
+
+def test_type_numbers_that_vary_are_no_new_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unsigned columns and NULLs change `sqlType` from row to row."""
+    parse = mock.Mock(wraps=reading.parse_mysql_types)
+    monkeypatch.setattr(reading, "parse_mysql_types", parse)
+    translator = Translator(CANAL, CANAL)
+    for at in range(600):
+        numbers = {"c0": at % 30 + 1000, "c1": at // 30 + 1000, "b": 2004}
+        translator.translate(with_blob(json.dumps(numbers), at))
+    assert parse.call_count == 1
+
+
+def test_long_texts_of_type_numbers_are_not_kept() -> None:
+    translator = Translator(CANAL, CANAL)
+    translator.translate(with_blob('{"b":2004}', 0))
+
+    def rows() -> None:
+        for at in range(1, 100):
+            translator.translate(with_blob('{"b":2004' + " " * (100_000 + at) + "}", at))
+
+    assert held_by(rows) < 1_000_000
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize(("rows", "changed"), [(9999, 1), (9999, 2), (7000, 6)])
+def test_shapes_of_one_message_do_not_read_all_its_types(rows: int, changed: int, is_known: bool) -> None:
+    chance = random.Random(1)
+    types = {f"c{at}": "int" if at == 0 else "varchar(20)" for at in range(4000)}
+    names = list(types)[1:]
+    data = [{"c0": "1"} | dict.fromkeys(chance.sample(names, changed), "1") for _ in range(rows)]
+    update = canal(type="UPDATE", mysqlType=types, sqlType={}, data=data, old=data)
+    given = [record(json.dumps(update, separators=(",", ":")), offset=1)]
+    if is_known:
+        given.insert(0, create(CANAL, 4000))
+
+    def translated() -> None:
+        translator = Translator(CANAL, CANAL)
+        for each in given:
+            translator.translate(each)
+
+    assert_cheap(translated)

@@ -150,7 +150,8 @@ class Decoder:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         style, most = _style(options), answers.limits.cache_bytes
         self._is_hex, self._name = options.hex_binary, options.table.partition(".")
-        self._rows = TextReaders(NAME, style, are_full, functools.partial(_spelling, style), most_bytes=most)
+        spelling_of = functools.partial(_spelling, style)
+        self._rows = TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most)
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
         self._hex_rows = TextReaders(NAME, hex_style, are_full, most_bytes=most)
 
@@ -217,6 +218,8 @@ def _ddl(message: CanalMessage, record: ConsumerRecord) -> DdlMessage:
 #: Numbers of java.sql.Types that Huawei DRS writes and Canal does not: LONGVARCHAR, BINARY, VARBINARY, FLOAT,
 #: and one of its own for DATETIME.
 _DRS_SQL_TYPES: Final = frozenset({-1, -2, -3, 6, 94})
+#: Finds where such a number begins, however it is written: also as text, or with a fraction or an exponent.
+_may_be_drs: Final = re.compile(rb':\s*(?:-[0-3]|[06"]|9[4.])').search
 
 
 def _spelling(style: TextStyle, sql_types: SqlTypes, wire: WireTable) -> Spelling:

@@ -52,8 +52,6 @@ _CACHED_READERS: Final = 64
 #: orders, or is longer than most.
 _CACHED_TEXTS: Final = 16
 _FEW_MEMBERS: Final = 8
-#: Texts of `sqlType` that are remembered for a reader: unsigned columns and NULLs change it from row to row.
-_CACHED_NUMBERS: Final = 256
 _LONG_TEXT: Final = 2048
 
 #: What a reader takes with the plans that encoders add to it, by column and beside, and what a table takes of
@@ -68,6 +66,8 @@ MysqlTypes = dict[str, str] | None
 #: than their type says; given a message's `sqlType` and what else it says of its table.
 Spelling = tuple[TextStyle, dict[str, Read]]
 SpellingOf = Callable[["SqlTypes", "WireTable"], Spelling]
+#: Whether the text of `sqlType` may say that binary values are spelled in another way than mostly.
+IsOdd = Callable[[bytes], object]
 
 _decode_mysql_types = msgspec.json.Decoder(MysqlTypes).decode
 _decode_sql_types = msgspec.json.Decoder(dict[str, int] | None, strict=False).decode
@@ -189,9 +189,6 @@ class TextReader:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         self.schema, self.is_guessed, place_of, hidden = resolved
         self.sql_types = sql_types or {}
-        #: Texts of `sqlType` that say nothing else of the spelling than this reader takes for granted; None
-        #: where no text says anything of it.
-        self.usual_numbers: set[bytes] | None = None
         #: The columns that the message names as its key.
         self.named_key = tuple(wire.pk_names or ())
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
@@ -371,7 +368,7 @@ class TextReaders:
     """A decoder's readers, by table and shape of message.
 
     `is_full` tells whether a message's types have all their parameters, `spelling_of` what else than the
-    style is to be known of a message's values.
+    style is to be known of a message's values, `is_odd` for which texts of `sqlType` that has to be asked.
     """
 
     def __init__(
@@ -380,6 +377,7 @@ class TextReaders:
         style: TextStyle,
         is_full: Callable[[MysqlTypes], bool],
         spelling_of: SpellingOf | None = None,
+        is_odd: IsOdd | None = None,
         *,
         most_bytes: int,
     ) -> None:
@@ -388,7 +386,7 @@ class TextReaders:
 
         def made(id: TableId) -> _Table:
             table = _Table(id, protocol, is_full, spelling, self._tables)
-            table.has_spellings = spelling_of is not None
+            table.is_odd = is_odd
             return table
 
         self._tables = Tables(made, most_bytes)
@@ -435,7 +433,7 @@ class TextReaders:
             elif reader.wire.names != names:
                 if shapes is None:
                     known = catalog.table(table.id, source.at(record))
-                    shapes = _Shapes(table, reader.wire, known, SqlTypes(message.sql_type))
+                    shapes = _Shapes(table, reader.wire, known, message)
                 reader = shapes.reader_for(names)
             lossy += reader.losses
             if has_gaps and not reader.is_partial:
@@ -454,9 +452,10 @@ class _Shapes:
     """The readers of one message whose rows have different columns, beside the first row's."""
 
     def __init__(
-        self, table: _Table, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes
+        self, table: _Table, wire: WireTable, known: TableSchema | None, message: CanalMessage
     ) -> None:
-        self._table, self._wire, self._known, self._sql_types = table, wire, known, sql_types
+        self._table, self._wire, self._known = table, wire, known
+        self._sql_types, self._types_bytes = SqlTypes(message.sql_type), len(message.mysql_type)
         self._readers: dict[tuple[str, ...], TextReader] = {}
 
     def reader_for(self, names: tuple[str, ...]) -> TextReader:
@@ -464,15 +463,17 @@ class _Shapes:
         found = self._readers.get(names)
         if found is None:
             wire = msgspec.structs.replace(self._wire, names=names)
-            found = self._readers[names] = self._table.compiled(wire, self._known, self._sql_types)
+            found = self._readers[names] = self._table.compiled(
+                wire, self._known, self._sql_types, self._types_bytes
+            )
         return found
 
 
 class _Table(Table[TextReader]):
     """A table's readers."""
 
-    #: Whether `sqlType` may say how binary values are spelled.
-    has_spellings = False
+    #: For which texts of `sqlType` the spelling of binary values is to be asked; None if for none.
+    is_odd: IsOdd | None = None
 
     def __init__(
         self,
@@ -492,6 +493,8 @@ class _Table(Table[TextReader]):
         self._by_names: dict[tuple[str, ...], TextReader] = {}
         # Whether the members of `mysqlType` were seen in two orders: then its text tells nothing.
         self._is_shuffled = False
+        # `is_odd`, once rows with binary values were met.
+        self._is_odd: IsOdd | None = None
         self._definition: Definition | None = None
 
     def forget(self) -> None:
@@ -514,34 +517,30 @@ class _Table(Table[TextReader]):
         is_newest = (
             commit_ts is not None and catalog is self.catalog and commit_ts > self.newest_commit_ts
         ) or self.is_newest(catalog, commit_ts, source.event_time_ns, record)
-        found = self._by_types.get(types) if is_newest and not self._is_shuffled else None
+        # Those that were kept are for rows that are newest and spelled as most are.
+        is_usual = is_newest and (self._is_odd is None or not self._is_odd(message.sql_type))
+        found = self._by_types.get(types) if is_usual and not self._is_shuffled else None
         if (
             found is not None
             and found.wire.names == names
             and found.known is self.newest
             and found.wire.pk_names == message.pk_names
-            and (found.usual_numbers is None or bytes(message.sql_type) in found.usual_numbers)
         ):
             return found
         mysql_types = parse_mysql_types(self._protocol, types)
-        found = self._by_names.get(names) if is_newest else None
+        found = self._by_names.get(names) if is_usual else None
         is_known = (
             found is not None
             and found.wire.mysql_types == mysql_types
             and found.known is self.newest
             and found.wire.pk_names == message.pk_names
-            and (found.usual_numbers is None or bytes(message.sql_type) in found.usual_numbers)
         )
         if found is None or not is_known:
             wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
             known = catalog.table(self.id, source.at(record))
-            found = self.compiled(wire, known, SqlTypes(message.sql_type))
-            if not is_newest or found.sql_types or found.wire.names != names:
+            found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
+            if not is_usual or found.sql_types or found.wire.names != names:
                 return found
-            if found.usual_numbers is not None:
-                if len(found.usual_numbers) >= _CACHED_NUMBERS:
-                    found.usual_numbers.clear()
-                found.usual_numbers.add(bytes(message.sql_type))
             if len(self._by_names) >= _CACHED_READERS:
                 self._by_names.clear()
             self._by_names[names] = found
@@ -555,8 +554,10 @@ class _Table(Table[TextReader]):
         self._by_types[types] = found
         return found
 
-    def compiled(self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes) -> TextReader:
-        """Return the reader for such messages, compiled if there is none."""
+    def compiled(
+        self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes, types_bytes: int
+    ) -> TextReader:
+        """Return the reader for such messages, compiled if there is none; `types_bytes`: of `mysqlType`."""
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
             definition = Definition(known, wire.pk_names)
@@ -580,17 +581,13 @@ class _Table(Table[TextReader]):
             self._protocol, style, wire, known, resolved, custom, sql_types=dict(sql_types.asked)
         )
         columns = [made.schema.columns[at] for at in made.places]
-        if self.has_spellings and any(one.type.base in BINARIES for one in columns):
-            made.usual_numbers = set()
+        if any(one.type.base in BINARIES for one in columns):
+            self._is_odd = self.is_odd
         if len(self.kept) >= _CACHED_READERS:
             self._by_names.clear()
             self._by_types.clear()
-        size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + _text_bytes(wire)
+        # Of `mysqlType` both the text and what was read of it are kept.
+        size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES)
+        size += 2 * types_bytes + sum(map(len, wire.names))
         self._tables.keep(self, made, size, _CACHED_READERS)
         return made
-
-
-def _text_bytes(wire: WireTable) -> int:
-    """What the texts of a message take: names, types, and `mysqlType` as a whole."""
-    types = sum([len(name) + len(text) for name, text in (wire.mysql_types or {}).items()])
-    return 2 * types + sum(map(len, wire.names))
