@@ -561,6 +561,28 @@ def debezium(after: str, schema: str = "null") -> ConsumerRecord:
     return record(f'{{"payload":{body},"schema":{schema}}}')
 
 
+def with_key(row: ConsumerRecord, key: str) -> ConsumerRecord:
+    return ConsumerRecord(row.topic, 0, 0, 0, key.encode(), row.value)
+
+
+def declaring(entry: str) -> str:
+    """A schema block with this column."""
+    return '{"fields":[{"field":"after","fields":[' + entry + "]}]}"
+
+
+def table_changes(table: str, more: str = "") -> ConsumerRecord:
+    """A DDL message whose list says this of table t."""
+    source = '{"connector":"TiCDC","ts_ms":1,"db":"d","table":"t","commit_ts":415508856908021766}'
+    change = f'{{"type":"CREATE","id":"\\"d\\".\\"t\\"","table":{{{table}}}{more}}}'
+    ddl = "CREATE TABLE t (a int)"
+    return record(f'{{"payload":{{"source":{source},"ts_ms":1,"ddl":"{ddl}","tableChanges":[{change}]}}}}')
+
+
+def defaulting(value: str) -> ConsumerRecord:
+    column = f'{{"name":"a","typeName":"DOUBLE","position":1,"defaultValueExpression":{value}}}'
+    return table_changes(f'"columns":[{column}]')
+
+
 def open_(value: str) -> ConsumerRecord:
     return framed(open_row(value.encode()))
 
@@ -600,7 +622,64 @@ RECORDS: dict[str, tuple[str, Callable[[int], ConsumerRecord]]] = {
     "debezium-zeros": (DEBEZIUM, lambda n: debezium('{"a":"' + rep(": -0", n) + '","b": -0}')),
     "debezium-blanks": (DEBEZIUM, lambda n: debezium('{"a":' + " " * n + "-0}")),
     "debezium-colons": (DEBEZIUM, lambda n: debezium('{"a":1' + rep(":  ", n) + ":-0}")),
+    "debezium-nextval": (DEBEZIUM, lambda n: defaulting('"NEXTVAL(' + " " * n + '(("')),
+    "debezium-next-value": (DEBEZIUM, lambda n: defaulting('"NEXT VALUE FOR' + " " * n + '(("')),
+    "debezium-next-name": (DEBEZIUM, lambda n: defaulting('"NEXTVAL(' + "a" * n + "." + "b" * n + '(("')),
 }
+
+
+#: Numbers of n digits, of which all, or those of a fraction or an exponent, are many.
+NUMBERS: dict[str, Callable[[int], str]] = {
+    "whole": lambda n: "1" * n,
+    "negative": lambda n: "-" + "1" * n,
+    "fraction": lambda n: "0." + "7" * n,
+    "fraction-and-exponent": lambda n: "0." + "7" * n + "7E1",
+    "whole-and-fraction": lambda n: "1" * n + ".5",
+    "whole-and-exponent": lambda n: "1" * n + "e-5",
+    "zeros": lambda n: "0." + "0" * n + "1",
+    "exponent": lambda n: "1E" + "0" * n + "1",
+    "negative-exponent": lambda n: "1e-" + "0" * n + "1",
+}
+#: Where a number can be.
+PLACES: dict[str, tuple[str, Callable[[str], ConsumerRecord]]] = {
+    "debezium-row": (DEBEZIUM, lambda number: debezium(f'{{"a":{number}}}')),
+    "debezium-decimal": (
+        DEBEZIUM,
+        lambda number: debezium(
+            f'{{"a":{number}}}', declaring('{"field":"a","type":"double","tidb_type":"decimal"}')
+        ),
+    ),
+    "debezium-key": (
+        DEBEZIUM,
+        lambda number: with_key(debezium('{"b":1}'), f'{{"payload":{{"a":{number}}}}}'),
+    ),
+    "debezium-schema": (
+        DEBEZIUM,
+        lambda number: debezium('{"a":1}', declaring(f'{{"field":"a","type":"double","default":{number}}}')),
+    ),
+    "debezium-table": (DEBEZIUM, defaulting),
+    "open": (OPEN, lambda number: open_(f'{{"u":{{"a":{{"t":5,"f":65,"v":{number}}}}}}}')),
+    "open-decimal": (OPEN, lambda number: open_(f'{{"u":{{"a":{{"t":246,"f":65,"v":{number}}}}}}}')),
+    "canal": (CANAL, lambda number: canal(f'[{{"a":{number}}}]', '{"a":"double"}')),
+    "canal-decimal": (CANAL, lambda number: canal(f'[{{"a":{number}}}]', '{"a":"decimal(65,30)"}')),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize(("protocol", "place"), PLACES.values(), ids=PLACES)
+def test_a_long_number_costs_linear_time(
+    protocol: str, place: Callable[[str], ConsumerRecord], number: Callable[[int], str]
+) -> None:
+    records = {factor: place(number(50_000 * factor)) for factor in (1, FACTOR)}
+    assert_linear(lambda factor: attempt(protocol, Limits(), records[factor]))
+
+
+@pytest.mark.parametrize(
+    ("number", "value"), [("0." + "7" * 5000, 0.7777777777777778), ("1e-" + "0" * 5000 + "1", 0.1)]
+)
+def test_a_fraction_or_an_exponent_of_many_digits_is_read(number: str, value: float) -> None:
+    (found,) = Translator(DEBEZIUM, CANAL).translate(debezium(f'{{"a":{number}}}'))
+    assert json.loads(found.value or b"")["data"] == [{"a": str(value)}]
 
 
 @pytest.mark.parametrize(("protocol", "make"), RECORDS.values(), ids=RECORDS)
