@@ -119,6 +119,35 @@ def test_a_megabyte_of_differing_rows(source: str, target: str) -> None:
     assert_cheap(lambda: translator.translate(given), seconds=3)
 
 
+@pytest.mark.parametrize("partitions", [None, 4])
+@pytest.mark.parametrize("target", [CANAL, OPEN])
+@pytest.mark.parametrize("source", [TICDC, CKAFKA, OPEN])
+def test_updates_of_keys_are_split_without_the_columns_that_they_lack(
+    source: str, target: str, partitions: int | None
+) -> None:
+    """10 000 halves of 4001 columns each took 669 MB."""
+    translator = Translator(source, target, partitions=partitions)
+    translator.translate(create(source, 4001))
+    given = updates_of_keys(source, 5000)
+    assert len(given.value or b"") < 1_500_000
+    assert_cheap(lambda: translator.translate(given), seconds=2, most_bytes=100_000_000)
+
+
+def updates_of_keys(source: str, count: int) -> ConsumerRecord:
+    """A record with rows of few columns whose key changes; the old rows of Open Protocol lack one."""
+    if source == CKAFKA:
+        images = {"NEW_VALUES": {"c0": "2", "c1": "x"}, "OLD_VALUES": {"c0": "1"}}
+        return record({"TYPE": "U", "DATABASE": "d", "TABLE": "t"} | images, offset=10)
+    news = [{"c0": str(at + 1)} for at in range(count)]
+    olds = [{"c0": str(at)} for at in range(count)]
+    if source != OPEN:
+        return canal_rows(news, "UPDATE", olds)
+    pairs = [(cell(3, at, 65), cell(3, at + 1, 65)) for at in range(count)]
+    return framed(
+        *[open_row({"u": {"c0": new, "c1": cell(15, "x", 64)}, "p": {"c0": old}}) for old, new in pairs]
+    )
+
+
 @pytest.mark.parametrize("target", PROTOCOLS)
 def test_nothing_is_compiled_for_rows_whose_columns_never_come_again(
     target: str, monkeypatch: pytest.MonkeyPatch

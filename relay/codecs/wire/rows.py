@@ -71,11 +71,15 @@ NAMELESS: Final = "a row without the name of its table"
 
 
 class PartNames(msgspec.Struct, frozen=True):
-    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row."""
+    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row.
+
+    `value`: what follows a column's name where its value is a member of the column's cell: `.v`.
+    """
 
     deleted: str
     old: str
     new: str
+    value: str = ""
 
 
 class Columns:
@@ -268,7 +272,8 @@ class TypedReader:
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
             except (ValueError, ArithmeticError, TypeError) as error:
-                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
+                path = f"{part}.{name}{self.parts.value}"
+                raise Malformed(self.protocol, path, str(error)) from error
         return tuple(row)
 
     def row_function(
@@ -322,6 +327,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
         return None
 
+    @property
+    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+        """What `told_key` says of the old row and of the new one."""
+        return None, None
+
     def told_key(self) -> ToldKey | None:
         """As in `Images`: what the values say, unless a codec knows better."""
         return None
@@ -338,7 +348,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key, (self.told_key(),) * 2)
+        return Rows, (self.before, self.after, self.named_key, self.told_keys)
 
 
 class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -362,6 +372,12 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    @property
+    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+        """What the cells say of the key, of the old row and of the new one."""
+        old, new, reader = self.old, self.new, self.reader
+        return None if old is None else reader.told_key(old), None if new is None else reader.told_key(new)
 
     def told_key(self) -> ToldKey | None:
         """Return what the cells say of the key."""
@@ -402,33 +418,41 @@ class PartialRows(LazyRows, frozen=True, eq=False, gc=False):
         return self.reader.possible_places
 
 
-class PlacedRows(LazyRows, frozen=True, eq=False, gc=False):
-    """A change's images as canonical values that stand at certain places alone."""
+class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
+    """The old row of an update, or the new one, as images of their own; read when somebody asks."""
 
-    places: Sequence[int]
-    old: Row | None
-    new: Row | None
-    key: tuple[str, ...] | None
+    images: LazyRows
+    is_old: bool
 
     @property
     def before(self) -> Row | None:
         """The row before the change."""
-        return self.old
+        return self.images.before if self.is_old else None
 
     @property
     def after(self) -> Row | None:
         """The row after the change."""
-        return self.new
+        return None if self.is_old else self.images.after
 
     @property
     def named_key(self) -> tuple[str, ...] | None:
-        """As in `Images`."""
-        return self.key
+        """The update's."""
+        return self.images.named_key
 
     @property
-    def possible_places(self) -> Sequence[int]:
-        """The places."""
-        return self.places
+    def possible_places(self) -> Sequence[int] | None:
+        """The update's."""
+        return self.images.possible_places
+
+    @property
+    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+        """The update's; of the other row nothing."""
+        old, new = self.images.told_keys
+        return (old, None) if self.is_old else (None, new)
+
+    def told_key(self) -> ToldKey | None:
+        """Return what the update says of this row's key."""
+        return self.images.told_keys[not self.is_old]
 
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
@@ -443,10 +467,9 @@ def halves(images: Images) -> tuple[Images, Images]:
     """Return the old row and the new row of an update as images of their own."""
     if isinstance(images, TypedRows | PartialRows):
         return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
+    if isinstance(images, LazyRows):
+        return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
     key = images.named_key
-    places: Sequence[int] | None = getattr(images, "possible_places", None)
-    if places is not None:
-        return PlacedRows(places, images.before, None, key), PlacedRows(places, None, images.after, key)
     told = images.told_keys if isinstance(images, Rows) else (None, None)
     return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
 
