@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -102,11 +103,16 @@ def _installed() -> Fetches:
 class AnswerCache:
     """Answers that never change, each in a file of its own below a folder. Several processes may share it.
 
-    When they have more than `most_bytes` together, those that were kept first are removed.
+    When they have more than about `most_bytes` together, those that were kept first are removed, so that a
+    quarter is free again. May be called from several threads.
     """
 
     def __init__(self, folder: Path, most_bytes: int = DEFAULT_LIMITS.cache_bytes) -> None:
         self._folder, self._most_bytes = folder, most_bytes
+        #: Bytes that may be added before the folder is listed again: never more than a quarter of all, as
+        #: others add to it, too.
+        self._room = 0
+        self._lock = threading.Lock()
 
     def find(self, need: Need[Answer]) -> Answer | None:
         """Read an answer; None if there is none that can be read."""
@@ -127,22 +133,26 @@ class AnswerCache:
             if len(data) <= self._most_bytes:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 write_whole(path, data)
-                self._remove_oldest(path)
+                with self._lock:
+                    self._room -= len(data)
+                    if self._room < 0:
+                        self._make_room(path)
 
-    def _remove_oldest(self, newest: Path) -> None:
-        """Remove files until the rest is small enough. Raises OSError."""
+    def _make_room(self, newest: Path) -> None:
+        """List the folder; if there is too much in it, remove what is oldest. Raises OSError."""
+        self._room = quarter = self._most_bytes // 4
         files = []
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(FileNotFoundError):  # another process has removed it
                 found = path.stat()
                 files.append((found.st_mtime_ns, path, found.st_size))
         size = sum(size for _, _, size in files)
-        for _, path, its_size in sorted(files):
-            if size <= self._most_bytes:
-                return
-            if path != newest:
-                path.unlink(missing_ok=True)
-                size -= its_size
+        if size > self._most_bytes:
+            for _, path, its_size in sorted(files):
+                if path != newest and size > self._most_bytes - quarter:
+                    path.unlink(missing_ok=True)
+                    size -= its_size
+        self._room = min(self._most_bytes - size, quarter)
 
     def _path(self, need: Need[Any]) -> Path:
         named = msgspec.json.encode((type(need).__module__, type(need).__name__, need.args))

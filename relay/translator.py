@@ -184,6 +184,8 @@ class Translator:
         self.tables: Counter[tuple[TableId, str]] | None = None
         self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
         self._guessed: dict[TableId, int] = {}
+        #: Topics of which statements were left out, as copies of those in partition 0.
+        self.copied_topics: set[str] = set()
 
     def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901, PLR0912 - the hot path
         """Give the target's records for one source record, in order; none if there is nothing to say.
@@ -240,7 +242,9 @@ class Translator:
     ) -> tuple[list[Event], WatermarkGate | None, Iterable[Group]]:
         """Return the events that are written, the gate behind them, and where each goes."""
         gate, written = self._gate, self._router.without_copies(events, record)
-        lossy += [Lossy.DDL_COPIES] * (len(events) - len(written))
+        if len(written) != len(events):
+            lossy += [Lossy.DDL_COPIES] * (len(events) - len(written))
+            self.copied_topics.add(record.topic)
         if gate is not None:
             written, gate = gate.after(written, record)
         return written, gate, self._router.group(written, record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +307,29 @@ def test_answers_in_a_folder_take_the_bytes_that_they_may(tmp_path: Path) -> Non
     assert nobody.fetch(SchemaById("r", 19)).text == "x" * 1000
     fetch(20, 6000)  # is not kept, and nothing goes for it
     assert kept() > 4000
+
+
+def test_a_folder_of_many_answers_is_seldom_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[Path] = []
+    glob = Path.glob
+
+    def counted(path: Path, pattern: str) -> Iterator[Path]:
+        listed.append(path)
+        return iter(glob(path, pattern))
+
+    monkeypatch.setattr(Path, "glob", counted)
+    keeping = Resolver(fetches={SchemaById: lambda _: SCHEMA}, cache=tmp_path, cache_bytes=8_000)
+    size = 0
+    for number in range(200):
+        keeping.fetch(SchemaById("r", number))
+        size = sum(path.stat().st_size for path in tmp_path.iterdir())
+        assert size <= 8_000
+    assert size > 4_000
+    assert len(listed) < 20
+    # Others add to it, too.
+    for number in range(200, 260):
+        other = Resolver(fetches={SchemaById: lambda _: SCHEMA}, cache=tmp_path, cache_bytes=8_000)
+        other.fetch(SchemaById("r", number))
+    for number in range(260, 320):
+        keeping.fetch(SchemaById("r", number))
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import msgspec
@@ -23,6 +23,7 @@ from relay.cli.arguments import (
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
+from relay.codecs.losses import INFORMATIONAL
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
 from relay.model import TableId
@@ -38,7 +39,7 @@ _REPORTED = 20
 #: What Kafka allows in a topic's name.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PROGRESS_EVERY_BYTES = 1 << 20
-#: How many tables without DDL are named.
+#: How many tables without DDL are named, and topics without a partition 0.
 _GUESSED_SHOWN = 20
 
 
@@ -162,6 +163,7 @@ class _Run:
         joining = translator.route.joining
         self._joiner: Joiner[None] | None = None if joining is None else Joiner(joining)
         self._read = 0
+        self._with_partition_0: set[str] = set()
         self._failed = 0
         self._stopped = False
         self._began = time.perf_counter()
@@ -172,6 +174,8 @@ class _Run:
             with _progress(source, quiet=quiet) as progress:
                 for record in self._reader:
                     self._read += 1
+                    if not record.partition and record.topic not in self._with_partition_0:
+                        self._with_partition_0.add(record.topic)
                     self._one(record)
                     progress.at(self._reader.bytes_read)
         finally:
@@ -217,7 +221,10 @@ class _Run:
         seconds = time.perf_counter() - self._began
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
         lines += _counts("events", self._translator.events.items())
-        lines += _counts("lost", self._translator.lossy.items())
+        lossy = self._translator.lossy.items()
+        lines += _counts("lost", [each for each in lossy if each[0] not in INFORMATIONAL])
+        lines += _counts("notes", [each for each in lossy if each[0] in INFORMATIONAL])
+        lines += _unwritten(self._translator.copied_topics - self._with_partition_0)
         lines += _guessed(self._translator.guessed_tables)
         if self._stopped:
             lines.append(
@@ -233,6 +240,15 @@ def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
     """Return one line, most frequent first; none if there is nothing to count."""
     ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
     return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
+
+
+def _unwritten(topics: Collection[str]) -> list[str]:
+    """Return lines about topics whose DDL was not written, as the input lacks their partition 0."""
+    lines = [f"    {printable(topic)}" for topic in sorted(topics)[:_GUESSED_SHOWN]]
+    if len(topics) > len(lines):
+        lines.append("    and more topics")
+    why = "the copy of a statement in partition 0 is written, and the input has no partition 0 of:"
+    return [f"  Warning: DDL was left out; {why}", *lines] if lines else []
 
 
 def _guessed(tables: Mapping[TableId, int]) -> list[str]:

@@ -324,8 +324,8 @@ def test_the_notes_say_what_rows_do_before_their_ddl(
 
 
 def test_the_notes_say_who_knows_what_is_in_a_config_map_of_ones_own() -> None:
-    assert "says `relay check`" in Rendered({"existingConfigMap": "mine"}).notes
-    assert "says `relay check`" not in Rendered({}).notes
+    assert "says whether rows wait for their DDL" in Rendered({"existingConfigMap": "mine"}).notes
+    assert "says whether rows wait for their DDL" not in Rendered({}).notes
 
 
 def test_the_list_of_protocols_is_what_relay_says() -> None:

@@ -71,8 +71,8 @@ def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
 WAITS = "rows of other partitions wait for it"
 DOES_NOT_WAIT = (
     "rows of other partitions do not wait for it ({why}): those that overtake it are translated with guessed "
-    "types, counted as schema-guessed, and their tables are told as table.guessed in the log and "
-    "guessed_tables in /status"
+    "types, counted as schema-guessed, and their tables are logged as table.guessed and "
+    "listed as guessed_tables in /status"
 )
 
 

@@ -7,15 +7,18 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from open_support import ddl, framed
 from support import DATA
 from typer.testing import Result
 
+from relay import ConsumerRecord
 from relay.cli.arguments import Input, InputFormat
 from relay.cli.record_partitions import with_partitions
 from relay.errors import ServiceError
@@ -115,3 +118,44 @@ def test_other_routes_read_once(relay: Run, monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr("relay.cli.translate.with_partitions", None)
     for more in (("--partitions", "2"), ("--to", "canal-json")):
         assert relay(*ROUTE, *more, DDL, "--output", tmp_path / "out").exit_code == 0
+
+
+def copies(*places: tuple[str, int]) -> bytes:
+    """A statement as Open Protocol has it, in these topics and partitions."""
+    given = [
+        framed(ddl("alter table t add x int"), topic=topic, partition=number) for topic, number in places
+    ]
+    return b"".join(json.dumps(line_of(record)).encode() + b"\n" for record in given)
+
+
+def line_of(record: ConsumerRecord) -> dict[str, Any]:
+    key, value = record.key or b"", record.value or b""
+    coded = {"key": {"base64": b64encode(key).decode()}, "value": {"base64": b64encode(value).decode()}}
+    return coded | {"topic": record.topic, "partition": record.partition, "offset": 0, "timestamp": 1}
+
+
+@pytest.mark.parametrize(
+    ("places", "topics"),
+    [
+        ([("a", 2)], ["a"]),
+        ([("a", 1), ("a", 2), ("b", 0), ("b", 1)], ["a"]),
+        ([("b", 1), ("a", 1)], ["a", "b"]),
+        ([("a", 1), ("a", 0)], []),
+        ([("a", 0)], []),
+    ],
+)
+def test_ddl_without_its_copy_in_partition_0_is_warned_of(
+    relay: Run, places: list[tuple[str, int]], topics: list[str]
+) -> None:
+    route = ("translate", "--from", "ticdc-open-protocol", "--to", "canal-json")
+    summary = relay(*route, input=copies(*places)).stderr
+    assert ("Warning: DDL was left out" in summary) is bool(topics)
+    warned = summary.partition("no partition 0 of:\n")[2].splitlines()
+    assert [line.strip() for line in warned[: len(topics)]] == topics
+
+
+def test_copies_are_shown_as_a_note(relay: Run) -> None:
+    route = ("translate", "--from", "ticdc-open-protocol", "--to", "canal-json")
+    summary = relay(*route, input=copies(("a", 0), ("a", 1))).stderr
+    assert "notes   ddl-copies 1" in summary
+    assert "ddl-copies" not in next((line for line in summary.splitlines() if "lost" in line), "")

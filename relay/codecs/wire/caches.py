@@ -1,7 +1,7 @@
 """Caches that together may take so many bytes, about.
 
 Contract: what is kept could be forgotten at any time, and is, all at once, when it becomes more than the pool
-may have. Sizes are estimates, which whoever keeps something gives.
+may have. Callers estimate the sizes.
 """
 
 from __future__ import annotations

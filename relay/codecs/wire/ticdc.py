@@ -161,8 +161,9 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
 
 
 def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
-    """Whether a row with these columns has not all of its handle key's, and so cannot be written as the key
-    alone. What nobody can find the row by is counted.
+    """Whether a row with these columns lacks some of its handle key, so that the key cannot stand for it.
+
+    It is counted as `columns-absent` then: readers cannot find the row by its key.
     """
     is_missing = any(name not in names for name in schema.handle_key())
     if is_missing and Lossy.COLUMNS_ABSENT not in lossy:

@@ -145,8 +145,8 @@ def rows_do_not_wait(config: Config) -> str:
     why = "wait = false" if config.schema.wait is Wait.FALSE else 'wait = "auto" without a history_topic'
     return (
         f"rows of other partitions do not wait for it ({why}): those that overtake it are translated with "
-        "guessed types, counted as schema-guessed, and their tables are told as table.guessed in the log and "
-        "guessed_tables in /status"
+        "guessed types, counted as schema-guessed, and their tables are logged as table.guessed and "
+        "listed as guessed_tables in /status"
     )
 
 
