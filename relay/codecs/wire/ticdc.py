@@ -20,6 +20,7 @@ from relay.model import (
     ColumnType,
     DdlKind,
     Event,
+    Generated,
     Op,
     RowChange,
     SchemaChange,
@@ -164,10 +165,13 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
 
 def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
     """Whether a row with these columns has not all of its handle key's, and so cannot be written as the key
-    alone. What nobody can find the row by is counted.
+    alone. What nobody can find the row by is counted here only if the row has all columns of its definition:
+    decoders count those that have not.
     """
     is_missing = any(name not in names for name in schema.handle_key())
-    if is_missing and Lossy.COLUMNS_ABSENT not in lossy:
+    if is_missing and all(
+        column.name in names or column.generated is Generated.VIRTUAL for column in schema.columns
+    ):
         lossy.append(Lossy.COLUMNS_ABSENT)
     return is_missing
 
