@@ -12,13 +12,14 @@ query, an ALTER that does not fit) the table is unknown rather than wrong.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar, overload
 
 import msgspec
 
 from relay.errors import DdlNotUnderstood
-from relay.limits import DEFAULT_LIMITS, Limits, exceeded
+from relay.limits import DEFAULT_LIMITS, MYSQL_COLUMNS, Budget, Limits, exceeded
 from relay.model import (
     Bootstrap,
     Column,
@@ -32,7 +33,7 @@ from relay.model import (
     TableSchema,
 )
 from relay.mysql.ddl import alter_table, define_table, read_ddl
-from relay.mysql.ddl.default_database import default_database
+from relay.mysql.ddl.default_database import default_databases
 from relay.mysql.ddl.statements import (
     AddColumn,
     AlterDatabase,
@@ -236,23 +237,54 @@ class DdlMessage(msgspec.Struct, frozen=True):
     gone: tuple[TableId, ...] = ()
 
 
-def learn(catalog: Catalog, message: DdlMessage) -> tuple[Catalog, SchemaChange]:
+class DdlBudget:
+    """What the statements of one record may still cost together: their number, and the columns that are gone
+    through to alter tables, also again for the statements behind one that is late.
+    """
+
+    __slots__ = ("_columns", "statements")
+
+    def __init__(self, limits: Limits) -> None:
+        self.statements = Budget("ddl_statements", limits.ddl_statements)
+        self._columns = _ALTERED_COLUMNS
+
+    def altered(self, schema: TableSchema, changes: tuple[Change, ...]) -> TableSchema | None:
+        """The definition after these changes; None, unknown, if they do not fit or too much was altered."""
+        self._columns -= len(schema.columns) * (1 + len(changes) // _CHANGES_A_PASS)
+        return None if self._columns < 0 else alter_table(schema, changes)
+
+
+#: Columns that the statements of a record may go through. Double what one late statement takes, if all that
+#: is kept of a table of the most columns comes behind it; some 0.5 µs each.
+_ALTERED_COLUMNS: Final = 2 * HISTORY_LIMIT * MYSQL_COLUMNS
+#: Looking so many columns up costs what going through all of them does, to take them apart and put together.
+_CHANGES_A_PASS: Final = 16
+
+
+def learn(
+    catalog: Catalog, message: DdlMessage, budget: DdlBudget | None = None
+) -> tuple[Catalog, SchemaChange]:
     """Apply a DDL statement as of its position; return the catalogue after it and the event.
 
-    A text that is not understood gives an event without kinds; the table that it creates or alters is unknown
-    from then on. Raises nothing but LimitExceeded.
+    `budget`: of a record that may hold several messages; what they cost is taken from it.
+
+    A text that is not understood gives an event without kinds; the table that it creates, alters, drops or
+    renames is unknown from then on. Raises nothing but LimitExceeded.
     """
     ddl, table, at = message.ddl, message.table, message.at
     known = catalog
     statement = _read(message, catalog.limits)
+    budget = budget or DdlBudget(catalog.limits)
+    # A text that is not understood, or empty, is one, too.
+    budget.statements.spend("ddl", "statement", "statements", max(len(statement.statements), 1))
     names = _Names(table, statement, known, at)
     identity = _identity(ddl, table, at)
-    writer = _Writer(catalog, at, identity)
-    if not statement.statements and table.table and ddl.lstrip()[:6].upper() in {"ALTER ", "CREATE"}:
+    writer = _Writer(catalog, at, identity, budget)
+    if not statement.statements and table.table and _CHANGES_A_TABLE(ddl):
         writer.record(table, _Define(None))  # an old definition might be a wrong one
     for part in statement.statements:
         if not _apply(writer, part, names):
-            writer = _Writer(known, at, identity)
+            writer = _Writer(known, at, identity, budget)
             break
     for schema in message.definitions:
         writer.record(schema.id, _Define(schema))
@@ -296,6 +328,11 @@ def _read(message: DdlMessage, limits: Limits) -> Ddl:
     return statement
 
 
+#: Whether a text that is not understood may be about tables, by its first word behind comments.
+_CHANGES_A_TABLE: Final = re.compile(
+    r"(?:\s++|/\*!\d*+|/\*(?!!)(?:(?!\*/).)*+\*/|(?:--|#)[^\n]*+\n)*+(?:ALTER|CREATE|DROP|RENAME)\b",
+    re.IGNORECASE | re.DOTALL,
+).match
 #: Bytes of the longest character in UTF-8.
 _MOST_UTF8: Final = 4
 
@@ -303,7 +340,7 @@ _MOST_UTF8: Final = 4
 def define(catalog: Catalog, bootstrap: Bootstrap, at: Position) -> Catalog:
     """Apply a definition that came without a statement, as of its position; return the catalogue after it."""
     table = bootstrap.schema.id
-    writer = _Writer(catalog, at, _identity("", table, at))
+    writer = _Writer(catalog, at, _identity("", table, at), DdlBudget(catalog.limits))
     writer.record(table, _Define(bootstrap.schema))
     return writer.catalog()
 
@@ -335,14 +372,11 @@ def _left_by(identity: _Identity, catalog: Catalog, table: TableId, at: Position
 def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
     """Record what a statement does. False if it cannot have happened here; nothing of it may then be kept."""
     match statement:
-        case CreateTable(table, changes, if_not_exists):
-            writer.record(names(table), _Define(define_table(names(table), changes), if_not_exists))
-        case CreateTableAs(table, if_not_exists):
-            writer.record(names(table), _Define(None, if_not_exists))
-        case CreateTableLike():
-            _apply_like(writer, statement, names)
+        case CreateTable() | CreateTableAs() | CreateTableLike():
+            _apply_create(writer, statement, names)
         case DropTables(tables):
             writer.drop(dict.fromkeys(names(table) for table in tables if not names.is_doubtful(table)))
+            _doubt(writer, tables, names)
         case AlterTable(table, changes):
             return _apply_alter(writer, table, changes, names)
         case RenameTables(pairs):
@@ -357,9 +391,23 @@ def _apply(writer: _Writer, statement: Statement, names: _Names) -> bool:
     return True
 
 
-def _apply_like(writer: _Writer, statement: CreateTableLike, names: _Names) -> None:
+def _doubt(writer: _Writer, tables: Iterable[TableName], names: _Names, *, is_made: bool = False) -> None:
+    """Forget the definitions of all tables that doubtful names may mean. `is_made`: also where none was."""
+    for table in dict.fromkeys(filter(names.is_doubtful, tables)):
+        for possible in names.possible(table):
+            if is_made or writer.has(possible):
+                writer.record(possible, _Define(None))
+
+
+def _apply_create(
+    writer: _Writer, statement: CreateTable | CreateTableAs | CreateTableLike, names: _Names
+) -> None:
     table, if_absent = names(statement.table), statement.if_not_exists
-    if names.is_doubtful(statement.like):
+    if names.is_doubtful(statement.table):
+        _doubt(writer, (statement.table,), names, is_made=True)
+    elif isinstance(statement, CreateTable):
+        writer.record(table, _Define(define_table(table, statement.changes), if_absent))
+    elif isinstance(statement, CreateTableAs) or names.is_doubtful(statement.like):
         writer.record(table, _Define(None, if_absent))
     else:
         writer.copy(names(statement.like), table, if_absent=if_absent)
@@ -367,15 +415,18 @@ def _apply_like(writer: _Writer, statement: CreateTableLike, names: _Names) -> N
 
 def _apply_other(writer: _Writer, statement: OtherStatement, names: _Names) -> None:
     """Of these statements only those about views change the catalogue."""
-    if statement.kind is DdlKind.DROP_VIEW:
-        for view in dict.fromkeys(map(names, statement.tables)):
-            writer.record(view, _DropView())
-    elif statement.kind is DdlKind.CREATE_VIEW:
-        for view in dict.fromkeys(map(names, statement.tables)):
-            columns = [
-                Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()
-            ]
-            writer.record(view, _Define(TableSchema(view, tuple(columns), is_view=True)))
+    if statement.kind not in {DdlKind.DROP_VIEW, DdlKind.CREATE_VIEW}:
+        return
+    is_made = statement.kind is DdlKind.CREATE_VIEW
+    columns = [Column(name, ColumnType("unspecified"), nullable=True) for name in statement.columns or ()]
+    for name in dict.fromkeys(statement.tables):
+        if names.is_doubtful(name):
+            _doubt(writer, (name,), names, is_made=is_made)
+        elif is_made:
+            view = TableSchema(names(name), tuple(columns), is_view=True)
+            writer.record(view.id, _Define(view))
+        else:
+            writer.record(names(name), _DropView())
 
 
 def _views(
@@ -398,22 +449,31 @@ def _apply_alter(writer: _Writer, table: TableName, changes: tuple[Change, ...],
     shaping = tuple(change for change in changes if not isinstance(change, (OtherChange, RenameTo)))
     if shaping and not names.is_doubtful(table):
         writer.record(names(table), _Alter(shaping))
+    elif shaping:
+        _doubt(writer, (table,), names)
     return all(_move(writer, table, change.new, names) for change in changes if isinstance(change, RenameTo))
 
 
 def _move(writer: _Writer, old: TableName, new: TableName, names: _Names) -> bool:
     """Rename a table, as `_Writer.move`. What was a doubtful one has an unknown definition."""
-    if not names.is_doubtful(old):
+    if not names.is_doubtful(old) and not names.is_doubtful(new):
         return writer.move(names(old), names(new))
-    writer.record(names(new), _Define(None))
+    if names.is_doubtful(old):
+        _doubt(writer, (old,), names)
+    else:
+        writer.drop((names(old),))
+    if names.is_doubtful(new):
+        _doubt(writer, (new,), names, is_made=True)
+    else:
+        writer.record(names(new), _Define(None))
     return True
 
 
 class _Writer:
     """Builds the catalogue after one statement, copying only what the statement touches."""
 
-    def __init__(self, catalog: Catalog, at: Position, identity: _Identity) -> None:
-        self._before, self._at, self._identity = catalog, at, identity
+    def __init__(self, catalog: Catalog, at: Position, identity: _Identity, budget: DdlBudget) -> None:
+        self._before, self._at, self._identity, self._budget = catalog, at, identity, budget
         self._histories = catalog.histories
         #: Databases that this text has dropped, and touched no more.
         self._dropped: set[str] = set()
@@ -477,6 +537,11 @@ class _Writer:
             self.record(TableId(database, table), _Drop())
         self._dropped.add(database)
 
+    def has(self, table: TableId) -> bool:
+        """Whether a table of exactly this name is known to exist at this point of the statement."""
+        history = self._history(table)
+        return bool(history) and not self._state(history)[1]
+
     def _is_repeated(self, table: TableId) -> bool:
         """Whether the catalogue had this statement before: its own earlier effects do not count."""
         history = self._before._history(table)  # noqa: SLF001 - of this module
@@ -524,7 +589,7 @@ class _Writer:
                 if not (if_absent and exists):
                     schema, is_gone = defined, False
             case _Alter(changes):
-                schema, is_gone = None if schema is None else alter_table(schema, changes), False
+                schema, is_gone = None if schema is None else self._budget.altered(schema, changes), False
             case _Copy(source, if_absent):
                 if not (if_absent and exists):
                     schema, is_gone = self._copied(source, table, identity), False
@@ -588,14 +653,18 @@ class _Names:
     def __init__(self, table: TableId, statement: Ddl, known: Catalog, at: Position) -> None:
         self._table, self._known, self._at = table, known, at
         self._folded = (table.database.lower(), table.table.lower())
-        self._default = default_database(statement.statements, table, known.histories, self._exists)
+        self._databases = default_databases(statement.statements, table, known.histories, self._exists)
 
     def _exists(self, table: TableId) -> bool:
         return self._known.has(table, self._at)
 
     def is_doubtful(self, name: TableName) -> bool:
         """Whether several databases have what this name may mean."""
-        return name.database is None and self._default is None
+        return name.database is None and len(self._databases) > 1
+
+    def possible(self, name: TableName) -> list[TableId]:
+        """All that a doubtful name may mean."""
+        return [TableId(database, name.table) for database in self._databases]
 
     def __call__(self, name: TableName) -> TableId:
         """The full name; where it is doubtful, in the envelope's database.
@@ -603,7 +672,8 @@ class _Names:
         TiDB compares names without case, and the envelope has the one that rows will have. A table that
         exists by exactly this name is meant by it: MySQL may tell `t` and `T` apart.
         """
-        found = name.within(self._table.database if self._default is None else self._default)
+        is_clear = len(self._databases) == 1
+        found = name.within(self._databases[0] if is_clear else self._table.database)
         is_envelopes = (found.database.lower(), found.table.lower()) == self._folded
         return self._table if is_envelopes and not self._exists(found) else found
 

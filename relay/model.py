@@ -13,7 +13,8 @@ image does not say). An image that does not exist at all (the before-image of an
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
@@ -126,7 +127,7 @@ class Index(msgspec.Struct, frozen=True, gc=False):
     columns: tuple[str, ...]
 
 
-class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
+class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """One version of a table's definition. `columns` are in table order; row images are tuples in that order.
 
     `primary_key` holds column names in key order: `()` when the table has none, None when the source does not
@@ -151,11 +152,26 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True):
         be NULL, the one with the fewest columns, the oldest of several (pingcap/ticdc
         pkg/common/table_info_helper.go, 2026-08).
         """
+        return self._handle_key
+
+    @functools.cached_property
+    def _handle_key(self) -> tuple[str, ...]:
         if self.primary_key:
             return self.primary_key
         not_null = {column.name for column in self.columns if column.nullable is False}
         keys = (key.columns for key in self.unique_keys if not_null.issuperset(key.columns))
         return min(keys, key=len, default=())
+
+    @functools.cached_property
+    def handle_places(self) -> tuple[int, ...]:
+        """Where the columns of the handle key stand, in the order of their names."""
+        return self.places_of(self._handle_key)
+
+    def places_of(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return where those of these columns stand that the table has, in the order of their names."""
+        wanted = frozenset(names)
+        found = [(column.name, at) for at, column in enumerate(self.columns) if column.name in wanted]
+        return tuple([at for _, at in sorted(found)])
 
     def key_columns(self) -> tuple[str, ...]:
         """The columns of the primary key and of all unique keys, each once."""
@@ -260,6 +276,12 @@ class Images(Protocol):
         """The row after the change; raises like `before`."""
         ...
 
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of the row before or after the change, None if there is no such
+        row; raises like `before`, for these cells alone.
+        """
+        ...
+
     def surely_keeps_keys(self) -> bool:
         """Whether the wire shows that no key column has changed; False if only the values can tell."""
         ...
@@ -289,6 +311,11 @@ class Rows(msgspec.Struct, frozen=True):
     after: Row | None
     named_key: tuple[str, ...] | None = None
     told_keys: tuple[ToldKey | None, ToldKey | None] = (None, None)
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of one of the rows."""
+        row = self.before if is_old else self.after
+        return None if row is None else [row[at] for at in places]
 
     def surely_keeps_keys(self) -> bool:
         """Return False: the values must tell."""

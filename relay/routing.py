@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from relay.model import Event, Row, RowChange, SchemaChange, TableSchema, Watermark
+from relay.model import Event, RowChange, SchemaChange, TableSchema, Watermark
 from relay.records import ConsumerRecord
 
 #: A target topic, its partitions, and the events for them.
@@ -103,26 +103,28 @@ def _key_hash(change: RowChange) -> int:
     """
     found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
     told = change.images.told_key()
-    if told is not None:
-        for part in told:
-            found = zlib.crc32(b"\0" + repr(part).encode(), found)
-        return found
-    row = change.after if change.after is not None else change.before
-    named = change.images.named_key
-    key = change.schema.handle_key() if named is None else named
-    for value in _key_values(key, change.schema, row or ()):
-        found = zlib.crc32(b"\0" + repr(value).encode(), found)
+    for part in _key_cells(change) if told is None else told:
+        found = zlib.crc32(b"\0" + repr(part).encode(), found)
     return found
 
 
-def _key_values(key: Collection[str], schema: TableSchema, row: Row) -> list[object]:
-    """The values of these columns, in the order of their names."""
-    if not key or not row:
-        return []
-    values = {
-        column.name: value for column, value in zip(schema.columns, row, strict=True) if column.name in key
-    }
-    return [values[name] for name in sorted(values)]
+def _key_cells(change: RowChange) -> Sequence[object]:
+    """The cells of the key's columns, in the order of their names; none of the row's others is read."""
+    images = change.images
+    places = _key_places(change.schema, images.named_key)
+    if not places:
+        return ()
+    cells = images.cells_at(places, is_old=False)
+    if cells is None:
+        cells = images.cells_at(places, is_old=True)
+    return cells or ()
+
+
+def _key_places(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[int, ...]:
+    """Where the columns of the key that a message names stand, of the handle key if it names none (None)."""
+    if named is None or frozenset(named) == frozenset(schema.handle_key()):
+        return schema.handle_places
+    return schema.places_of(named) if named else ()
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):

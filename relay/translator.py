@@ -249,12 +249,15 @@ class Translator:
         """Return how many bytes more a record may become, after those before and this one.
 
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
+        Copies of a message for other partitions share its key and value, which count once.
         """
-        headers = out[0].headers
-        shared = len(headers) * _HEADER_BYTES
+        last = out[-1]
+        shared = _RECORD_BYTES + len(last.headers) * _HEADER_BYTES
         if len(out) == 1:
-            room -= _size(out[0]) + shared
-        room -= _size(payload) + shared
+            room -= _size(last) + shared
+        room -= shared
+        if payload.value is not last.value or payload.key is not last.key or payload.blobs is not last.blobs:
+            room -= _size(payload)
         if room < 0:
             most = self._answers.limits.output_bytes
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", most)
@@ -396,9 +399,9 @@ class Translator:
 
 
 def _size(written: Payload | ProducerRecord) -> int:
-    """The bytes of a record to write, with the objects that it refers to; a little for what else it has."""
+    """The bytes of a record to write, with the objects that it refers to."""
     blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
-    return len(written.key or b"") + len(written.value or b"") + blobs + _RECORD_BYTES
+    return len(written.key or b"") + len(written.value or b"") + blobs
 
 
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.

@@ -99,7 +99,7 @@ def test_a_name_means_what_exists_before_its_statement(stream: Stream) -> None:
     assert (stream.columns("Foo", 21), stream.columns("foo", 51)) == ("a c", "x y")
 
 
-@pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "DROP TABLE t 'x"])
+@pytest.mark.parametrize("sql", ["", "GRANT ALL ON t TO u", "/* DROP TABLE t */ dropping"])
 def test_what_is_not_understood_changes_nothing(stream: Stream, sql: str) -> None:
     stream.ddl(10, "CREATE TABLE t (a INT)")
     before = stream.catalog
@@ -275,16 +275,19 @@ def two_databases(stream: Stream) -> None:
         ),
         # Both are in one database.
         ("RENAME TABLE other TO e.moved", "e.moved", {"e.moved": "e_other"}, ["e.other"]),
-        # Which `same` it is nobody knows, so nothing is said of its definition, and none goes away.
-        (
-            "RENAME TABLE same TO e.moved",
-            "e.moved",
-            {"e.moved": None, "d.same": "d_same", "e.same": "e_same"},
-            [],
-        ),
-        ("CREATE TABLE e.copy LIKE same", "e.copy", {"e.copy": None}, []),
-        ("DROP TABLE e.other, same", "e.other", {"d.same": "d_same", "e.same": "e_same"}, ["e.other"]),
-        ("ALTER TABLE same ADD x INT, RENAME e.moved", "e.moved", {"e.moved": None, "d.same": "d_same"}, []),
+        # Which `same` it is nobody knows, so no definition of it is known any more.
+        ("RENAME TABLE same TO e.moved", "e.moved", {"e.moved": None, "d.same": None, "e.same": None}, []),
+        ("CREATE TABLE e.copy LIKE same", "e.copy", {"e.copy": None, "d.same": "d_same"}, []),
+        ("DROP TABLE e.other, same", "e.other", {"d.same": None, "e.same": None}, ["e.other"]),
+        ("ALTER TABLE same ADD x INT, RENAME e.moved", "e.moved", {"e.moved": None, "d.same": None}, []),
+        ("ALTER TABLE same RENAME e.moved", "e.moved", {"d.same": None, "e.same": None}, []),
+        # It may be in any database that has one of the tables, also when none has all.
+        ("DROP TABLE IF EXISTS e.nothing, b, other", "e.nothing", {"d.b": None, "e.other": None}, []),
+        ("RENAME TABLE same TO f.moved", "f.moved", {"f.moved": None, "d.same": None, "e.same": None}, []),
+        ("DROP TABLE e.other, same; ALTER TABLE same ADD x INT", "e.other", {"d.same": None}, ["e.other"]),
+        ("DROP TABLE e.other, same; CREATE TABLE a (x INT)", "e.other", {"d.a": None, "e.a": None}, []),
+        ("DROP TABLE e.other, same; CREATE TABLE a LIKE d.b", "e.other", {"d.a": None, "e.a": None}, []),
+        ("RENAME TABLE e.other TO e.x, same TO a", "e.x", {"d.a": None, "e.a": None}, ["e.other"]),
         # With another table beside it, it is known.
         ("RENAME TABLE same TO e.moved, a TO z", "e.moved", {"e.moved": "d_same", "d.z": "d_a"}, ["d.same"]),
         # No database has it: the new table is unknown.
@@ -303,6 +306,40 @@ def test_names_without_a_database_are_in_that_of_the_session(
         assert [stream.catalog.has(TableId(name[0], name[2:]), record(20)) for name in gone] == [False] * len(
             gone
         )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["DROP TABLE e.other, same", "RENAME TABLE same TO e.moved", "ALTER TABLE same DROP x, RENAME e.moved"],
+)
+def test_what_a_doubtful_statement_may_have_dropped_does_not_come_back(stream: Stream, sql: str) -> None:
+    two_databases(stream)
+    stream.ddl(record(10), sql, "moved", database="e")
+    stream.ddl(record(11), "CREATE TABLE IF NOT EXISTS same (x INT)", "same")
+    assert [stream.columns("same", record(20), database=each) for each in "de"] == [None, None]
+    stream.ddl(record(12), "CREATE TABLE same (x INT)", "same")
+    assert stream.columns("same", record(20)) == "x"
+
+
+def test_a_view_that_may_be_dropped_is_unknown(stream: Stream) -> None:
+    two_databases(stream)
+    for offset, database in enumerate("de"):
+        stream.ddl(record(5 + offset), "CREATE VIEW v AS SELECT one", "v", database=database)
+    stream.ddl(record(10), "DROP VIEW e.v, v", "v", database="e")
+    assert [stream.catalog.table(TableId(each, "v"), record(20)) for each in "de"] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("ALTER\tTABLE t ADD COLUMN", " /* why */ -- so\n# and\nalter table t add column"),
+        *("DROP TABLE t 'x", "/*!50001 RENAME TABLE t", "create table t like"),
+    ],
+)
+def test_a_table_is_unknown_after_a_text_about_it_that_is_not_understood(stream: Stream, sql: str) -> None:
+    stream.ddl(record(1), "CREATE TABLE t (a INT)")
+    assert stream.ddl(record(2), sql, "t").kinds == ()
+    assert stream.columns("t", record(3)) is None
 
 
 def test_the_old_name_of_a_rename_from_another_database(stream: Stream) -> None:

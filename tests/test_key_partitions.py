@@ -5,12 +5,15 @@ for keys of every type.
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import pytest
 from support import CANAL, OPEN, TICDC, record, row_message, translated_records
 
 from relay import ConsumerRecord, Translator
+from relay.codecs.wire.rows import halves
+from relay.model import RowChange
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PARTITIONS = 1009
@@ -143,3 +146,31 @@ def test_both_halves_of_an_update_of_the_key_go_where_their_rows_are(target: str
         assert found[0] == found[1]
         homes, went = found[0]
         assert went == (homes if len(went) == 2 else homes[1:])
+
+
+@pytest.mark.parametrize("missing", [None, "v"])
+def test_a_pickled_update_tells_the_key_of_each_row(missing: str | None) -> None:
+    options = {"debezium-disable-schema": "true"}
+    ddl, first, _, _, second, *_ = of_source(DEBEZIUM, options, messages("DATETIME(3)", KEYS["DATETIME(3)"]))
+    message = json.loads(second.value or b"")
+    message["payload"] |= {"op": "u", "before": json.loads(first.value or b"")["payload"]["after"]}
+    message["payload"]["before"].pop(missing, None)
+    translator = Translator(DEBEZIUM, OPEN)
+    translator.learn(ddl)
+    first_row, change, second_row = (
+        translator.inspect(one)[0]
+        for one in (first, ConsumerRecord("t", 0, 9, 0, second.key, json.dumps(message).encode()), second)
+    )
+    assert isinstance(first_row, RowChange)
+    assert isinstance(change, RowChange)
+    assert isinstance(second_row, RowChange)
+    told = [first_row.images.told_key(), second_row.images.told_key()]
+    assert None not in told
+    parts = halves(change.images)
+    copies = [
+        halves(pickle.loads(pickle.dumps(change.images))),  # noqa: S301 - our own bytes
+        pickle.loads(pickle.dumps(parts)),  # noqa: S301 - our own bytes
+    ]
+    for found in (parts, *copies):
+        assert [half.told_key() for half in found] == told
+        assert found == parts

@@ -150,6 +150,21 @@ def test_statements_in_a_text(protocol: str) -> None:
     )
 
 
+def test_statements_of_a_record_of_several_messages() -> None:
+    def given(count: int) -> ConsumerRecord:
+        texts = [
+            f"ALTER TABLE t ADD a{number} INT; ALTER TABLE t ADD b{number} INT" for number in range(count)
+        ]
+        return framed(open_ddl("not understood", 0), *map(open_ddl, texts))
+
+    reading = translator(OPEN, Limits(ddl_statements=5))
+    reading.translate(given(2))
+    assert reading.events["schema-change"] == 3
+    assert "more statements than limits.ddl_statements allows, 5" in exceeds(
+        OPEN, Limits(ddl_statements=5), given(3)
+    )
+
+
 def test_columns_of_a_statement() -> None:
     sql = "CREATE TABLE t (" + ",".join(f"c{number} int" for number in range(11)) + ")"
     translator(TICDC, Limits(columns=11)).translate(statement(TICDC, sql))
@@ -191,6 +206,30 @@ def output_exceeds(source: str, target: str, limits: Limits, given: ConsumerReco
     assert not reading.events
     assert raised.value.code == "decode.limit-exceeded"
     return str(raised.value)
+
+
+@pytest.mark.parametrize("target", [OPEN, DEBEZIUM])
+def test_copies_for_other_partitions_share_their_bytes(target: str) -> None:
+    columns = ",".join(f"c{number} varchar(100) COMMENT '{'x' * 60}'" for number in range(1000))
+    given = statement(CANAL, f"CREATE TABLE t (id int, {columns})")
+    produced = Translator(CANAL, target, partitions=1000).translate(given)
+    assert len(produced) == 1000
+    size = len(produced[0].key or b"") + len(produced[0].value or b"")
+    # Each takes something.
+    for most, is_enough in ((size + 1000 * 600, True), (size + 1000 * 500, False)):
+        made = Translator(CANAL, target, partitions=1000, limits=Limits(output_bytes=most))
+        with contextlib.nullcontext() if is_enough else pytest.raises(LimitExceeded):
+            assert made.translate(given) == produced
+
+
+@pytest.mark.parametrize("target", PROTOCOLS)
+def test_messages_are_made_one_by_one(target: str) -> None:
+    """So that the limit acts before all of them take memory."""
+    events: list[Any] = translator(CANAL).inspect(statement(CANAL, "CREATE TABLE t (id int)")) * 2
+    encode = translator(OPEN, target=target)._encode
+    events.append("no event")
+    messages = iter(encode(events, record(message()), []))
+    assert next(messages).value
 
 
 def test_a_record_that_becomes_one_may_be_as_large_as_it_is() -> None:
@@ -370,6 +409,7 @@ def test_answers_take_the_bytes_that_a_cache_may_have() -> None:
 @pytest.mark.parametrize(
     "column",
     [
+        "UNSIGNED UNSIGNED",
         "TIMESTAMP(400000000)",
         "DATETIME(7)",
         "TIME(7)",
@@ -521,6 +561,28 @@ def debezium(after: str, schema: str = "null") -> ConsumerRecord:
     return record(f'{{"payload":{body},"schema":{schema}}}')
 
 
+def with_key(row: ConsumerRecord, key: str) -> ConsumerRecord:
+    return ConsumerRecord(row.topic, 0, 0, 0, key.encode(), row.value)
+
+
+def declaring(entry: str) -> str:
+    """A schema block with this column."""
+    return '{"fields":[{"field":"after","fields":[' + entry + "]}]}"
+
+
+def table_changes(table: str, more: str = "") -> ConsumerRecord:
+    """A DDL message whose list says this of table t."""
+    source = '{"connector":"TiCDC","ts_ms":1,"db":"d","table":"t","commit_ts":415508856908021766}'
+    change = f'{{"type":"CREATE","id":"\\"d\\".\\"t\\"","table":{{{table}}}{more}}}'
+    ddl = "CREATE TABLE t (a int)"
+    return record(f'{{"payload":{{"source":{source},"ts_ms":1,"ddl":"{ddl}","tableChanges":[{change}]}}}}')
+
+
+def defaulting(value: str) -> ConsumerRecord:
+    column = f'{{"name":"a","typeName":"DOUBLE","position":1,"defaultValueExpression":{value}}}'
+    return table_changes(f'"columns":[{column}]')
+
+
 def open_(value: str) -> ConsumerRecord:
     return framed(open_row(value.encode()))
 
@@ -560,7 +622,64 @@ RECORDS: dict[str, tuple[str, Callable[[int], ConsumerRecord]]] = {
     "debezium-zeros": (DEBEZIUM, lambda n: debezium('{"a":"' + rep(": -0", n) + '","b": -0}')),
     "debezium-blanks": (DEBEZIUM, lambda n: debezium('{"a":' + " " * n + "-0}")),
     "debezium-colons": (DEBEZIUM, lambda n: debezium('{"a":1' + rep(":  ", n) + ":-0}")),
+    "debezium-nextval": (DEBEZIUM, lambda n: defaulting('"NEXTVAL(' + " " * n + '(("')),
+    "debezium-next-value": (DEBEZIUM, lambda n: defaulting('"NEXT VALUE FOR' + " " * n + '(("')),
+    "debezium-next-name": (DEBEZIUM, lambda n: defaulting('"NEXTVAL(' + "a" * n + "." + "b" * n + '(("')),
 }
+
+
+#: Numbers of n digits, of which all, or those of a fraction or an exponent, are many.
+NUMBERS: dict[str, Callable[[int], str]] = {
+    "whole": lambda n: "1" * n,
+    "negative": lambda n: "-" + "1" * n,
+    "fraction": lambda n: "0." + "7" * n,
+    "fraction-and-exponent": lambda n: "0." + "7" * n + "7E1",
+    "whole-and-fraction": lambda n: "1" * n + ".5",
+    "whole-and-exponent": lambda n: "1" * n + "e-5",
+    "zeros": lambda n: "0." + "0" * n + "1",
+    "exponent": lambda n: "1E" + "0" * n + "1",
+    "negative-exponent": lambda n: "1e-" + "0" * n + "1",
+}
+#: Where a number can be.
+PLACES: dict[str, tuple[str, Callable[[str], ConsumerRecord]]] = {
+    "debezium-row": (DEBEZIUM, lambda number: debezium(f'{{"a":{number}}}')),
+    "debezium-decimal": (
+        DEBEZIUM,
+        lambda number: debezium(
+            f'{{"a":{number}}}', declaring('{"field":"a","type":"double","tidb_type":"decimal"}')
+        ),
+    ),
+    "debezium-key": (
+        DEBEZIUM,
+        lambda number: with_key(debezium('{"b":1}'), f'{{"payload":{{"a":{number}}}}}'),
+    ),
+    "debezium-schema": (
+        DEBEZIUM,
+        lambda number: debezium('{"a":1}', declaring(f'{{"field":"a","type":"double","default":{number}}}')),
+    ),
+    "debezium-table": (DEBEZIUM, defaulting),
+    "open": (OPEN, lambda number: open_(f'{{"u":{{"a":{{"t":5,"f":65,"v":{number}}}}}}}')),
+    "open-decimal": (OPEN, lambda number: open_(f'{{"u":{{"a":{{"t":246,"f":65,"v":{number}}}}}}}')),
+    "canal": (CANAL, lambda number: canal(f'[{{"a":{number}}}]', '{"a":"double"}')),
+    "canal-decimal": (CANAL, lambda number: canal(f'[{{"a":{number}}}]', '{"a":"decimal(65,30)"}')),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize(("protocol", "place"), PLACES.values(), ids=PLACES)
+def test_a_long_number_costs_linear_time(
+    protocol: str, place: Callable[[str], ConsumerRecord], number: Callable[[int], str]
+) -> None:
+    records = {factor: place(number(50_000 * factor)) for factor in (1, FACTOR)}
+    assert_linear(lambda factor: attempt(protocol, Limits(), records[factor]))
+
+
+@pytest.mark.parametrize(
+    ("number", "value"), [("0." + "7" * 5000, 0.7777777777777778), ("1e-" + "0" * 5000 + "1", 0.1)]
+)
+def test_a_fraction_or_an_exponent_of_many_digits_is_read(number: str, value: float) -> None:
+    (found,) = Translator(DEBEZIUM, CANAL).translate(debezium(f'{{"a":{number}}}'))
+    assert json.loads(found.value or b"")["data"] == [{"a": str(value)}]
 
 
 @pytest.mark.parametrize(("protocol", "make"), RECORDS.values(), ids=RECORDS)
@@ -571,6 +690,52 @@ def test_a_record_costs_linear_time_and_little_memory(
     assert_linear(lambda factor: attempt(protocol, Limits(), records[factor]))
     large = make(MB)
     assert_cheap(lambda: attempt(protocol, Limits(), large))
+
+
+WIDE = "CREATE TABLE t (" + ",".join(f"c{number} INT" for number in range(4000)) + ")"
+MODIFY = "ALTER TABLE t MODIFY c1 INT"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [WIDE, *[MODIFY] * 8999],
+        [f"ALTER TABLE t ADD COLUMN c{number} INT" for number in range(5998)],
+        [WIDE, *[MODIFY + ";" + MODIFY] * 49],
+    ],
+)
+def test_statements_of_a_wide_table_in_one_record_take_little(texts: list[str]) -> None:
+    given = framed(*map(open_ddl, texts))
+    assert_cheap(lambda: attempt(OPEN, Limits(), given))
+
+
+@pytest.mark.parametrize(
+    "behind", [[MODIFY] * 250, ["ALTER TABLE t " + ",".join(f"MODIFY c{at} INT" for at in range(3000))] * 12]
+)
+@pytest.mark.parametrize("is_one_text", [False, True])
+def test_late_statements_take_little_whatever_comes_behind_them(behind: list[str], is_one_text: bool) -> None:
+    reading = translator(OPEN)
+    reading.translate(framed(open_ddl(WIDE, ts=1)))
+    for number, sql in enumerate(behind):
+        reading.translate(framed(open_ddl(sql, ts=1000 + number)))
+    before = reading.state
+    late = [open_ddl(MODIFY, ts=2 + number) for number in range(100)]
+    given = framed(open_ddl(";".join([MODIFY] * 100), ts=2)) if is_one_text else framed(*late)
+
+    def again() -> None:
+        reading.restore(before)
+        reading.translate(given)
+
+    assert_cheap(again)
+
+
+def test_one_late_statement_leaves_all_that_comes_behind_it_known() -> None:
+    reading = translator(OPEN)
+    for at, sql in [(1, WIDE), *((1000 + number, MODIFY) for number in range(250)), (2, MODIFY)]:
+        reading.translate(framed(open_ddl(sql, ts=at)))
+    schema = reading.catalog.newest(TableId("d", "t"))[1]
+    assert schema is not None
+    assert len(schema.columns) == 4000
 
 
 def test_a_catalogue_of_many_tables_costs_no_more_for_each() -> None:

@@ -153,7 +153,7 @@ def _parsed(text: str) -> ColumnType:
     unsigned = words.peek() == "unsigned"  # the Go driver's spelling: `unsigned int`
     if unsigned:
         words.take()
-    if not words.peek() or words.peek() in "(),":
+    if not words.peek() or words.peek() in "()," or words.peek() == "unsigned":
         raise ValueError("a type does not begin with a name")
     name = words.take().lower()
     while words.peek() in _NAME_WORDS and f"{name} {words.peek()}" in _ALIASES | {

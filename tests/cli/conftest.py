@@ -22,6 +22,7 @@ from relay.codecs.losses import Before, Carries, Lossy
 from relay.errors import Malformed, NotRepresentable
 from relay.model import (
     ABSENT,
+    Cell,
     Column,
     ColumnType,
     DdlKind,
@@ -100,6 +101,10 @@ class LazyImages:
     @property
     def after(self) -> Row | None:
         raise Malformed("made-up", "data[0].id", "is no number")
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        row = self.before if is_old else self.after
+        return None if row is None else [row[at] for at in places]
 
     def surely_keeps_keys(self) -> bool:
         return False

@@ -69,7 +69,36 @@ def test_a_table_of_that_name_in_the_new_database_is_no_reason_to_guess_wrong(so
     translated_records(made, statements)
     found = made.catalog.histories["e"]["b"][0]
     assert found.schema is None, "either may be meant"
-    assert all(made.catalog.histories[each]["a"][0].schema is not None for each in ("d", "e"))
+    assert all(made.catalog.histories[each]["a"][0].schema is None for each in ("d", "e"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "database", "name"),
+    [("DROP TABLE d.a, b", "d", "a"), ("RENAME TABLE b TO d.moved", "d", "moved")],
+)
+@pytest.mark.parametrize("source", [CANAL, "ckafka-json"])
+def test_rows_are_not_read_by_a_definition_that_may_be_gone(
+    source: str, sql: str, database: str, name: str
+) -> None:
+    made = Translator(CANAL, source)
+    row = row_message({"id": "int", "x": "varchar(30)"}, {"id": "1", "x": "2020-01-01 00:00:00.123"})
+    given = [
+        ddl("CREATE TABLE b (id INT PRIMARY KEY, x DATETIME(3))", "d", "b", "CREATE", 0),
+        ddl("CREATE TABLE b (id INT PRIMARY KEY, y INT)", "e", "b", "CREATE", 1),
+        ddl("CREATE TABLE a (id INT PRIMARY KEY)", "d", "a", "CREATE", 2),
+        ddl(sql, database, name, "ERASE", 3),
+        ddl("CREATE TABLE IF NOT EXISTS b (id INT PRIMARY KEY, x VARCHAR(30))", "d", "b", "CREATE", 4),
+        record(row | {"database": "d", "table": "b", "pkNames": ["id"]}, offset=5),
+    ]
+    if source != CANAL:
+        given = [
+            ConsumerRecord("t", 0, offset, out.timestamp_ms, out.key, out.value)
+            for offset, out in enumerate(translated_records(made, given))
+        ]
+    reading = Translator(source, DEBEZIUM, target_options={"debezium-disable-schema": "true"})
+    *_, out = translated_records(reading, given)
+    assert json.loads(out.value or b"")["payload"]["after"]["x"] == "2020-01-01 00:00:00.123"
+    assert reading.lossy[Lossy.SCHEMA_GUESSED] == 1
 
 
 def test_a_table_in_no_database_is_not_written_as_one() -> None:

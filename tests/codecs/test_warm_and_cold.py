@@ -100,6 +100,31 @@ def test_cells_of_open_protocol(columns: str, part: str, text: str) -> None:
         assert warm == cold
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+@pytest.mark.parametrize("part", ["u", "d", "p"])
+@pytest.mark.parametrize(
+    ("sql_type", "code", "flags"),
+    [("BIGINT UNSIGNED", 8, 139), ("SET('a','b')", 248, 64), ("BIT(64)", 16, 65)],
+)
+def test_a_number_beyond_64_bits_has_one_path(
+    sql_type: str, code: int, flags: int, part: str, is_known: bool
+) -> None:
+    def rows(number: int) -> ConsumerRecord:
+        whole = {"id": cell(code, 1, flags), "v": cell(15, "x", 64)}
+        parts = {"u": whole, "p": whole} if part == "p" else {part: whole}
+        parts[part] = {**whole, "id": cell(code, number, flags)}
+        return framed(open_row(parts), offset=9)
+
+    table = "t" if is_known else "other"
+    statement = framed(
+        open_ddl(f"CREATE TABLE {table} (id {sql_type} NOT NULL PRIMARY KEY, v TEXT)"), offset=1
+    )
+    for number in (1 << 64, -(1 << 63) - 1, 10**20):
+        warm, cold = outcomes(OPEN, [statement, rows(1)], rows(number))
+        assert warm == cold
+        assert f"{part}.id.v: a number beyond 64 bits" in str(cold[0])
+
+
 def test_minus_zero_is_an_integer_of_open_protocol() -> None:
     statement = framed(open_ddl(OPEN_TABLE), offset=1)
     odd = open_record(open_value("id e", id='{"t":3,"f":11,"v":-0}'))

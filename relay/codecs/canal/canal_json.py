@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -297,23 +297,30 @@ class Encoder:
         """Give the events' messages; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1 and isinstance(events[0], RowChange):
             return [Payload(None, self._to_json(self._row(events[0], caused_by, lossy)))]
-        messages = self._messages(events, caused_by, lossy)
-        return (Payload(None, self._to_json(message)) for message in messages)
+        return map(self._payload, self._messages(events, caused_by, lossy))
+
+    def _payload(self, message: _FlatMessage) -> Payload:
+        return Payload(None, self._to_json(message))
 
     def _messages(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> list[_FlatMessage]:
-        messages: list[_FlatMessage] = []
+    ) -> Iterator[_FlatMessage]:
+        last: _FlatMessage | None = None
         for event in events:
             if isinstance(event, RowChange):
                 message = self._row(event, caused_by, lossy)
-                if not messages or not self._has_joined(messages[-1], message):
-                    messages.append(message)
+                if last is not None and self._has_joined(last, message):
+                    continue
             elif isinstance(event, SchemaChange):
-                messages.append(self._ddl(event, caused_by, lossy))
+                message = self._ddl(event, caused_by, lossy)
             else:
                 lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
-        return messages
+                continue
+            if last is not None:
+                yield last
+            last = message
+        if last is not None:
+            yield last
 
     def _has_joined(self, last: _FlatMessage, message: _FlatMessage) -> bool:
         """Put the row into the last message, if that has room, the same table version, operation and time.

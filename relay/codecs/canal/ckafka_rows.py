@@ -23,7 +23,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, LazyRows
 from relay.errors import Malformed, NotRepresentable
-from relay.model import ABSENT, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
+from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle
 
 #: What a reader or writer takes, by column and beside, and what is kept of a definition, by column (measured
@@ -71,6 +71,12 @@ class _Few(LazyRows, frozen=True, eq=False, gc=False):
         return (
             None if self.images.new is None else self.text_reader.row(self.images.new, self.images.new_path)
         )
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of one of the rows; no other is read."""
+        images = self.images
+        cells, path = (images.old, images.old_path) if is_old else (images.new, images.new_path)
+        return None if cells is None else self.text_reader.cells_at(places, cells, path)
 
     def surely_keeps_keys(self) -> bool:
         """Return whether the key columns have the same text in both images, if there are two."""
@@ -248,7 +254,7 @@ class CkafkaWriter:
         }
         self.losses = [what for what, is_lost in losses.items() if is_lost]
 
-    def cells(self, row: Row) -> Cells:
+    def cells(self, row: Sequence[Cell]) -> Cells:
         """Return the row as text in column order. Columns that are ABSENT are left out."""
         cells: dict[str, Any] = {}
         for (name, write), value in zip(self._writers, row, strict=True):
@@ -256,11 +262,10 @@ class CkafkaWriter:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
 
-    def some_cells(self, row: Row, places: Sequence[int]) -> Cells:
-        """Return the same of a row that has columns at these places alone."""
+    def some_cells(self, row: Sequence[Cell], places: Sequence[int]) -> Cells:
+        """Return the same of a row that has columns at these places alone, given its cells there."""
         cells: dict[str, Any] = {}
-        for at in places:
-            value = row[at]
+        for at, value in zip(places, row, strict=True):
             if value is not ABSENT:
                 name, write = self._writers[at]
                 cells[name] = value if value is None or write is None else write(value)
@@ -283,7 +288,14 @@ class CkafkaWriters:
         of its column's type.
         """
         self.lost.clear()
-        before, after = change.before, change.after
+        images, columns = change.images, change.schema.columns
+        possible: Sequence[int] | None = getattr(images, "possible_places", None)
+        before: Sequence[Cell] | None
+        after: Sequence[Cell] | None
+        if possible is None or 2 * len(possible) >= len(columns):
+            before, after, possible = images.before, images.after, None
+        else:
+            before, after = images.cells_at(possible, is_old=True), images.cells_at(possible, is_old=False)
         if (before if change.op is DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         writer = self._writers.get(change.schema)
@@ -291,12 +303,10 @@ class CkafkaWriters:
             if not change.table.table:
                 raise NotRepresentable(self._protocol, "TABLE", NAMELESS)
             made = CkafkaWriter(change.schema, self._style)
-            columns = change.schema.columns
             size = _COMPILED_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(change.schema)
             writer = self._writers.keep(change.schema, made, size)
-        possible = getattr(change.images, "possible_places", None)
         try:
-            if possible is not None and 2 * len(possible) < len(change.schema.columns):
+            if possible is not None:
                 new = None if after is None else writer.some_cells(after, possible)
                 old = None if before is None else writer.some_cells(before, possible)
                 return writer, CkafkaImages(change.op, new, old)

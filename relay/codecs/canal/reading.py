@@ -7,7 +7,7 @@ somebody asks for them. `TextReaders` is a decoder's cache and could be emptied 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -207,6 +207,7 @@ class TextReader:
             (name, at, custom.get(name) or reader(columns[at].type, style))
             for name, at in zip(wire.names, self.places, strict=True)
         ]
+        self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
         shown = sum([name not in hidden for name in wire.names])
         #: Whether the message leaves out columns that the table has.
         self.is_partial = self.schema.complete and shown < len(columns) - len(hidden)
@@ -230,6 +231,25 @@ class TextReader:
             except (ValueError, ArithmeticError) as error:
                 raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
         return tuple(row)
+
+    def cells_at(self, places: Sequence[int], cells: Cells, part: str) -> list[Cell]:
+        """Return the canonical row's cells at these places, and read no other. Raises like `row`.
+
+        `places` are of the table, its key's for example: for each tuple of them something is kept.
+        """
+        places = tuple(places)
+        wanted = self._reads_at.get(places)
+        if wanted is None:
+            read_at = {at: (name, read) for name, at, read in self._reads}
+            wanted = self._reads_at[places] = [read_at.get(at) for at in places]
+        return [ABSENT if one is None else self._cell(*one, cells, part) for one in wanted]
+
+    def _cell(self, name: str, read: Read | None, cells: Cells, part: str) -> Cell:
+        text = cells.get(name, ABSENT)
+        try:
+            return text if read is None or not isinstance(text, str) else read(text)
+        except (ValueError, ArithmeticError) as error:
+            raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
 
 
 class TextRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -257,6 +277,14 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.op is DELETE else self.reader.row(self.cells, f"data[{self.index}]")
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of one of the rows; no other is read."""
+        if is_old is (self.op is DELETE):
+            return self.reader.cells_at(places, self.cells, f"data[{self.index}]")
+        if not is_old or self.op is not UPDATE or self.old is None:
+            return None
+        return self.reader.cells_at(places, self.cells | self.old, f"old[{self.index}]")
 
     def surely_keeps_keys(self) -> bool:
         """Return whether `old` lacks the key columns or has the text of the new row."""

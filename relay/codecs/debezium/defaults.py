@@ -120,11 +120,14 @@ def _sequence_default(column: Column, database: str) -> str | None:
     if not isinstance(default, Default) or not default.is_expression:
         return None
     found = _NEXT_VALUE(default.text or "")
-    return None if found is None else f"nextval(`{found[1] or database}`.`{found[2]}`)"
+    if found is None:
+        return None
+    return f"nextval(`{found[1] or found[2] or database}`.`{found[3] or found[4]}`)"
 
 
+_NAME: Final = r"(?:`([^`.()]++)`|([^`.()\s]++))"
 _NEXT_VALUE: Final = re.compile(
-    r"(?:NEXTVAL\s*\(|NEXT\s+VALUE\s+FOR\s)\s*(?:`?([^`.()]+)`?\.)?`?([^`.()]+)`?\s*\)?", re.IGNORECASE
+    rf"(?:NEXTVAL\s*+\(|NEXT\s++VALUE\s++FOR(?=[\s`]))\s*+(?:{_NAME}\s*+\.\s*+)?{_NAME}\s*+\)?", re.IGNORECASE
 ).fullmatch
 
 

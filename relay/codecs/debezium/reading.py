@@ -78,9 +78,12 @@ def _exact(text: str) -> Decimal:
 _decode_image = msgspec.json.Decoder(dict[str, Any], float_hook=_exact).decode
 
 
-#: Whole numbers with more digits than an int of msgspec may have, but a Decimal may. The closing quote may be
-#: missing, so that no byte is looked at twice.
-_STRING_OR_LONG_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|\d{4301,}+(?![.eE])', re.DOTALL)
+#: Whole numbers with more digits than an int of msgspec may have, but a Decimal may; not the digits of a
+#: fraction or an exponent. The closing quote may be missing, and nothing begins inside a number, so that no
+#: byte is looked at twice.
+_STRING_OR_LONG_NUMBER: Final = re.compile(
+    rb'"(?:[^"\\]++|\\.)*+"?|(?<![\d.eE+])(?<![eE]-)\d{4301,}+(?![.eE])', re.DOTALL
+)
 
 
 def _parsed(image: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from relay.catalog import Catalog, DdlMessage, learn
+from relay.catalog import Catalog, DdlBudget, DdlMessage, learn
 from relay.codecs.codec import Codec, Joining, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.open_protocol.columns import HANDLE_KEY, column_code, column_flags, loses_type, write_of
@@ -192,7 +192,7 @@ class Decoder:
             lossy.append(Lossy.TOMBSTONE)
             return [], catalog
         events: list[Event] = []
-        budget = None
+        budget = ddl_budget = None
         emitted_at_ns = record.timestamp_ms * _NS_PER_MS
         try:
             segments = unframe(record.key, record.value, self._limits)
@@ -215,7 +215,8 @@ class Decoder:
                 budget = budget or Decompression(self._limits)
                 value = decompressed(NAME, "value", value, self._compression, budget)
             if key.t == _DDL:
-                catalog, change = _ddl(key, value, source, record, catalog, lossy)
+                ddl_budget = ddl_budget or DdlBudget(self._limits)
+                catalog, change = _ddl(key, value, source, record, catalog, lossy, ddl_budget)
                 self._rows.forget(change)
                 events.append(change)
             elif value != b"{}":
@@ -275,8 +276,14 @@ def _key(text: bytes) -> _Key:
     return key
 
 
-def _ddl(
-    key: _Key, value: bytes, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+def _ddl(  # noqa: PLR0913, PLR0917 - of one place
+    key: _Key,
+    value: bytes,
+    source: Source,
+    record: ConsumerRecord,
+    catalog: Catalog,
+    lossy: list[Lossy],
+    budget: DdlBudget,
 ) -> tuple[Catalog, SchemaChange]:
     try:
         ddl = _decode_ddl(value)
@@ -291,7 +298,7 @@ def _ddl(
         record.time_ms(source.event_time_ns // _NS_PER_MS) * _NS_PER_MS,
         is_restored(ddl.q),
     )
-    catalog, change = learn(catalog, message)
+    catalog, change = learn(catalog, message, budget)
     if not change.kinds:
         lossy.append(Lossy.DDL_NOT_UNDERSTOOD)
         change = msgspec.structs.replace(change, kinds=kinds_of(int(ddl.t)))

@@ -36,7 +36,7 @@ from relay.limits import DEFAULT_LIMITS, Limits, check_columns
 from relay.model import ABSENT, ColumnType, Images, Op, Source, TableSchema
 from relay.records import ConsumerRecord
 
-_PARTS: Final = PartNames(deleted="d", old="p", new="u")
+_PARTS: Final = PartNames(deleted="d", old="p", new="u", value=".v")
 #: Layouts of one table's rows that are kept ready: full rows, deletes with the key alone, versions of the
 #: definition.
 _CACHED_LAYOUTS: Final = 32

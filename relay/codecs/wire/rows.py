@@ -71,11 +71,15 @@ NAMELESS: Final = "a row without the name of its table"
 
 
 class PartNames(msgspec.Struct, frozen=True):
-    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row."""
+    """What the wire calls the images, for the paths of errors: of a DELETE, the old and the new row.
+
+    `value`: what follows a column's name where its value is a member of the column's cell: `.v`.
+    """
 
     deleted: str
     old: str
     new: str
+    value: str = ""
 
 
 class Columns:
@@ -252,6 +256,7 @@ class TypedReader:
             at for name, at in sorted(zip(self.names, count(), strict=False)) if name in handle
         ]
         self._tells_key = told is not None and len(self._handle_cells) == len(handle)
+        self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
 
     def told_key(self, cells: Sequence[Any]) -> ToldKey | None:
         """Return what these cells say of the row's key (`Images.told_key`)."""
@@ -268,8 +273,30 @@ class TypedReader:
             try:
                 row[at] = value if read is None or value is None or value is ABSENT else read(value)
             except (ValueError, ArithmeticError, TypeError) as error:
-                raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
+                raise self._malformed(part, name, error) from error
         return tuple(row)
+
+    def cells_at(self, places: Sequence[int], cells: Sequence[Any], part: str) -> list[Cell]:
+        """Return the canonical row's cells at these places, and read no other. Raises like `row`.
+
+        `places` are of the table, its key's for example: for each tuple of them something is kept.
+        """
+        places = tuple(places)
+        wanted = self._cells_of.get(places)
+        if wanted is None:
+            cell_of = {place: at for at, place in enumerate(self.places)}
+            wanted = self._cells_of[places] = [cell_of.get(place) for place in places]
+        return [ABSENT if at is None else self._cell(at, cells[at], part) for at in wanted]
+
+    def _cell(self, at: int, value: Any, part: str) -> Cell:  # noqa: ANN401 - any wire value
+        read = self.reads[at]
+        try:
+            return value if read is None or value is None or value is ABSENT else read(value)
+        except (ValueError, ArithmeticError, TypeError) as error:
+            raise self._malformed(part, self.names[at], error) from error
+
+    def _malformed(self, part: str, name: str, error: Exception) -> Malformed:
+        return Malformed(self.protocol, f"{part}.{name}{self.parts.value}", str(error))
 
     def row_function(
         self,
@@ -308,6 +335,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """The row after the change."""
         raise NotImplementedError
 
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """As in `Images`, without reading other cells where a codec can."""
+        row = self.before if is_old else self.after
+        return None if row is None else [row[at] for at in places]
+
     def surely_keeps_keys(self) -> bool:
         """Return whether the wire shows that no key column has changed; False if only values can tell."""
         return False
@@ -321,6 +353,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
     def possible_places(self) -> Sequence[int] | None:
         """Where columns stand that either image may have, ascending: few of a wide table; None: anywhere."""
         return None
+
+    @property
+    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+        """What `told_key` says of the old row and of the new one."""
+        return None, None
 
     def told_key(self) -> ToldKey | None:
         """As in `Images`: what the values say, unless a codec knows better."""
@@ -338,12 +375,12 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key, (self.told_key(),) * 2)
+        return Rows, (self.before, self.after, self.named_key, self.told_keys)
 
 
-class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
+class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came: `old` and `new` have a cell for each of the reader's
-    places, none of them ABSENT; None where there is no such image.
+    places; None where there is no such image.
     """
 
     reader: TypedReader
@@ -353,15 +390,45 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
     @property
     def before(self) -> Row | None:
         """The row before the change."""
-        if self.old is None:
-            return None
-        parts = self.reader.parts
-        return self.reader.row(self.old, parts.deleted if self.new is None else parts.old)
+        return None if self.old is None else self.reader.row(self.old, self.old_part)
 
     @property
     def after(self) -> Row | None:
         """The row after the change."""
         return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
+
+    @property
+    def old_part(self) -> str:
+        """What the wire calls the old row."""
+        return self.reader.parts.old
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places of one of the rows; no other is read."""
+        cells, reader = self.old if is_old else self.new, self.reader
+        if cells is None:
+            return None
+        return reader.cells_at(places, cells, self.old_part if is_old else reader.parts.new)
+
+    @property
+    def possible_places(self) -> Sequence[int]:
+        """The reader's."""
+        return self.reader.possible_places
+
+
+class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
+    """A change's images as the wire values that came, none of them ABSENT."""
+
+    @property
+    def old_part(self) -> str:
+        """What the wire calls the old row: of a DELETE, or of an update."""
+        parts = self.reader.parts
+        return parts.deleted if self.new is None else parts.old
+
+    @property
+    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+        """What the cells say of the key, of the old row and of the new one."""
+        old, new, reader = self.old, self.new, self.reader
+        return None if old is None else reader.told_key(old), None if new is None else reader.told_key(new)
 
     def told_key(self) -> ToldKey | None:
         """Return what the cells say of the key."""
@@ -379,56 +446,58 @@ class TypedRows(LazyRows, frozen=True, eq=False, gc=False):
         return True
 
 
-class PartialRows(LazyRows, frozen=True, eq=False, gc=False):
+class _OldRow(TypedRows, frozen=True, eq=False, gc=False):
+    """The old row of an update as images of its own."""
+
+    @property
+    def old_part(self) -> str:
+        """What the wire calls the old row of an update."""
+        return self.reader.parts.old
+
+
+class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came, like `TypedRows`, but some of them ABSENT."""
 
-    reader: TypedReader
-    old: Sequence[Any] | None
-    new: Sequence[Any] | None
+
+class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
+    """The old row of an update, or the new one, as images of their own; read when somebody asks."""
+
+    images: LazyRows
+    is_old: bool
 
     @property
     def before(self) -> Row | None:
         """The row before the change."""
-        return None if self.old is None else self.reader.row(self.old, self.reader.parts.old)
+        return self.images.before if self.is_old else None
 
     @property
     def after(self) -> Row | None:
         """The row after the change."""
-        return None if self.new is None else self.reader.row(self.new, self.reader.parts.new)
-
-    @property
-    def possible_places(self) -> Sequence[int]:
-        """The reader's."""
-        return self.reader.possible_places
-
-
-class PlacedRows(LazyRows, frozen=True, eq=False, gc=False):
-    """A change's images as canonical values that stand at certain places alone."""
-
-    places: Sequence[int]
-    old: Row | None
-    new: Row | None
-    key: tuple[str, ...] | None
-
-    @property
-    def before(self) -> Row | None:
-        """The row before the change."""
-        return self.old
-
-    @property
-    def after(self) -> Row | None:
-        """The row after the change."""
-        return self.new
+        return None if self.is_old else self.images.after
 
     @property
     def named_key(self) -> tuple[str, ...] | None:
-        """As in `Images`."""
-        return self.key
+        """The update's."""
+        return self.images.named_key
 
     @property
-    def possible_places(self) -> Sequence[int]:
-        """The places."""
-        return self.places
+    def possible_places(self) -> Sequence[int] | None:
+        """The update's."""
+        return self.images.possible_places
+
+    @property
+    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+        """The update's; of the other row nothing."""
+        old, new = self.images.told_keys
+        return (old, None) if self.is_old else (None, new)
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the update's cells, if they are of this row."""
+        return self.images.cells_at(places, is_old=is_old) if is_old is self.is_old else None
+
+    def told_key(self) -> ToldKey | None:
+        """Return what the update says of this row's key."""
+        return self.images.told_keys[not self.is_old]
 
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
@@ -441,12 +510,13 @@ def present_places(images: Images, row: Row) -> tuple[int, ...]:
 
 def halves(images: Images) -> tuple[Images, Images]:
     """Return the old row and the new row of an update as images of their own."""
-    if isinstance(images, TypedRows | PartialRows):
+    if isinstance(images, TypedRows):
+        return _OldRow(images.reader, images.old, None), TypedRows(images.reader, None, images.new)
+    if isinstance(images, PartialRows):
         return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
+    if isinstance(images, LazyRows):
+        return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
     key = images.named_key
-    places: Sequence[int] | None = getattr(images, "possible_places", None)
-    if places is not None:
-        return PlacedRows(places, images.before, None, key), PlacedRows(places, None, images.after, key)
     told = images.told_keys if isinstance(images, Rows) else (None, None)
     return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
 
@@ -569,18 +639,18 @@ class TypedWriters(Generic[Plan]):
         return write
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
-        before, after = change.before, change.after
+        images = change.images
+        before, after = images.before, images.after
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         if not self._target.has_before and after is not None:
             before = None
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
-        reader: Any = getattr(change.images, "reader", None)
+        reader: Any = getattr(images, "reader", None)
         if isinstance(reader, TypedReader):
             plan = self._target.plan_of(reader, plan)
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
-        images = change.images
         return plan, self._row(change.schema, images, before), self._row(change.schema, images, after), losses
 
     def plan(self, schema: TableSchema) -> Plan:

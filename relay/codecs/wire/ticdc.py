@@ -81,22 +81,20 @@ def split_updates(events: list[Event]) -> list[Event]:
             break
     else:
         return events
-    places: dict[TableSchema, list[int]] = {}
+    places: dict[TableSchema, tuple[int, ...]] = {}
     return [part for event in events for part in (_split(event) if _changes_key(event, places) else [event])]
 
 
-def _changes_key(change: Event, places: dict[TableSchema, list[int]]) -> TypeGuard[RowChange]:
+def _changes_key(change: Event, places: dict[TableSchema, tuple[int, ...]]) -> TypeGuard[RowChange]:
     """Whether it is an UPDATE of a key; `places` keeps where the key columns of definitions stand."""
     if not isinstance(change, RowChange) or change.op is not Op.UPDATE or change.images.surely_keeps_keys():
         return False
-    before, after, schema = change.before, change.after, change.schema
-    if before is None or after is None:
-        return False
+    images, schema = change.images, change.schema
     keys = places.get(schema)
     if keys is None:
-        names = frozenset(schema.key_columns())
-        keys = places[schema] = [at for at, column in enumerate(schema.columns) if column.name in names]
-    return any(before[at] != after[at] for at in keys)
+        keys = places[schema] = schema.places_of(schema.key_columns())
+    before, after = images.cells_at(keys, is_old=True), images.cells_at(keys, is_old=False)
+    return before is not None and after is not None and before != after
 
 
 def _split(change: RowChange) -> list[Event]:

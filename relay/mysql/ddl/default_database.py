@@ -8,10 +8,10 @@ new name). TiCDC names the databases of a rename.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from relay.model import TableId
+from relay.model import DdlKind, TableId
 from relay.mysql.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -35,29 +35,35 @@ class _Named(NamedTuple):
     is_old: bool
 
 
-def default_database(
+def default_databases(
     statements: Iterable[Statement],
     table: TableId,
-    databases: Iterable[str],
+    databases: Mapping[str, Iterable[str]],
     exists: Callable[[TableId], bool],
-) -> str | None:
-    """Return the database of unqualified names; None if it may be more than one.
+) -> tuple[str, ...]:
+    """Return the database of unqualified names; all that it may be if it may be more than one.
 
     `table` is what the message names. If its database is not surely the session's, the one of `databases`
-    counts that has all tables which the statement presupposes (`exists`). If none has, it is the message's.
+    (with their tables) counts that has all tables which the statement presupposes (`exists`). If none or
+    several have all, it may be each that has one of them; if none has any, it is the message's.
     """
     named = [each for statement in statements for each in _named_in(statement)]
     if _is_the_sessions(table, [each.name for each in named]):
-        return table.database
+        return (table.database,)
     old = _presupposed(named)
-    found = [
+    whole = [
         database
         for database in databases
-        if database and all(exists(TableId(database, name)) for name in old)
+        if old and database and all(exists(TableId(database, name)) for name in old)
     ]
-    if old and len(found) == 1:
-        return found[0]
-    return None if any(exists(TableId(table.database, name)) for name in old) else table.database
+    if len(whole) == 1:
+        return (whole[0],)
+    some = [
+        database
+        for database, tables in databases.items()
+        if database and any(exists(TableId(database, name)) for name in old.intersection(tables))
+    ]
+    return tuple(some) or (table.database,)
 
 
 def _is_the_sessions(table: TableId, names: list[TableName]) -> bool:
@@ -102,5 +108,5 @@ def _named_in(statement: Statement) -> Iterator[_Named]:
             yield from (_Named(other, is_old=True) for other in others if other is not None)
         case TruncateTable(table):
             yield _Named(table, is_old=True)
-        case OtherStatement(_, tables):
-            yield from (_Named(table, is_old=False) for table in tables)
+        case OtherStatement(kind, tables):
+            yield from (_Named(table, is_old=kind is DdlKind.DROP_VIEW) for table in tables)
