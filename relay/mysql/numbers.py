@@ -151,11 +151,36 @@ def go_text(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def java_text(value: float) -> str:
-    """Java's notation: `1.0`, `3.14`, `1.0E7`, `9.99E-4`; positional from 0.001 to below 10 000 000."""
-    text = repr(value)
-    if 0.001 <= abs(value) < 10_000_000 or value == 0:
-        return text
-    sign, digits, exponent = Decimal(text).normalize().as_tuple()
-    figures = "".join(map(str, digits))
-    return f"{'-' * sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent) + len(figures) - 1}"
+#: Numbers so small that one digit tells them, of which Java prints the nearest two: 4.9E-324 is
+#: Double.MIN_VALUE, 1.4E-45 Float.MIN_VALUE (JDK 17; Double.toString as specified since JDK 19). Not 1.0E-323
+#: and 1.0E-322, which JDK 19 began to print as 9.9E-324 and 9.9E-323.
+_JAVA_DOUBLES: Final = {"5e-324": "4.9e-324"} | {f"{at}e-323": f"{at - 1}.9e-323" for at in range(5, 10)}
+_JAVA_FLOATS: Final = {
+    "1e-45": "1.4e-45", "3e-45": "2.8e-45", "4e-45": "4.2e-45", "6e-45": "5.6e-45", "8e-45": "8.4e-45",
+    "1e-44": "9.8e-45", "3e-44": "2.9e-44", "4e-44": "4.1e-44",
+}  # fmt: skip
+
+
+def _java_notation(nearest: dict[str, str]) -> Callable[[float], str]:
+    signed = nearest | {f"-{text}": f"-{digits}" for text, digits in nearest.items()}
+
+    def java_text(value: float) -> str:
+        """Java's notation: `1.0`, `3.14`, `1.0E7`, `9.99E-4`; positional from 0.001 to below 10 000 000."""
+        text = repr(value)
+        if 0.001 <= abs(value) < 10_000_000 or value == 0:
+            return text
+        sign, digits, exponent = Decimal(signed.get(text, text)).normalize().as_tuple()
+        figures = "".join(map(str, digits))
+        return f"{'-' * sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent) + len(figures) - 1}"
+
+    return java_text
+
+
+#: Writes a DOUBLE in Java's notation.
+java_text: Final = _java_notation(_JAVA_DOUBLES)
+_java_float_text: Final = _java_notation(_JAVA_FLOATS)
+
+
+def float_writer(write: Callable[[float], str]) -> Callable[[float], str]:
+    """Return how FLOAT is written in the notation in which `write` writes DOUBLE."""
+    return _java_float_text if write is java_text else write

@@ -154,7 +154,7 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     if base == "decimal":
         return numbers.decimal_text
     if base in FLOATS:
-        return style.float_text
+        return numbers.float_writer(style.float_text) if base == "float" else style.float_text
     if base in BINARIES:
         return _bytes_text if style.pads_binary or base != "binary" else _stripped_bytes_text
     if base == "timestamp" and style.zone is not UTC:
@@ -179,8 +179,9 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
     if _spelled_alike(column_type.base, source, target):
         return None
     if column_type.base in FLOATS:
-        read_number = numbers.read_float if column_type.base == "float" else numbers.read_double
-        return numbers.float_converter(read_number, target.float_text)
+        if column_type.base == "float":
+            return numbers.float_converter(numbers.read_float, numbers.float_writer(target.float_text))
+        return numbers.float_converter(numbers.read_double, target.float_text)
     if column_type.base == "binary" and not target.pads_binary and not source.read_binary:
         return _stripped_text
     if column_type.base == "year":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from support import CANAL, TICDC, events, record, row_message, translate
+from support import CANAL, OPEN, TICDC, events, record, row_message, translate
 
-from relay import ABSENT, ConfigError, DecodeError, Malformed, Op, RowChange, Translator
+from relay import ABSENT, ConfigError, ConsumerRecord, DecodeError, Malformed, Op, RowChange, Translator
 
 
 def one(mysql_type: str, text: str | None, source: str = TICDC, options: dict[str, str] | None = None) -> Any:
@@ -271,3 +272,24 @@ def test_doubles_through_both_spellings_are_the_same_number(value: float) -> Non
     assert float(there) == value
     assert float(through("double", there, CANAL, TICDC)) == value
     assert through("double", through("double", there, CANAL, TICDC)) == there
+
+
+SMALLEST = {
+    "double": ["4.9E-324", "1.5E-323", "2.0E-323", "4.4E-323", "4.9E-323", "5.9E-323", "8.9E-323", "9.4E-323", "1.0E-45"],
+    "float": ["1.4E-45", "2.8E-45", "4.2E-45", "5.6E-45", "7.0E-45", "8.4E-45", "9.8E-45", "2.9E-44", "4.1E-44"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "digits"), [(kind, text) for kind in SMALLEST for text in SMALLEST[kind]]
+)
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("other", [TICDC, OPEN])
+def test_the_smallest_numbers_have_the_digits_of_java(
+    mysql_type: str, digits: str, sign: str, other: str
+) -> None:
+    """As JDK 17 prints them; JDK 19 and later have a rule by which these are the same."""
+    message = record(row_message({"c": mysql_type}, {"c": sign + digits}))
+    (there,) = Translator(CANAL, other).translate(message)
+    (back,) = Translator(other, CANAL).translate(ConsumerRecord(there.topic, 0, 0, 0, there.key, there.value))
+    assert json.loads(back.value or b"")["data"] == [{"c": sign + digits}]

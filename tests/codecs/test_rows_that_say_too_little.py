@@ -132,6 +132,29 @@ def test_a_delete_without_its_key_is_written_with_what_it_has(
 
 
 @pytest.mark.parametrize("target", [TICDC, OPEN])
+@pytest.mark.parametrize("create", ["CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE o (id INT)"])
+def test_each_delete_without_its_key_is_counted(create: str, target: str) -> None:
+    statement = row_message({}, isDdl=True, type="CREATE", sql=create, data=None)
+    delete = row_message({"a": "int"}, {"a": "1"}, op="DELETE", pkNames=["id"])
+    together = [delete | {"data": [{"a": "1"}, {"a": "2"}, {"a": "3"}]}]
+    for deletes in (together, [delete] * 3):
+        translator = Translator(CANAL, target, None, ONLY_KEY)
+        given = [record(each, offset=at) for at, each in enumerate([statement, *deletes])]
+        translated_records(translator, given)
+        assert translator.lossy[Lossy.COLUMNS_ABSENT] == 3
+
+
+@pytest.mark.parametrize("create", ["CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE o (id INT)"])
+def test_each_row_with_its_handle_key_alone_is_counted(create: str) -> None:
+    statement = row_message({}, isDdl=True, type="CREATE", sql=create, data=None)
+    rows = row_message({"id": "int"}, {"id": "1"}, _tidb={"commitTs": 1 << 60, "onlyHandleKey": True})
+    translator = Translator(TICDC, CANAL)
+    translator.translate(record(statement))
+    translator.translate(record(rows | {"data": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}, offset=1))
+    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 3
+
+
+@pytest.mark.parametrize("target", [TICDC, OPEN])
 def test_of_a_table_whose_ddl_is_known_too(target: str) -> None:
     create = row_message(
         {},

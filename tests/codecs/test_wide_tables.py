@@ -20,7 +20,7 @@ from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record
 
 from relay import ConsumerRecord, Limits, Translator
-from relay.codecs.canal import ckafka_rows, reading
+from relay.codecs.canal import ckafka_rows, reading, writing
 from relay.codecs.canal.reading import TextReader
 from relay.codecs.wire import compiled
 
@@ -417,3 +417,34 @@ def test_shapes_of_one_message_do_not_read_all_its_types(rows: int, changed: int
             translator.translate(each)
 
     assert_cheap(translated)
+
+
+def unsigned(table: str, at: int, kind: str = "int unsigned") -> ConsumerRecord:
+    """A row of twelve unsigned columns, of which `at` says which need a larger type."""
+    names = [f"c{bit}" for bit in range(12)]
+    row = {name: "4294967295" if at >> bit & 1 else "1" for bit, name in enumerate(names)}
+    types = dict.fromkeys(names, kind)
+    return record(canal(table=table, sqlType={}, mysqlType=types, data=[row]), offset=at)
+
+
+def test_type_numbers_of_many_tables_stay_within_their_bytes() -> None:
+    most = 500_000
+    translator = Translator(TICDC, CANAL, limits=Limits(cache_bytes=most))
+
+    def rows() -> None:
+        for table in range(60):
+            for at in range(120):
+                translator.translate(unsigned(f"t{table}", at))
+
+    assert held_by(rows) < 2 * most + 300_000
+
+
+def test_type_numbers_that_vary_do_not_empty_other_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = mock.Mock(wraps=writing.TextWriter)  # called for what is not in the cache
+    monkeypatch.setattr(writing, "TextWriter", made)
+    translator = Translator(TICDC, CANAL, limits=Limits(cache_bytes=500_000))
+    for at in range(4096):
+        # Another spelling is read anew, and written as before.
+        kind = "int " + "".join(c.upper() if at >> 6 >> bit & 1 else c for bit, c in enumerate("unsigned"))
+        translator.translate(unsigned("t", at, kind))
+    assert made.call_count == 1

@@ -279,7 +279,8 @@ class Decoder:
         if op is not None and message.data and not message.is_ddl:
             changes = self._rows.changes(message, op, _source(message, record), record, catalog, lossy)
             if tidb is not None and len(tidb) > 1 and tidb.get("onlyHandleKey"):
-                _count_once(Lossy.COLUMNS_ABSENT, lossy)
+                # Each row lacks columns; some have been counted.
+                lossy += [Lossy.COLUMNS_ABSENT] * (len(changes) - lossy.count(Lossy.COLUMNS_ABSENT))
             return changes, catalog
         if message.is_ddl:
             return self._ddl(message, record, catalog, lossy)
@@ -336,11 +337,6 @@ def _identity(message: CanalMessage) -> tuple[object, ...]:
     """Return what a message and the one in its claim-check object have in common."""
     commit_ts = (message.tidb or {}).get("commitTs")
     return message.database, message.table, message.type, message.is_ddl, message.es, commit_ts
-
-
-def _count_once(what: Lossy, lossy: list[Lossy]) -> None:
-    if what not in lossy:
-        lossy.append(what)
 
 
 def _refusal(op: Op | None) -> DecodeError:

@@ -29,10 +29,11 @@ from relay.mysql.values import writer as value_writer
 #: What a writer of some columns takes, by column and beside (measured with CPython 3.11).
 _WRITER_BYTES: Final = 2_000
 _COLUMN_BYTES: Final = 200
-#: Texts of `sqlType` that are kept of one table version, and their bytes: unsigned columns and NULLs change
-#: it from row to row.
-_CACHED_SQL_TYPES: Final = 256
-_SQL_TYPES_BYTES: Final = 65_536
+#: What a text of `sqlType` takes beside its length and by column that varies, and the part of an encoder's
+#: bytes that all of them may take: unsigned columns and NULLs change it from row to row.
+_SQL_TYPES_BYTES: Final = 300
+_VARYING_BYTES: Final = 8
+_SQL_TYPES_SHARE: Final = 4
 _NO_TEXT: Final = "a value that the target's spelling has no text for"
 
 #: Images that were kept as they came, with the reader that understands them.
@@ -58,6 +59,8 @@ class TextChange(msgspec.Struct, gc=False):
         return {name: text for name, text in (self.old or {}).items() if text != cells.get(name, ABSENT)}
 
 
+#: Texts of `sqlType`, by the mark of a writer and the numbers of the columns that vary.
+SqlTypeTexts = ByteCache[tuple[object, tuple[int, ...]], msgspec.Raw]
 #: How the rows of one reader become text. Raises DecodeError for a value that is wrong in the source,
 #: NotRepresentable for one that the target cannot say.
 Plan = Callable[[RowChange], TextChange]
@@ -66,8 +69,8 @@ Plan = Callable[[RowChange], TextChange]
 class TextWriter:
     """Writes rows of one table version: text cells, `sqlType`, `mysqlType` and `pkNames`.
 
-    Compiled once per table version and columns; `places` are those of the columns in the table. `pool`: where
-    texts of `sqlType` count.
+    Compiled once per table version and columns; `places` are those of the columns in the table. `sql_types`:
+    where texts of `sqlType` are kept.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class TextWriter:
         dialect: Dialect,
         places: tuple[int, ...],
         pk_names: list[str],
-        pool: CachePool,
+        sql_types: SqlTypeTexts,
     ) -> None:
         columns = [schema.columns[at] for at in places]
         self.table, self.places, self.pk_names = schema.id, places, pk_names
@@ -85,11 +88,10 @@ class TextWriter:
             for at, column in zip(places, columns, strict=True)
         ]
         self._plain = {column.name: java_sql_type(column.type) for column in columns}
-        sql_types = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
-        self._varying = [(name, sql_type_of) for name, sql_type_of in sql_types if sql_type_of is not None]
-        self._pool = pool
-        self._by_variant: dict[tuple[int, ...], msgspec.Raw] = {}
-        self._most_variants = _CACHED_SQL_TYPES
+        functions = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
+        self._varying = [(name, sql_type_of) for name, sql_type_of in functions if sql_type_of is not None]
+        # Not the writer itself, which texts would keep alive.
+        self._mark, self._sql_types = object(), sql_types
         #: `sqlType` of every row; None if it depends on the values (see `sql_type_of`).
         self.sql_type = None if self._varying else msgspec.Raw(_to_json(self._plain))
         types = {column.name: dialect.type_text(column.type) for column in columns}
@@ -108,15 +110,12 @@ class TextWriter:
     def sql_type_of(self, cells: dict[str, Any]) -> msgspec.Raw:
         """Return `sqlType` for a row where it depends on the values."""
         variant = tuple([sql_type_of(cells.get(name)) for name, sql_type_of in self._varying])
-        found = self._by_variant.get(variant)
+        found = self._sql_types.get((self._mark, variant))
         if found is None:
-            if len(self._by_variant) >= self._most_variants:
-                self._by_variant.clear()
             sql_types = zip((name for name, _ in self._varying), variant, strict=True)
-            found = self._by_variant[variant] = msgspec.Raw(_to_json(self._plain | dict(sql_types)))
-            size = len(found) + 8 * len(variant) + 100
-            self._most_variants = min(_CACHED_SQL_TYPES, max(1, _SQL_TYPES_BYTES // size))
-            self._pool.spend(size)
+            found = msgspec.Raw(_to_json(self._plain | dict(sql_types)))
+            size = _SQL_TYPES_BYTES + len(found) + _VARYING_BYTES * len(variant)
+            self._sql_types.keep((self._mark, variant), found, size)
         return found
 
 
@@ -196,7 +195,8 @@ class TextWriters:
         unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
         style = msgspec.structs.replace(dialect.style, unmoved=unmoved)
         self._dialect = msgspec.structs.replace(dialect, style=style)
-        self._protocol, self._pool = protocol, pool
+        self._protocol = protocol
+        self._sql_types: SqlTypeTexts = pool.part(_SQL_TYPES_SHARE).cache()
         self._writers: ByteCache[tuple[TableSchema, tuple[int, ...]], TextWriter] = pool.cache()
         self._versions: ByteCache[TableSchema, tuple[frozenset[int], list[str]]] = pool.cache()
 
@@ -246,7 +246,7 @@ class TextWriters:
         if found is None:
             if not schema.id.table:
                 raise NotRepresentable(self._protocol, "table", NAMELESS)
-            found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._pool)
+            found = TextWriter(schema, self._dialect, places, self._version(schema)[1], self._sql_types)
             columns = [schema.columns[at] for at in places]
             size = _WRITER_BYTES + columns_bytes(columns, _COLUMN_BYTES) + 2 * len(found.mysql_type)
             self._writers.keep((schema, places), found, size)

@@ -20,6 +20,7 @@ from relay.model import (
     ColumnType,
     DdlKind,
     Event,
+    Generated,
     Op,
     RowChange,
     SchemaChange,
@@ -163,10 +164,13 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
 def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
     """Whether a row with these columns lacks some of its handle key, so that the key cannot stand for it.
 
-    It is counted as `columns-absent` then: readers cannot find the row by its key.
+    It is counted as `columns-absent` then: readers cannot find the row by its key. A row that lacks columns
+    of its definition was counted when it was read.
     """
     is_missing = any(name not in names for name in schema.handle_key())
-    if is_missing and Lossy.COLUMNS_ABSENT not in lossy:
+    if is_missing and all(
+        column.name in names or column.generated is Generated.VIRTUAL for column in schema.columns
+    ):
         lossy.append(Lossy.COLUMNS_ABSENT)
     return is_missing
 
