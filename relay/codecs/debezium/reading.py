@@ -27,6 +27,7 @@ from relay.codecs.debezium.schema import (
     agrees,
     counts_micros,
     guessed_type,
+    member_count,
     read_block,
     read_key_block,
     ticdc_field,
@@ -41,7 +42,7 @@ from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_t
 from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
-from relay.limits import DEFAULT_LIMITS, Limits, check_columns
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
 from relay.model import (
     ABSENT,
     Column,
@@ -453,7 +454,7 @@ class RowDecoder:
         values = _merged(old or {}, new or {})
         if declared and not declared.keys() >= values.keys():
             key_block = bytes(key_of(message.key).schema)
-            declared = {**declared, **(read_key_block(key_block) | declared)}
+            declared = {**declared, **(self._bounded(read_key_block(key_block)) | declared)}
         usable = _usable(known, declared, values)
         names = key_names(message.key)
         key: KeyUse | None = KeyUse(names, key_block)
@@ -496,8 +497,15 @@ class RowDecoder:
         """The columns of a schema block, which is parsed once."""
         found = self._blocks.get(block)
         if found is None:
-            found = self._blocks.keep(block, read_block(block), _BLOCK_FACTOR * len(block) + _LAYOUT_BYTES)
+            columns = self._bounded(read_block(block))
+            found = self._blocks.keep(block, columns, _BLOCK_FACTOR * len(block) + _LAYOUT_BYTES)
         return found
+
+    def _bounded(self, columns: dict[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
+        """The columns of a block. Raises LimitExceeded for more labels of ENUM and SET than values may be."""
+        if member_count(columns.values()) > self._limits.values:
+            raise exceeded(self._protocol, "schema", "labels", "values", self._limits.values)
+        return columns
 
 
 def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozenset[str] | None) -> None:
