@@ -7,6 +7,7 @@ of a row; a message names the limit and its value, never what the record holds.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 import msgspec
@@ -26,8 +27,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `decompressed_bytes`: what all compressed parts of a record may be together, in Kafka and in storage.
     `claim_check_bytes`: of one object in claim-check storage. `lenient_json_bytes`: of JSON that a strict
-    parser refuses. `rows`: row changes of a record. `columns`: of a row, and of a table. `ddl_bytes`: of a
-    DDL text; `ddl_statements`: in it. `output_bytes`: of the records that one becomes, if they are several.
+    parser refuses. `values`: members of objects and elements of arrays in one JSON text, and labels of ENUM
+    and SET in a schema block. `rows`: row changes of a record. `columns`: of a row, and of a table.
+    `ddl_bytes`: of a DDL text; `ddl_statements`: in it. `output_bytes`: of the records that one becomes, if
+    they are several.
     `cache_bytes`: about, each of fetched objects, of what a decoder and an encoder have compiled, and of
     statements read ahead.
     """
@@ -35,6 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decompressed_bytes: Positive = 16 * _MIB
     claim_check_bytes: Positive = 64 * _MIB
     lenient_json_bytes: Positive = 2 * _MIB
+    values: Positive = 500_000
     rows: Positive = 10_000
     columns: Positive = MYSQL_COLUMNS
     ddl_bytes: Positive = _MIB // 4
@@ -66,6 +70,38 @@ def check_columns(protocol: str, path: str, columns: int, limits: Limits) -> Non
         raise exceeded(protocol, path, "columns", "columns", limits.columns)
 
 
+def check_values(protocol: str, path: str, text: bytes, limits: Limits) -> None:
+    """Raise LimitExceeded for JSON with more values than allowed; commas inside of strings are none.
+
+    A value is two bytes of JSON or more, and up to 300 in Python.
+    """
+    most = limits.values
+    if len(text) <= uncounted_bytes(limits) or _values(text) <= most:
+        return
+    found = 0
+    for part in _PART(text):
+        found += _values(_STRING.sub(b"", part[0]))
+        if found > most:
+            raise exceeded(protocol, path, "values", "values", most)
+
+
+def uncounted_bytes(limits: Limits) -> int:
+    """Return how long a JSON text can be that needs no `check_values`: it has no room for too many."""
+    return 2 * limits.values
+
+
+def _values(text: bytes) -> int:
+    """The members and elements in JSON without strings: one in each object or array, one after each comma."""
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
+#: Strings, whose closing quote may be missing, so that no byte of a broken document is looked at twice,
+#: and parts with so many of them that little memory is taken for each.
+_TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"?'
+_STRING: Final = re.compile(_TEXT, re.DOTALL)
+_PART: Final = re.compile(rb'(?:[^"]++|%b){1,20000}+' % _TEXT, re.DOTALL).finditer
+
+
 class Budget:
     """What is left of a limit while one record is read: its parts share it."""
 
@@ -85,4 +121,14 @@ class Budget:
         return exceeded(protocol, path, what, self.name, self.limit)
 
 
-__all__ = ["DEFAULT_LIMITS", "MYSQL_COLUMNS", "Budget", "Limits", "check_columns", "check_rows", "exceeded"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "MYSQL_COLUMNS",
+    "Budget",
+    "Limits",
+    "check_columns",
+    "check_rows",
+    "check_values",
+    "exceeded",
+    "uncounted_bytes",
+]

@@ -33,7 +33,7 @@ from relay import (
     Resolver,
     Translator,
 )
-from relay.model import TableId
+from relay.model import RowChange, TableId
 from relay.needs import Answers, ClaimCheck
 from relay.policies import ErrorPolicies, Policy
 from relay.storage import Storage
@@ -355,6 +355,83 @@ def test_what_json_becomes_is_bounded_too(text: bytes) -> None:
     with pytest.raises(RelayError):
         translator(TICDC).translate(given)
     assert_cheap(lambda: attempt(TICDC, Limits(), given))
+
+
+#: JSON that takes many times as much in Python, before and after what is repeated; `%` becomes a number.
+_ROW = '"payload":{"source":{"connector":"TiCDC","ts_ms":1,"db":"d","table":"t"},"op":"c","ts_ms":1,"after":'
+_BLOCK = '{"schema":{"fields":[{"field":"after","fields":['
+_ENUM = _BLOCK + '{"type":"string","name":"io.debezium.data.Enum","parameters":{"allowed":"'
+_LIST = (
+    '{"payload":{"source":{"connector":"TiCDC","ts_ms":1},"ddl":"","tableChanges":[{"type":"ALTER","id":"t",'
+)
+_CANAL = json.dumps(message())[:-1]
+VALUES: dict[str, tuple[str, str, str, str]] = {
+    "fields": (DEBEZIUM, _BLOCK, "1,", "1]}]}," + _ROW + '{"a":1}}}'),
+    "members": (DEBEZIUM, _ENUM, "%,", 'z"},"field":"a"}]}]},' + _ROW + '{"a":"z"}}}'),
+    "set-members": (
+        DEBEZIUM,
+        _ENUM.replace("Enum", "EnumSet"),
+        "%,",
+        'z"},"field":"a"}]}]},' + _ROW + '{"a":"z"}}}',
+    ),
+    "parameters": (DEBEZIUM, _ENUM[:-11], '"%":"",', '"z":""},"field":"a"}]}]},' + _ROW + '{"a":"z"}}}'),
+    "cells": (DEBEZIUM, "{" + _ROW + "{", '"%":1,', '"z":1}}}'),
+    "key-columns": (DEBEZIUM, _LIST + '"table":{"columns":[],"primaryKeyColumnNames":[', '"a",', '"a"]}}]}}'),
+    "unknown-list": (DEBEZIUM, _LIST + '"x":[', '"a",', '"a"]}]}}'),
+    "tidb": (TICDC, _CANAL + ',"_tidb":{', '"%":1,', '"commitTs":5}}'),
+    "unknown-members": (TICDC, _CANAL, ',"%":1', "}"),
+    "mysql-types": (TICDC, _CANAL + ',"mysqlType":{', '"%":"",', '"a":"int"}}'),
+    "open-cells": (OPEN, '{"u":{', '"%":1,', '"z":1}}'),
+}
+
+
+@pytest.mark.parametrize(("protocol", "begin", "part", "end"), VALUES.values(), ids=VALUES)
+def test_values_are_counted_before_they_are_parsed(protocol: str, begin: str, part: str, end: str) -> None:
+    """70 KB of LZ4 were 640 MB."""
+    count = (8 << 20) // (len(part) + 6 * part.count("%")) - 1000
+    text = begin + "".join(part.replace("%", f"{at:x}") for at in range(count)) + end
+    data = lz4(text.encode())
+    given = framed(open_row(data)) if protocol == OPEN else record(data)
+    cost = cost_of(lambda: exceeds(protocol, Limits(), given))
+    assert cost.bytes < 80 * MB
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_values_of_a_message(protocol: str) -> None:
+    given = row_with(protocol, 500)
+    assert translator(protocol, Limits(values=5000)).translate(given)
+    assert "more values than limits.values allows, 400" in exceeds(protocol, Limits(values=400), given)
+
+
+def test_values_of_a_key() -> None:
+    key = '{"payload":{' + ",".join(f'"k{at}":1' for at in range(500)) + "}}"
+    given = with_key(debezium('{"a":1}'), key)
+    assert translator(DEBEZIUM, Limits(values=501)).translate(given)
+    assert "key: more values" in exceeds(DEBEZIUM, Limits(values=500), given)
+
+
+def test_commas_in_strings_are_no_values() -> None:
+    text = rep('a,{[\\"', 10_000)
+    given = debezium(f'{{"a":"{text}"}}')
+    assert translator(DEBEZIUM, Limits(values=100)).translate(given)
+
+
+@pytest.mark.parametrize(("name", "most"), [("Enum", 65_535), ("EnumSet", 64)])
+def test_members_that_no_column_has_are_not_known(name: str, most: int) -> None:
+    for count in (most, most + 1):
+        allowed = ",".join(f"{at:x}" for at in range(count))
+        entry = f'{{"type":"string","name":"io.debezium.data.{name}","parameters":{{"allowed":"{allowed}"}}'
+        given = debezium('{"a":"1"}', declaring(entry + ',"field":"a"}'))
+        (event,) = translator(DEBEZIUM).inspect(given)
+        assert isinstance(event, RowChange)
+        members = event.schema.columns[0].type.members
+        assert len(members or ()) == (count if count == most else 0)
+
+
+def test_a_key_that_names_a_column_twice() -> None:
+    given = table_changes('"columns":[{"name":"a","typeName":"INT"}],"primaryKeyColumnNames":["a","A"]')
+    with pytest.raises(Malformed, match=r"primaryKeyColumnNames: a column that stands twice"):
+        translator(DEBEZIUM).translate(given)
 
 
 # ---------------------------------------------------------------- claim checks

@@ -311,6 +311,7 @@ class Limits(_ConfigTable):
     decompressed_bytes: PositiveInt = DEFAULT_LIMITS.decompressed_bytes
     claim_check_bytes: PositiveInt = DEFAULT_LIMITS.claim_check_bytes
     lenient_json_bytes: PositiveInt = DEFAULT_LIMITS.lenient_json_bytes
+    values: PositiveInt = DEFAULT_LIMITS.values
     rows: PositiveInt = DEFAULT_LIMITS.rows
     columns: PositiveInt = DEFAULT_LIMITS.columns
     ddl_bytes: PositiveInt = DEFAULT_LIMITS.ddl_bytes

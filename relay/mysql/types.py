@@ -249,7 +249,7 @@ def _build(name: str, arguments: list[str], attributes: _Attributes) -> ColumnTy
 #: with up to 38 digits behind the point). VARCHAR and VARBINARY count what a row can hold; above that a
 #: server without strict mode makes TEXT and BLOB of them.
 _MAX_BITS, _MAX_FRACTION, _MAX_DIGITS, _MAX_SCALE = 64, 6, 65, 38
-_MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
+MAX_MEMBERS: Final = {"enum": 65_535, "set": 64}
 _MAX_LENGTH: Final = {
     **dict.fromkeys(INTEGERS, 255), **dict.fromkeys(FLOATS, 255),
     "char": 255, "binary": 255, "varchar": 65_535, "varbinary": 65_535,
@@ -276,8 +276,8 @@ def checked_type(column_type: ColumnType) -> ColumnType:
         raise ValueError(f"{base[:32].upper()} is at most {_MAX_LENGTH.get(base, _ANY_LENGTH)} long")
     if base == "year" and length not in _YEAR_WIDTHS:
         raise ValueError("YEAR has 4 digits")
-    if column_type.members is not None and not 0 < len(column_type.members) <= _MAX_MEMBERS[base]:
-        raise ValueError(f"{base.upper()} has 1 to {_MAX_MEMBERS[base]} members")
+    if column_type.members is not None and not 0 < len(column_type.members) <= MAX_MEMBERS[base]:
+        raise ValueError(f"{base.upper()} has 1 to {MAX_MEMBERS[base]} members")
     return column_type
 
 

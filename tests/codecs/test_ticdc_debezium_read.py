@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import cramjam
@@ -483,3 +484,21 @@ def test_a_whole_number_beside_a_fraction_is_of_its_type(old: float, new: float)
     events, _ = decoded(record(message("u", before={"d": old}, after={"d": new})))
     change = row(events[0])
     assert (change.before, change.after) == ((float(old),), (float(new),))
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+@pytest.mark.parametrize("cell", ['"1.50"', "1.50", '"1e2"', "100", "1e2"])
+def test_a_decimal_key_stays_in_its_partition_when_its_definition_is_learnt(cell: str, is_warm: bool) -> None:
+    text = json.dumps(message(after={"k": "@", "c": 1})).replace('"@"', cell)
+    key = f'{{"payload":{{"k":{cell}}}}}'.encode()
+    row = ConsumerRecord("t", 0, 1, 0, key, text.encode())
+    found = []
+    for ddls in ([], [ddl("CREATE TABLE t (k decimal(10,2) PRIMARY KEY, c int)")]):
+        translator = Translator("ticdc-debezium", "canal-json", partitions=9973)
+        for each in ddls:
+            translator.translate(record(each))
+        for _ in range(20 if is_warm else 1):
+            (out,) = translator.translate(row)
+        found.append(out.partition)
+    assert found[0] == found[1]
+    assert json.loads(out.value or b"")["data"][0]["k"] == f"{Decimal(cell.strip(chr(34))):.2f}"

@@ -49,7 +49,7 @@ from relay.codecs.wire.rows import NAMELESS
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
-from relay.limits import DEFAULT_LIMITS, Limits, check_columns
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_values
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.values import TextStyle
@@ -133,8 +133,10 @@ _decode = msgspec.json.Decoder(_ExactRow).decode
 def _parse_message(value: bytes, limits: Limits = DEFAULT_LIMITS) -> _RowMessage | CanalMessage:
     """Parse a row message, or one of Canal's form: DDL, and rows of the "canal format".
 
-    Raises Malformed, UnsupportedMessage.
+    Raises Malformed, UnsupportedMessage, LimitExceeded.
     """
+    if len(value) > limits.values:
+        check_values(NAME, "", value, limits)
     try:
         return _decode(value)
     except _json.REFUSED:

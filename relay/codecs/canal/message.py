@@ -19,7 +19,7 @@ from relay.codecs.wire import lookalikes
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import Malformed
-from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_rows
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_rows, check_values
 from relay.model import ColumnType, DdlKind, Op, SchemaChange, Source, TableId
 from relay.mysql.types import BINARIES, INTEGER_BITS, has_parameters, lacks_parameters
 from relay.mysql.values import TextStyle
@@ -108,7 +108,9 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def parse(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> CanalMessage:
-    """Parse one message, strictly or else leniently. Raises Malformed, UnsupportedMessage."""
+    """Parse one message, strictly or else leniently. Raises Malformed, UnsupportedMessage, LimitExceeded."""
+    if len(value) > limits.values:
+        check_values(protocol, "", value, limits)
     try:
         return _decode(value)
     except _json.REFUSED:

@@ -27,6 +27,7 @@ from relay.codecs.debezium.schema import (
     agrees,
     counts_micros,
     guessed_type,
+    member_count,
     read_block,
     read_key_block,
     ticdc_field,
@@ -41,7 +42,7 @@ from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_t
 from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
-from relay.limits import DEFAULT_LIMITS, Limits, check_columns
+from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
 from relay.model import (
     ABSENT,
     Column,
@@ -105,17 +106,19 @@ def _as_fraction(match: re.Match[bytes]) -> bytes:
 # ---------------------------------------------------------------- values
 
 
-def read_of(column_type: ColumnType, *, is_known: bool) -> Read | None:
+def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) -> Read | None:
     """Return how a value in TiCDC's dialect becomes canonical; None if it is.
 
     `is_known`: the type has its parameters. Else fractions of seconds get the digits that they need.
+    `is_key`: the column is one of its table's key; a DECIMAL may then be text.
     """
     base, length = column_type.base, column_type.length
     digits = length if is_known else None
     if base == "bigint" and column_type.unsigned:
         return unsigned64
     if base == "decimal":
-        return functools.partial(scaled, column_type.scale)
+        scale = column_type.scale
+        return (lambda spelt: scaled(scale, Decimal(spelt))) if is_key else functools.partial(scaled, scale)
     if base == "bit":
         return int if length == 1 else read_bits
     if base in BINARIES:
@@ -153,6 +156,14 @@ _KINDS: Final[dict[str, Any]] = {
     "boolean": bool, "int8": int, "int16": int, "int32": int, "int64": int,
     "float": _Float32, "double": float,
 }  # fmt: skip
+
+
+class _Spelt:
+    """The kind of a DECIMAL in a key, of which text stays text: `told` needs what the message says, and not
+    what the column's type makes of it.
+    """
+
+
 #: What a column is whose only evidence is a JSON value (`bool` is Python's subclass of `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
     bool: ColumnType("bit", length=1),
@@ -162,9 +173,11 @@ _LIKE: Final[dict[type, ColumnType]] = {
 }
 
 
-def _kind_of(column_type: ColumnType) -> Any:  # noqa: ANN401 - a type, of which mypy knows no kind
+def _kind_of(column_type: ColumnType, *, is_key: bool = False) -> Any:  # noqa: ANN401 - a type
     """The Python type of the column's JSON values; DECIMAL is a number whose digits are kept."""
-    return Decimal if column_type.base == "decimal" else _KINDS.get(ticdc_field(column_type).type, str)
+    if column_type.base == "decimal":
+        return _Spelt if is_key else Decimal
+    return _KINDS.get(ticdc_field(column_type).type, str)
 
 
 def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -173,9 +186,8 @@ def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """
     if value is None or type(value) is kind:
         return value
-    if kind is _Float32:
-        number = _fitting(float, value)
-        return number if number is not ABSENT and abs(number) < BEYOND_FLOAT else ABSENT
+    if kind is _Spelt or kind is _Float32:
+        return _narrower(kind, value)
     if kind is float and type(value) in {int, Decimal}:
         try:
             number = float(value)
@@ -190,6 +202,14 @@ def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         except InvalidOperation:
             return ABSENT
     return ABSENT
+
+
+def _narrower(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if kind is _Spelt:
+        number = _fitting(Decimal, value)
+        return value if type(value) is str and number is not ABSENT else number
+    number = _fitting(float, value)
+    return number if number is not ABSENT and abs(number) < BEYOND_FLOAT else ABSENT
 
 
 # ---------------------------------------------------------------- layouts
@@ -223,8 +243,10 @@ class Layout:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
-        self._kinds = [_kind_of(column.type) for column in columns]
-        self._has_floats = not {float, _Float32, Decimal}.isdisjoint(self._kinds)
+        in_key = frozenset(reader.schema.handle_key())
+        self._kinds = [_kind_of(column.type, is_key=column.name in in_key) for column in columns]
+        self._has_floats = not {float, _Float32, Decimal, _Spelt}.isdisjoint(self._kinds)
+        self._spelt = [at for at, kind in enumerate(self._kinds) if kind is _Spelt]
         self._parse: Any = None
         self._cells: Any = None
         self._uses = 0
@@ -257,7 +279,14 @@ class Layout:
         except msgspec.ValidationError:
             return None
         cells: Sequence[Any] = self._cells(parsed)
-        return cells
+        return self._with_spelt(cells) if self._spelt else cells
+
+    def _with_spelt(self, cells: Sequence[Any]) -> Sequence[Any] | None:
+        """The cells, of which DECIMALs of a key were parsed as anything; None if one does not fit."""
+        fitted = list(cells)
+        for at in self._spelt:
+            fitted[at] = _fitting(_Spelt, cells[at])
+        return None if ABSENT in fitted else fitted
 
     def fitted(self, row: dict[str, Any]) -> list[Any] | None:
         """Return the cells of a parsed image, ABSENT if missing; None if a column or value does not fit."""
@@ -300,13 +329,13 @@ class Layout:
 
 def _compiled(names: list[str], kinds: list[Any]) -> tuple[Any, Any]:
     """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
-    fields = [(f"c{at}", kind | None) for at, kind in enumerate(kinds)]
+    fields = [(f"c{at}", Any if kind is _Spelt else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
         row = msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
     except (ValueError, UnicodeError):
         return None, None
-    parse = msgspec.json.Decoder(row).decode
+    parse = msgspec.json.Decoder(row, float_hook=_exact).decode
     if len(fields) == 1:
         return parse, lambda parsed: (parsed.c0,)
     return parse, operator.attrgetter(*renamed)
@@ -453,7 +482,7 @@ class RowDecoder:
         values = _merged(old or {}, new or {})
         if declared and not declared.keys() >= values.keys():
             key_block = bytes(key_of(message.key).schema)
-            declared = {**declared, **(read_key_block(key_block) | declared)}
+            declared = {**declared, **(self._bounded(read_key_block(key_block)) | declared)}
         usable = _usable(known, declared, values)
         names = key_names(message.key)
         key: KeyUse | None = KeyUse(names, key_block)
@@ -475,7 +504,11 @@ class RowDecoder:
             schema = TableSchema(table.id, tuple(columns), primary_key=names, complete=False)
         places = [at for at, column in enumerate(schema.columns) if column.name in values]
         shown = [schema.columns[at] for at in places]
-        reads = [read_of(column.type, is_known=column.name in usable) for column in shown]
+        in_key = frozenset(schema.handle_key())
+        reads = [
+            read_of(column.type, is_known=column.name in usable, is_key=column.name in in_key)
+            for column in shown
+        ]
         tells_types = b'"tidb_type"' in message.schema
         reader = TypedReader(
             self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types, told=told
@@ -496,8 +529,15 @@ class RowDecoder:
         """The columns of a schema block, which is parsed once."""
         found = self._blocks.get(block)
         if found is None:
-            found = self._blocks.keep(block, read_block(block), _BLOCK_FACTOR * len(block) + _LAYOUT_BYTES)
+            columns = self._bounded(read_block(block))
+            found = self._blocks.keep(block, columns, _BLOCK_FACTOR * len(block) + _LAYOUT_BYTES)
         return found
+
+    def _bounded(self, columns: dict[str, DeclaredColumn]) -> dict[str, DeclaredColumn]:
+        """The columns of a block. Raises LimitExceeded for more labels of ENUM and SET than values may be."""
+        if member_count(columns.values()) > self._limits.values:
+            raise exceeded(self._protocol, "schema", "labels", "values", self._limits.values)
+        return columns
 
 
 def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozenset[str] | None) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from relay.codecs.debezium.defaults import schema_default
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.model import Column, ColumnType, Generated
-from relay.mysql.types import FLOATS, INTEGERS
+from relay.mysql.types import FLOATS, INTEGERS, MAX_MEMBERS
 
 BITS, ENUM, SET, JSON = (
     "io.debezium.data.Bits",
@@ -327,17 +327,22 @@ _TYPED: Final = {
 
 
 def guessed_type(declared: DeclaredColumn) -> ColumnType:
-    """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type."""
+    """Return the MySQL type of a block's column: by its semantic name, then `tidb_type`, then plain type.
+
+    Of more members than MySQL allows, none is taken.
+    """
     parameters = declared.parameters or {}
     if declared.name == BITS:
         length = parameters.get("length", "")
         is_length = length.isascii() and length.isdigit() and len(length) < 4
         return ColumnType("bit", length=int(length) if is_length else None)
-    allowed = parameters.get("allowed")  # empty: of nobody knows which members
+    allowed = parameters.get("allowed") or ""  # empty: of nobody knows which members
     if declared.name == ENUM:
-        return ColumnType("enum", members=split_members(allowed) if allowed else None)
+        is_told = allowed and allowed.count(",") - allowed.count("\\,") < MAX_MEMBERS["enum"]
+        return ColumnType("enum", members=split_members(allowed) if is_told else None)
     if declared.name == SET:
-        return ColumnType("set", members=tuple(allowed.split(",")) if allowed else None)
+        is_told = allowed and allowed.count(",") < MAX_MEMBERS["set"]
+        return ColumnType("set", members=tuple(allowed.split(",")) if is_told else None)
     if declared.name in {MILLIS, MICROS}:
         return ColumnType("datetime", has_micros=declared.name == MICROS)
     if declared.name in _NAMED:
@@ -345,6 +350,11 @@ def guessed_type(declared: DeclaredColumn) -> ColumnType:
     if declared.tidb_type is not None:
         return _of_tidb(declared.tidb_type, declared.type)
     return _TYPED.get(declared.type, _TYPED["string"])
+
+
+def member_count(columns: Iterable[DeclaredColumn]) -> int:
+    """Return how many members their `allowed` have together, about."""
+    return sum((column.parameters or {}).get("allowed", "").count(",") for column in columns)
 
 
 def _of_tidb(word: str, type_: str) -> ColumnType:

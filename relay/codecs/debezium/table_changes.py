@@ -162,7 +162,10 @@ def _check(protocol: str, path: str, change: _Change) -> None:
             _type(column)
         except ValueError as error:
             raise Malformed(protocol, f"{path}.table.columns[{at}]", str(error)) from error
-    if not names.issuperset(name.lower() for name in change.table.primaryKeyColumnNames or ()):
+    key = [name.lower() for name in change.table.primaryKeyColumnNames or ()]
+    if len(set(key)) < len(key):
+        raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that stands twice")
+    if not names.issuperset(key):
         raise Malformed(protocol, f"{path}.table.primaryKeyColumnNames", "a column that the table lacks")
 
 

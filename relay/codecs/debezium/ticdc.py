@@ -47,6 +47,7 @@ from relay.codecs.wire.rows import NAMELESS, TypedWriters
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
+from relay.limits import check_values, uncounted_bytes
 from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
@@ -132,6 +133,7 @@ class Decoder:
         self._limits = answers.limits
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._uncounted = uncounted_bytes(answers.limits)
         self._rows = RowDecoder(NAME, answers.limits)
 
     def decode(
@@ -148,6 +150,10 @@ class Decoder:
             if record.key:
                 key = decompressed(NAME, "key", record.key, self._compression, budget)
                 record = msgspec.structs.replace(record, key=key)
+        if len(value) > self._uncounted:
+            check_values(NAME, "", value, self._limits)
+        if record.key and len(record.key) > self._uncounted:
+            check_values(NAME, "key", record.key, self._limits)
         counted = len(lossy)
         try:
             return self._event(_wire.parse(value), record, catalog, lossy)

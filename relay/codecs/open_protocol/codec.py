@@ -64,6 +64,7 @@ from relay.codecs.wire.ticdc import (
     split_updates,
 )
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
+from relay.limits import check_values, uncounted_bytes
 from relay.model import (
     TSO_LOGICAL_BITS,
     Column,
@@ -182,9 +183,10 @@ class Decoder:
         self._options, self._answers, self._limits = options, answers, answers.limits
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
+        self._uncounted = uncounted_bytes(answers.limits)
         self._rows = RowDecoder(options.zone(), answers.limits)
 
-    def decode(  # noqa: C901 - what is called here is called for every row
+    def decode(  # noqa: C901, PLR0912 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events; see `relay.codecs.codec.Decoder`."""
@@ -214,6 +216,8 @@ class Decoder:
             if value[:2] != b'{"' or self._is_compressed:
                 budget = budget or Decompression(self._limits)
                 value = decompressed(NAME, "value", value, self._compression, budget)
+            if len(value) > self._uncounted:
+                check_values(NAME, "value", value, self._limits)
             if key.t == _DDL:
                 ddl_budget = ddl_budget or DdlBudget(self._limits)
                 catalog, change = _ddl(key, value, source, record, catalog, lossy, ddl_budget)
