@@ -123,12 +123,12 @@ def test_numbers_beyond_the_range_of_double(code: int, number: str) -> None:
     for earlier in ([], [row({"u": {"c": cell(code, 1.5)}})]):
         with pytest.raises(Malformed, match=r"u\.c\.v: .*range"):
             change(*earlier, row(f'{{"u":{{"c":{{"t":{code},"f":65,"v":{number}}}}}}}'))
-    with pytest.raises(Malformed, match=r"u\.c: beyond the range of FLOAT"):
+    with pytest.raises(Malformed, match=r"u\.c\.v: beyond the range of FLOAT"):
         _ = change(row({"u": {"c": cell(4, 1e300)}})).after
 
 
 def test_text_of_a_column_with_base64_must_be_utf_8() -> None:
-    with pytest.raises(Malformed, match=r"u\.c: bytes that are no UTF-8 text"):
+    with pytest.raises(Malformed, match=r"u\.c\.v: bytes that are no UTF-8 text"):
         _ = change(row({"u": {"c": cell(252, "/w==", 64)}})).after
 
 

@@ -186,8 +186,8 @@ def deleted(source: str, count: int) -> list[ConsumerRecord]:
         rows = [{"c0": cell(3, at, 11), "c1": cell(15, "x", 64)} for at in range(count)]
         return [framed(*[open_row({"d": row}) for row in rows], offset=10)]
     if source == DEBEZIUM:
-        rows = [row | {"c0": at} for at, row in enumerate(values)]
-        found = [debezium_support.message("d", before=row, after=None) | {"schema": None} for row in rows]
+        olds = [{"c0": at, "c1": "x"} for at in range(count)]
+        found = [debezium_support.message("d", before=row, after=None) | {"schema": None} for row in olds]
         return [debezium_support.record(one, offset=10 + at) for at, one in enumerate(found)]
     if source == CKAFKA:
         head = {"TYPE": "D", "DATABASE": "d", "TABLE": "t", "NEW_VALUES": None}

@@ -419,6 +419,15 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came, none of them ABSENT."""
 
     @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        if self.old is None:
+            return None
+        # As `old_part`, which would be a call more for every row.
+        parts = self.reader.parts
+        return self.reader.row(self.old, parts.deleted if self.new is None else parts.old)
+
+    @property
     def old_part(self) -> str:
         """What the wire calls the old row: of a DELETE, or of an update."""
         parts = self.reader.parts
@@ -448,6 +457,11 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
 
 class _OldRow(TypedRows, frozen=True, eq=False, gc=False):
     """The old row of an update as images of its own."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return None if self.old is None else self.reader.row(self.old, self.old_part)
 
     @property
     def old_part(self) -> str:
