@@ -81,7 +81,7 @@ def test_the_order_of_members_costs_no_memory(member: str, target: str) -> None:
     try:
         translator.translate(record(create(table), 0))
         before, _ = tracemalloc.get_traced_memory()
-        for each in rows(table, 600, member=member):
+        for each in rows(table, 300, member=member):
             translator.translate(each)
         after, _ = tracemalloc.get_traced_memory()
     finally:
