@@ -487,6 +487,8 @@ def test_answers_take_the_bytes_that_a_cache_may_have() -> None:
     "column",
     [
         "UNSIGNED UNSIGNED",
+        "INT, b INT, PRIMARY KEY (a, b, A)",
+        "INT, KEY (a, a)",
         "TIMESTAMP(400000000)",
         "DATETIME(7)",
         "TIME(7)",

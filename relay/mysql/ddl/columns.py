@@ -440,4 +440,6 @@ def key_columns(cursor: Cursor) -> tuple[str, ...] | None:
             cursor.expect(",")
     if is_columns and not columns:
         raise DdlNotUnderstood("a key has no columns")
+    if len({name.lower() for name in columns}) < len(columns):
+        raise DdlNotUnderstood("a key names a column twice")
     return tuple(columns) if is_columns else None
