@@ -311,8 +311,12 @@ class Bench:
             raise BrokenError("read back", f"refused: {_general(found.reason)}", place, str(found))
 
     def _knows_other_types(self, given: Sequence[Event]) -> bool:
-        """Whether the reader has a definition of a row's table with other types than the row was read with."""
+        """Whether the reader may have a definition of a row's table with other types than the row was read
+        with: it has one, at present or for this place, or the row's types were guessed from what it says.
+        """
         for event in given:
+            if isinstance(event, RowChange) and not event.schema.complete:
+                return True
             known = self.reader.catalog.newest(event.table)[1] if isinstance(event, RowChange) else None
             if isinstance(event, RowChange) and known is not None:
                 types = {column.name: _spelling(column.type) for column in known.columns}
