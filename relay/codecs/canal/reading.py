@@ -412,8 +412,8 @@ class TextReaders:
         self._protocol = protocol
         spelling = spelling_of or (lambda _, __: (style, {}))
 
-        def made(id: TableId) -> _Table:
-            table = _Table(id, protocol, is_full, spelling, self._tables)
+        def made(id: TableId) -> _TableReaders:
+            table = _TableReaders(id, protocol, is_full, spelling, self._tables)
             table.is_odd = is_odd
             return table
 
@@ -480,7 +480,7 @@ class _Shapes:
     """The readers of one message whose rows have different columns, beside the first row's."""
 
     def __init__(
-        self, table: _Table, wire: WireTable, known: TableSchema | None, message: CanalMessage
+        self, table: _TableReaders, wire: WireTable, known: TableSchema | None, message: CanalMessage
     ) -> None:
         self._table, self._wire, self._known = table, wire, known
         self._sql_types, self._types_bytes = SqlTypes(message.sql_type), len(message.mysql_type)
@@ -497,7 +497,7 @@ class _Shapes:
         return found
 
 
-class _Table(Table[TextReader]):
+class _TableReaders(Table[TextReader]):
     """A table's readers."""
 
     #: For which texts of `sqlType` the spelling of binary values is to be asked; None if for none.
@@ -509,7 +509,7 @@ class _Table(Table[TextReader]):
         protocol: str,
         is_full: Callable[[MysqlTypes], bool],
         spelling_of: SpellingOf,
-        tables: Tables[_Table],
+        tables: Tables[_TableReaders],
     ) -> None:
         super().__init__(id)
         self._tables = tables
@@ -557,30 +557,38 @@ class _Table(Table[TextReader]):
             return found
         mysql_types = parse_mysql_types(self._protocol, types)
         found = self._by_names.get(names) if is_usual else None
-        is_known = (
+        if (
             found is not None
             and found.wire.mysql_types == mysql_types
             and found.known is self.newest
             and found.wire.pk_names == message.pk_names
-        )
-        if found is None or not is_known:
-            wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
-            known = catalog.table(self.id, source.at(record))
-            found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
-            if not is_usual or found.sql_types or found.wire.names != names:
-                return found
+        ):
+            if not self._is_shuffled:
+                self._keep_text(types, mysql_types, found, is_reordered=True)
+            return found
+        wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
+        known = catalog.table(self.id, source.at(record))
+        found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
+        if is_usual and not found.sql_types and found.wire.names == names:
             if len(self._by_names) >= _CACHED_READERS:
                 self._by_names.clear()
             self._by_names[names] = found
+            self._keep_text(types, mysql_types, found, is_reordered=False)
+        return found
+
+    def _keep_text(
+        self, types: bytes, mysql_types: MysqlTypes, reader: TextReader, *, is_reordered: bool
+    ) -> None:
+        """Keep the text of `mysqlType` that stands for a reader; none from a wide table whose members come in
+        another order than before.
+        """
         is_wide = len(mysql_types or ()) > _FEW_MEMBERS or len(types) > _LONG_TEXT
-        if is_known and is_wide:
-            self._is_shuffled = True
-            self._by_types.clear()
-            return found
         if is_wide or len(self._by_types) >= _CACHED_TEXTS:
             self._by_types.clear()
-        self._by_types[types] = found
-        return found
+        if is_wide and is_reordered:
+            self._is_shuffled = True
+        else:
+            self._by_types[types] = reader
 
     def compiled(
         self, wire: WireTable, known: TableSchema | None, sql_types: SqlTypes, types_bytes: int

@@ -358,7 +358,7 @@ class RowParts(msgspec.Struct, gc=False):
 _Object = dict[str, Any]
 
 
-class _Table(Table[Layout]):
+class _TableLayouts(Table[Layout]):
     _dropped: TableSchema | None = None
     _recovered: TableSchema | None = None
     _keyed: TableSchema | None = None
@@ -395,7 +395,7 @@ class RowDecoder:
 
     def __init__(self, protocol: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._protocol, self._limits = protocol, limits
-        self._tables = Tables(_Table, limits.cache_bytes)
+        self._tables = Tables(_TableLayouts, limits.cache_bytes)
         self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = CachePool(limits.cache_bytes).cache()
 
     def read(
@@ -420,7 +420,7 @@ class RowDecoder:
         return self._read_generally(message, table, known, lossy)
 
     def _read_generally(
-        self, message: RowParts, table: _Table, known: TableSchema | None, lossy: list[Lossy]
+        self, message: RowParts, table: _TableLayouts, known: TableSchema | None, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
@@ -472,7 +472,7 @@ class RowDecoder:
     def _layout(
         self,
         message: RowParts,
-        table: _Table,
+        table: _TableLayouts,
         known: TableSchema | None,
         old: _Object | None,
         new: _Object | None,
@@ -556,7 +556,11 @@ def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozen
 
 
 def _reusable(
-    message: RowParts, table: _Table, known: TableSchema | None, old: _Object | None, new: _Object | None
+    message: RowParts,
+    table: _TableLayouts,
+    known: TableSchema | None,
+    old: _Object | None,
+    new: _Object | None,
 ) -> Layout | None:
     """The layout that was made for such a row before."""
     names = (old or {}).keys() | (new or {}).keys()

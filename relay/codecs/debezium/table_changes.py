@@ -77,7 +77,7 @@ class _Column(msgspec.Struct):
     generated: bool | None = None
 
 
-class _Table(msgspec.Struct):
+class _ListedTable(msgspec.Struct):
     columns: list[_Column]
     defaultCharsetName: str | None = None
     primaryKeyColumnNames: list[str] | None = None
@@ -87,7 +87,7 @@ class _Table(msgspec.Struct):
 class _Change(msgspec.Struct):
     type: Literal["CREATE", "ALTER", "DROP"]
     id: str
-    table: _Table | None = None
+    table: _ListedTable | None = None
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class Told(msgspec.Struct, frozen=True):
     wire: Json
 
 
-_MEMBERS: Final = (frozenset(_Change.__struct_fields__), frozenset(_Table.__struct_fields__))
+_MEMBERS: Final = (frozenset(_Change.__struct_fields__), frozenset(_ListedTable.__struct_fields__))
 _COLUMN_MEMBERS: Final = frozenset(_Column.__struct_fields__)
 _PATH: Final = "payload.tableChanges"
 
@@ -191,11 +191,35 @@ def _type(column: _Column) -> ColumnType:
     """The column's type with all its parameters. Raises ValueError."""
     word = parse_type(column.typeName)
     said = _expression(column, word)
-    base, length = word.base, column.length
+    base, members = word.base, said.members
+    length, scale = _parameters(column, said, base)
+    charset = None
+    if base in CHARS or base in {"enum", "set"}:
+        charset = column.charsetName or None
+    if base in {"enum", "set"} and column.enumValues is not None:
+        members = tuple(map(_unquoted, column.enumValues))
+    found = ColumnType(
+        base,
+        unsigned=word.unsigned,
+        zerofill=word.zerofill,
+        length=length,
+        scale=scale,
+        charset=charset,
+        members=members,
+    )
+    return with_implied_parameters(checked_type(found))
+
+
+def _parameters(column: _Column, said: ColumnType, base: str) -> tuple[int | None, int | None]:
+    """The length and the scale, of `typeExpression` where the column's own members are missing."""
+    if base in {"enum", "set"}:
+        return None, None
+    length = column.length
     if length == 0 and base not in CHARS and base not in BINARIES:
         length = None
+    if length is None:
+        length = said.length
     scale = said.scale if column.scale is None else int(column.scale)
-    length = said.length if length is None else length
     if base in FLOATS:
         # TiCDC leaves out the usual widths; FLOAT(p) is not kept.
         length = None if scale is None else length or _FLOAT_WIDTHS[base]
@@ -203,21 +227,7 @@ def _type(column: _Column) -> ColumnType:
         length = 5
     if base == "decimal" and length is not None and scale is None:
         scale = 0
-    members = said.members
-    if base in {"enum", "set"}:
-        members = members if column.enumValues is None else tuple(map(_unquoted, column.enumValues))
-        length = scale = None
-    charset = column.charsetName or None
-    found = ColumnType(
-        base,
-        unsigned=word.unsigned,
-        zerofill=word.zerofill,
-        length=length,
-        scale=scale,
-        charset=charset if base in CHARS or base in {"enum", "set"} else None,
-        members=members,
-    )
-    return with_implied_parameters(checked_type(found))
+    return length, scale
 
 
 def _expression(column: _Column, word: ColumnType) -> ColumnType:
@@ -245,7 +255,7 @@ def _default(column: _Column, column_type: ColumnType) -> Default | Absent:
 
 
 def definition(
-    table: TableId, told: _Table, known: TableSchema | None, defined: frozenset[str]
+    table: TableId, told: _ListedTable, known: TableSchema | None, defined: frozenset[str]
 ) -> TableSchema:
     """Return the definition that is told; `known` itself if it says the same.
 
