@@ -88,8 +88,13 @@ class _Load(NamedTuple):
         return f"bench-{self.name}"
 
     def rows_of(self, partition: int) -> list[ConsumerRecord]:
-        """All row messages of one partition, in order."""
-        return list(itertools.islice(itertools.cycle(self.rows), partition, self.messages, PARTITIONS))
+        """All row messages of one partition, in order, sent one after the other as in a live topic."""
+        rows = itertools.islice(itertools.cycle(self.rows), partition, self.messages, PARTITIONS)
+        begin_ms = self.rows[0].timestamp_ms
+        return [
+            msgspec.structs.replace(row, timestamp_ms=begin_ms + partition + number * PARTITIONS)
+            for number, row in enumerate(rows)
+        ]
 
 
 class _Target(NamedTuple):

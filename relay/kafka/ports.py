@@ -8,7 +8,7 @@ for failures that a real broker cannot be made to show. Failures that no retry c
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from relay.errors import BrokerUnavailable
@@ -78,8 +78,8 @@ class RecordSource(Protocol):
         """
         ...
 
-    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        """Return what is ready, or nothing after a short wait. Raises PollFailed."""
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Return what is ready `without` some partitions, or nothing after a while. Raises PollFailed."""
         ...
 
     async def look(
@@ -90,6 +90,10 @@ class RecordSource(Protocol):
 
     def end(self, partition: Partition) -> int | None:
         """Return the end of a partition as the brokers last told it, None before that. Asks nobody."""
+        ...
+
+    async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Ask the brokers where partitions end now, for who reads what was committed. Raises PollFailed."""
         ...
 
     def passed(self, partition: Partition) -> int | None:

@@ -220,10 +220,11 @@ class KafkaSource:
         committed = await committed_offsets(self._consumer, self._settings.group_id, lower)
         return bool(lower) and len(committed) == len(lower)
 
-    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Return all that was fetched: without a limit of records, the next fetch runs during translation."""
+        wanted = self._consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
         try:
-            fetched = await self._consumer.getmany(timeout_ms=POLL_MS)
+            fetched = await self._consumer.getmany(*wanted, timeout_ms=POLL_MS)
         except Exception as error:
             raise self._poll_error(error) from error
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
@@ -233,6 +234,15 @@ class KafkaSource:
         with contextlib.suppress(IllegalStateError):
             return cast("int | None", self._consumer.highwater(TopicPartition(*partition)))
         return None
+
+    async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Ask for the end offsets; in a source of transactions, those where the first open one begins."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                ends = await self._consumer.end_offsets([TopicPartition(*each) for each in partitions])
+        except (KafkaError, TimeoutError) as error:
+            raise self._poll_error(error) from error
+        return {Partition(*pair): end for pair, end in ends.items()}
 
     def passed(self, partition: Partition) -> int | None:
         """Return the position of the client, which also moves over what holds no record."""
@@ -336,7 +346,7 @@ class ShardSource(KafkaSource):
         self._partitions_at_start = Counter(partition.topic for partition in self.partitions())
         self._assign(self._ours())
 
-    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll; if topics have new partitions, finish what is under way and then take ours of them."""
         found = self._ours()
         if len(found) > len(self._assigned) and self._owner is not None:
@@ -346,7 +356,7 @@ class ShardSource(KafkaSource):
         if not self._assigned:
             await asyncio.sleep(POLL_MS / 1000)
             return {}
-        return await super().poll()
+        return await super().poll(without)
 
     async def _has_begun(self, pair: TopicPartition) -> bool:  # noqa: ARG002 - a shard begins in its own way
         """No: the commits of other shards tell nothing, because each shard may be started at another time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from relay.catalog import Catalog
@@ -70,12 +70,12 @@ class MemorySource:
             for partition in partitions
         }
 
-    async def poll(self) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         if self.hang:
             await asyncio.Event().wait()
         await asyncio.sleep(0.001)
         polled = {}
-        for partition in list(self.position):
+        for partition in self.position.keys() - set(without):
             start = self.position[partition]
             end = self.position[partition] = min(self.length, start + self.take)
             if end > start:
@@ -90,6 +90,9 @@ class MemorySource:
 
     def end(self, partition: Partition) -> int | None:
         return self.length
+
+    async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return dict.fromkeys(partitions, self.length)
 
     def passed(self, partition: Partition) -> int | None:
         return self.position.get(partition)
@@ -296,15 +299,21 @@ class Bench:
         copy: Any = None,
         objects: AsyncResolver | None = None,
         joins: Joins | None = None,
+        source: MemorySource | None = None,
+        config: Config = PLAIN,
     ) -> None:
-        self.source, self.target, self.log = MemorySource(length, *partitions), Target(transactional), log
+        self.source, self.target, self.log = (
+            source or MemorySource(length, *partitions),
+            Target(transactional),
+            log,
+        )
         self.target.source = self.source
         self.copy = copy or Copy()
         self.status = plain_status()
         objects = objects or AsyncResolver(log, writes=False)
         intake = Intake(self.copy, objects, log, self.status, joins=joins)
         timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
-        schemas = Schemas(PLAIN, self.copy, log, self.status)
+        schemas = Schemas(config, self.copy, log, self.status)
         self.relay = Relay(
             lambda: self.source,
             self.target.sink,

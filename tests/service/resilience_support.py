@@ -6,13 +6,14 @@ import asyncio
 import gc
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
 from aiokafka.conn import AIOKafkaConnection
 from service.memory import PlainTranslator
 
+from relay.kafka.ports import Partition
 from relay.kafka.source import KafkaSource
 from relay.model import Event, TableId
 from relay.records import SOURCE_HEADER, ConsumerRecord, ProducerRecord
@@ -56,9 +57,9 @@ def slow_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have something left to do: a poll gives some hundred records at most, ten times a second."""
     poll = KafkaSource.poll
 
-    async def slow(self: KafkaSource) -> Any:
+    async def slow(self: KafkaSource, without: Collection[Partition] = ()) -> Any:
         await asyncio.sleep(0.1)
-        return await poll(self)
+        return await poll(self, without)
 
     monkeypatch.setattr(KafkaSource, "poll", slow)
 

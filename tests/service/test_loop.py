@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -192,10 +193,10 @@ async def test_a_poll_that_fails_because_new_partitions_have_come_is_no_failure(
     """They have no position before they are opened, and the client raises for a poll that was under way."""
     polls, poll = 0, bench.source.poll
 
-    async def assigned_meanwhile() -> Any:
+    async def assigned_meanwhile(without: Collection[Partition] = ()) -> Any:
         nonlocal polls
         polls += 1
-        polled = await poll()
+        polled = await poll(without)
         if polls == 3:
             assert bench.source.owner is not None
             await bench.source.owner.revoked()

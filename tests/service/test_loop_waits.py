@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -109,9 +109,9 @@ async def test_brokers_that_go_away_while_the_consumer_is_replaced_are_waited_fo
     calls: list[str] = []
     heard, start = bench.source.poll, bench.source.start
 
-    async def deaf() -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    async def deaf(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         await asyncio.sleep(0.001)
-        return {} if len(calls) < 4 else await heard()
+        return {} if len(calls) < 4 else await heard(without)
 
     async def refused(owner: Owner) -> None:
         calls.append("start")
@@ -313,8 +313,8 @@ async def test_partitions_may_be_taken_away_while_a_round_with_gaps_waits(list_l
     bench = needing(list_log, storage, lambda record: record.offset == 5, A, B)
     poll = bench.source.poll
 
-    async def only_a() -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        return {partition: records for partition, records in (await poll()).items() if partition == A}
+    async def only_a(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        return {partition: records for partition, records in (await poll(without)).items() if partition == A}
 
     bench.source.poll = only_a  # type: ignore[method-assign]
     running = asyncio.create_task(bench.relay.run())

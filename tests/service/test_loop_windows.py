@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -79,9 +79,9 @@ async def test_any_polls_give_the_same_messages(
     rng, poll = random.Random(seed), bench.source.poll
     bench.target.transactional = transactional
 
-    async def uneven() -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    async def uneven(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         bench.source.take = rng.randrange(5, 20)
-        return await poll()
+        return await poll(without)
 
     monkeypatch.setattr(bench.source, "poll", uneven)
     await bench.run_to_the_end()

@@ -8,7 +8,7 @@ import asyncio
 import functools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -313,13 +313,13 @@ class Clock:
     def watch(self, source: Any, _: int) -> None:
         poll, began = source.poll, 0.0
 
-        async def timed() -> Any:
+        async def timed(without: Collection[Partition] = ()) -> Any:
             nonlocal began
             now = time.monotonic()
             if self._left:
                 self.works.append(now - self._left)
                 began, self._left = now, 0.0
-            polled = await poll()
+            polled = await poll(without)
             if polled:
                 self._left = time.monotonic()
                 self.waits.append(self._left - began)

@@ -1,5 +1,5 @@
-"""Reads partition 0 of the source topics ahead of the loop, for `wait` in [schema], so that its DDL is known
-when rows of other partitions are translated.
+"""Reads partition 0 of source topics besides the loop, for `wait` in [schema], where another instance has it,
+so that its DDL is known when rows of other partitions are translated.
 
 Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal). A row may need DDL
 that was sent before it, and none that was sent later; the records' Kafka timestamps tell which was when.
@@ -68,7 +68,7 @@ class DdlFollower:
         return self._ahead.keys()
 
     async def begin(self, positions: Mapping[Partition, int]) -> None:
-        """Read from these positions on, all of partitions 0, and no others. Raises PollFailed."""
+        """Read from these positions on, all of partitions 0 to follow, and no others. Raises PollFailed."""
         for (topic, number), position in positions.items():
             pair = TopicPartition(topic, number)
             # What was read ahead before a rebalance is still known: otherwise a long reading might never end.
@@ -80,7 +80,7 @@ class DdlFollower:
             await self._start()
         if followed and followed != self._followed:
             self._consumer.assign(followed)
-            self._followed = followed
+        self._followed = followed
         if self._is_ready:
             self._seek()
 
@@ -117,9 +117,10 @@ class DdlFollower:
 
     async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Read partition 0 past the time of these records, or to its present end. Raises PollFailed."""
+        followed = {pair.topic for pair in self._followed}
         newest: dict[str, int] = {}
         for partition, records in polled.items():
-            if partition.partition != 0 and records:
+            if partition.topic in followed and partition.partition != 0 and records:
                 time_ms = max([record.timestamp_ms for record in records])
                 newest[partition.topic] = max(time_ms, newest.get(partition.topic, time_ms))
         for topic, time_ms in newest.items():

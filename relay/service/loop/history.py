@@ -24,6 +24,7 @@ from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.ddl_follower import DdlFollower
+from relay.service.loop.ddl_order import DdlOrder
 from relay.service.observe.status import Status
 
 
@@ -83,7 +84,8 @@ class Schemas:
     """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if
     rows wait for it.
 
-    `clusters`: those of the configuration, if their files were read before.
+    `ddl_order`: which rows wait, where the loop reads partition 0 itself. `clusters`: those of the
+    configuration, if their files were read before.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Schemas:
             if config.waits_for_ddl
             else None
         )
+        self.ddl_order = DdlOrder()
         # Read, but not learnt yet, because reading was interrupted.
         self._unlearnt: list[ConsumerRecord] = []
         # What the history has taught, by source position, since everything was safe.
@@ -132,21 +135,20 @@ class Schemas:
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
-        """Read partition 0 ahead of what was just opened, of topics of which other partitions were opened.
+        """Have rows of what was just opened wait for partition 0 of their topics: it is taken before them
+        where it was opened with them, and else read ahead.
 
         Raises PollFailed, ServiceError.
         """
         if self._follower is None:
             return
-        topics = dict.fromkeys(each.topic for each in positions if each.partition != 0)
-        firsts = [Partition(topic, 0) for topic in topics]
+        firsts = dict.fromkeys(Partition(each.topic, 0) for each in positions if each.partition != 0)
+        self.ddl_order.begin(first for first in firsts if first in positions)
         others = await source.look([first for first in firsts if first not in positions], {})
         if others:
             # What another instance has committed by now, it had written to the history before.
             await self.load()
-        await self._follower.begin(
-            {first: (positions.get(first) or others[first]).offset for first in firsts}
-        )
+        await self._follower.begin({first: others[first].offset for first in others})
 
     async def ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
         """Learn what other instances added to the history and what polled records need. Raises PollFailed."""
@@ -177,6 +179,7 @@ class Schemas:
         from these positions.
         """
         teach(self._translator, self._kept.values())
+        self.ddl_order.rewound()
         if self._follower is not None:
             self._follower.rewound(positions)
 

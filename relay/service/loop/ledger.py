@@ -40,12 +40,14 @@ class Owned:
     """A partition that is ours.
 
     `next`: the offset to read next. `acknowledged` ≤ `next`: below it the target has acknowledged everything.
-    `committed` ≤ `acknowledged`: what a restart goes on from; None if nothing was committed yet.
+    `committed` ≤ `acknowledged`: what a restart goes on from; None if nothing was committed yet. `held`:
+    records from `next` on that were polled and wait for their turn.
     """
 
     next: int
     acknowledged: int
     committed: int | None
+    held: Sequence[ConsumerRecord] = ()
 
 
 @dataclass
@@ -134,6 +136,11 @@ class Ledger:
     def positions(self) -> dict[Partition, int]:
         """The offset to read next of every owned partition."""
         return {partition: owned.next for partition, owned in self.owned.items()}
+
+    @property
+    def held(self) -> dict[Partition, Sequence[ConsumerRecord]]:
+        """The records that were polled and wait, by partition."""
+        return {partition: owned.held for partition, owned in self.owned.items() if owned.held}
 
     @property
     def is_safe(self) -> bool:
@@ -225,8 +232,10 @@ class Ledger:
     def note_taken(self, partition: Partition, records: Sequence[ConsumerRecord], done: int) -> None:
         """Note how many of a partition's polled records are in the round; the others are polled again."""
         source = self._connections.source
-        if done < len(records) and partition in self.owned:
-            source.seek({partition: self.owned[partition].next})
+        if partition in self.owned:
+            self.owned[partition].held = ()
+            if done < len(records):
+                source.seek({partition: self.owned[partition].next})
         if not done:
             self._passed_over.setdefault(partition)
             return
@@ -236,6 +245,17 @@ class Ledger:
         self._status.consumed(partition.topic, done, size_of(records[:done]))
         end = source.end(partition)
         self._status.progress(partition, position=last.offset + 1, end=end, timestamp_ms=last.timestamp_ms)
+
+    def hold(self, partition: Partition, records: Sequence[ConsumerRecord]) -> None:
+        """Keep a partition's polled records for the next round."""
+        self.owned[partition].held = records
+        self._passed_over.setdefault(partition)
+
+    def reread(self) -> None:
+        """Have the source read every partition again from where we are."""
+        for owned in self.owned.values():
+            owned.held = ()
+        self._connections.source.seek(self.positions)
 
     def gaps(self, polled: Collection[Partition]) -> dict[Partition, int]:
         """Return positions that moved without a poll, over what is no record: lag ends with the partition."""
@@ -360,7 +380,7 @@ class Ledger:
             self._safe_state = None
         for owned in self.owned.values():
             owned.next = owned.acknowledged
-        self._connections.source.seek(self.positions)
+        self.reread()
         # What is read again counts as lag from now on: nothing is polled while there is no sink.
         self.report_positions()
         if is_transactional:

@@ -82,7 +82,7 @@ class Recovery:
         is_odd = isinstance(error, PollFailed) and self._failed_polls >= GIVE_UP_POLLS
         if is_odd and await self._stop.unless_asked(self._connections.source.waiting()) is not None:
             raise BrokerUnavailable(f"reading failed {self._failed_polls} times in a row: {error}") from error
-        self._connections.source.seek(self._ledger.positions)
+        self._ledger.reread()
         await self.back_off(self._failed_polls)
 
     def after_poll(self, *, heard: bool) -> None:

@@ -246,8 +246,9 @@ class Relay:
         if self._ledger.is_safe:
             self._schemas.settled(self._ledger.positions)
         try:
-            polled = await self._stop.unless_asked(self._connections.source.poll()) or {}
-            await self._stop.unless_asked(self._schemas.ready(polled))
+            held = self._ledger.held
+            polled = await self._stop.unless_asked(self._connections.source.poll(held)) or {}
+            await self._stop.unless_asked(self._ready({**held, **polled}))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
             # anew.
@@ -257,9 +258,14 @@ class Relay:
         self._recovery.after_poll(heard=bool(polled))
         return polled
 
+    async def _ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+        await self._schemas.ready(polled)
+        await self._schemas.ddl_order.look(self._connections.source, polled)
+
     async def _advance(self, polled: Mapping[Partition, Sequence[ConsumerRecord]], generation: int) -> None:
         """Process what was polled, and commit and replace the sink when it is time for that."""
         is_ours = generation == self._ledger.generation and not self._is_revoking
+        polled = {**self._ledger.held, **polled}
         gaps = self._ledger.gaps(polled) if is_ours else {}
         if is_ours and (polled or gaps):
             await self._process(polled, gaps)
@@ -275,25 +281,34 @@ class Relay:
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]
     ) -> None:
         """Make a round of what was polled or passed over. It may stay under way during the next poll."""
-        ledger, began = self._ledger, time.monotonic()
+        ledger, ddl_order, source = self._ledger, self._schemas.ddl_order, self._connections.source
+        began, count = time.monotonic(), 0
         current = ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
-        for partition, records in ledger.in_turn(polled):
+        # What need not wait for partition 0 comes first, in turn; so does partition 0.
+        for partition, records in sorted(
+            ledger.in_turn(polled), key=lambda each: ddl_order.must_wait(each[0])
+        ):
             owned = ledger.owned.get(partition)
-            if owned is not None and current.refused is None:
-                done = 0
-                end = self._connections.source.end(partition)
-                ready = self._intake.ready(partition, records, end)
-                if ready and not (current.reached and current.is_late):
-                    done = await builder.take(ready, owned)
-                ledger.note_taken(partition, records, done)
+            if owned is None or current.refused is not None:
+                continue
+            if ddl_order.must_wait(partition):
+                ledger.hold(partition, records)
+                continue
+            done = 0
+            ready = self._intake.ready(partition, records, source.end(partition))
+            if ready and not (current.reached and current.is_late):
+                done = await builder.take(ready, owned)
+            ddl_order.taken(source, partition, records, done)
+            ledger.note_taken(partition, records, done)
+            count += done
         ledger.skip(gaps, current)
         await builder.send_rest()
         self._tell_guesses()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
-        self._status.batch(sum(map(len, polled.values())))
+        self._status.batch(count)
         ledger.rounds.append(current)
         is_last = current.refused is not None or self._schemas.holds_much
         await ledger.settle(keep=0 if is_last else self._timing.rounds - 1)

@@ -1,0 +1,210 @@
+"""Rows wait for partition 0 that the loop reads itself (`wait` in [schema]), whatever polls return and fail."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+from service.memory import PLAIN, A, B, Bench, Copy, MemorySource, until
+
+from relay.catalog import Catalog
+from relay.config.choices import Wait
+from relay.kafka.ports import Partition, PollFailed, Undelivered
+from relay.records import ConsumerRecord, ProducerRecord
+from relay.service.loop.ddl_order import DdlOrder
+from relay.translator import State
+
+C = Partition("in", 2)
+WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait": Wait.TRUE})})
+LENGTH = 40
+
+
+class LiveSource(MemorySource):
+    """Partitions that grow while they are read. `times`: the Kafka timestamps of all their records.
+
+    `take`: how many records a poll returns of each partition; a number for each, or of all of them.
+    """
+
+    def __init__(self, times: Mapping[Partition, Sequence[int]], rng: random.Random) -> None:
+        super().__init__(LENGTH, *times)
+        self.times, self.rng, self.now = times, rng, 0
+        self.asked = 0
+
+    def _there(self, partition: Partition) -> int:
+        return bisect_right(self.times[partition], self.now)
+
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        await asyncio.sleep(0)
+        self.now += self.rng.randrange(12)
+        polled = {}
+        for partition in self.rng.sample(self.every, len(self.every)):
+            if partition in without or partition not in self.position:
+                continue
+            begin = self.position[partition]
+            end = min(self._there(partition), begin + self.rng.randrange(15))
+            if end > begin:
+                polled[partition] = [
+                    ConsumerRecord(*partition, offset, self.times[partition][offset], None, b"%d" % offset)
+                    for offset in range(begin, end)
+                ]
+                self.position[partition] = end
+        if self.failures and (failure := self.failures.pop(0)):
+            raise failure
+        return polled
+
+    async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        self.asked += 1
+        await asyncio.sleep(0)
+        return {partition: self._there(partition) for partition in partitions}
+
+
+class Watching(Copy):
+    """Checks of every row that all of partition 0 that is not younger was translated before it."""
+
+    def __init__(self, times: Mapping[Partition, Sequence[int]]) -> None:
+        super().__init__()
+        self.times, self.seen = times, 0
+        self.broken: list[str] = []
+
+    @property
+    def state(self) -> State:
+        return State(Catalog(), self.seen)  # type: ignore[arg-type]  # what the double remembers
+
+    def restore(self, state: State, /) -> None:
+        super().restore(state)
+        self.seen = state.gate  # type: ignore[assignment]
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        if record.partition == 0:
+            self.seen = max(self.seen, record.offset + 1)
+        elif self.seen < bisect_right(self.times[A], record.timestamp_ms):
+            self.broken.append(f"{record.place} at {record.timestamp_ms}, when {self.seen} were known")
+        return super().translate(record)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+async def test_no_row_outruns_partition_0(
+    list_log: Any, seed: int, transactional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
+    rng = random.Random(seed)
+    times = {each: sorted(rng.choices(range(100), k=LENGTH)) for each in (A, B, C)}
+    source, copy = LiveSource(times, rng), Watching(times)
+    bench = Bench(
+        list_log, length=LENGTH, transactional=transactional, copy=copy, source=source, config=WAITING
+    )
+    source.failures = [PollFailed("broken") if rng.random() < 0.1 else None for _ in range(60)]
+    fates = [Undelivered("broken", retriable=True) if rng.random() < 0.1 else None for _ in range(60)]
+    bench.target.refuse = lambda _: fates.pop() if fates else None
+    await bench.run_to_the_end()
+    assert not copy.broken
+    bench.check_complete()
+
+
+async def test_a_partition_0_at_its_end_holds_nobody_up(list_log: Any) -> None:
+    """Rows that are younger than all of it go in the turn in which they came."""
+    times = {A: [1] * LENGTH, B: list(range(LENGTH))}
+    source = LiveSource(times, random.Random(1))
+    source.now = LENGTH
+    order = DdlOrder()
+    order.begin([A])
+    source.position = {A: LENGTH, B: 0}
+    polled = {B: [ConsumerRecord(*B, 0, 7, None, b"0")]}
+    await order.look(source, polled)
+    assert not order.must_wait(B)
+    source.position[A] -= 1
+    await order.look(source, polled)
+    assert order.must_wait(B)
+
+
+async def test_rows_that_partition_0_is_past_ask_nobody() -> None:
+    source, order = LiveSource({A: [1, 9], B: [8]}, random.Random(1)), DdlOrder()
+    source.now = 9
+    order.begin([A])
+    source.position = {A: 2, B: 1}
+    first = [ConsumerRecord(*A, offset, time, None, b"") for offset, time in enumerate((1, 9))]
+    polled = {B: [ConsumerRecord(*B, 0, 8, None, b"")], A: first}
+    await order.look(source, polled)
+    assert order.must_wait(B), "partition 0 was polled, and not taken yet"
+    assert not order.must_wait(A)
+    order.taken(source, A, first, 1)
+    assert order.must_wait(B)
+    order.taken(source, A, first, 2)
+    assert not order.must_wait(B)
+    assert source.asked == 0
+    order.rewound()
+    await order.look(source, {B: polled[B]})
+    assert source.asked == 1
+    assert not order.must_wait(B), "partition 0 is at its end"
+
+
+async def test_a_partition_0_that_was_polled_to_its_end_counts_when_it_was_taken() -> None:
+    source, order = LiveSource({A: [1, 9], B: [20]}, random.Random(1)), DdlOrder()
+    source.now = 20
+    order.begin([A])
+    source.position = {A: 2, B: 1}
+    first = [ConsumerRecord(*A, offset, time, None, b"") for offset, time in enumerate((1, 9))]
+    await order.look(source, {A: first, B: [ConsumerRecord(*B, 0, 20, None, b"")]})
+    order.taken(source, A, first, 1)
+    assert order.must_wait(B)
+    order.taken(source, A, first, 2)
+    assert not order.must_wait(B)
+
+
+async def test_topics_of_which_partition_0_is_read_elsewhere_wait_for_nothing_here() -> None:
+    order, other = DdlOrder(), Partition("other", 3)
+    order.begin([A])
+    await order.look(
+        LiveSource({A: []}, random.Random(1)), {other: [ConsumerRecord(*other, 0, 5, None, b"")]}
+    )
+    assert not order.must_wait(other)
+
+
+async def test_a_stalled_partition_0_is_not_hidden_by_rows_that_wait(list_log: Any) -> None:
+    """Rows are held, so nothing is polled: still the consumer of a partition 0 with records is replaced."""
+    times = {A: [1] * LENGTH, B: [5] * LENGTH}
+    source = LiveSource(times, random.Random(1))
+    source.now = 9
+    bench = Bench(list_log, length=LENGTH, copy=Watching(times), source=source, config=WAITING)
+    bench.relay._recovery.stall_check_seconds = 0.02
+    poll, start, starts = source.poll, source.start, 0
+
+    async def deaf(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        await asyncio.sleep(0.001)
+        return await poll({A, *without} if starts == 1 else without)
+
+    async def counted(owner: Any) -> None:
+        nonlocal starts
+        starts += 1
+        await start(owner)
+
+    source.poll, source.start = deaf, counted  # type: ignore[method-assign]
+    await bench.run_to_the_end()
+    assert starts == 2
+    bench.check_complete()
+
+
+async def test_what_is_held_is_left_alone_by_a_stop(list_log: Any) -> None:
+    """It is neither translated nor committed; the next start reads it again."""
+    times = {A: [1] * LENGTH, B: [5] * LENGTH}
+    source = LiveSource(times, random.Random(1))
+    source.now = 9
+    bench = Bench(list_log, length=LENGTH, copy=Watching(times), source=source, config=WAITING)
+    poll = source.poll
+
+    async def deaf(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        await asyncio.sleep(0.001)
+        return await poll({A, *without})
+
+    source.poll = deaf  # type: ignore[method-assign]
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: bool(bench.relay._ledger.held))
+    bench.relay.request_stop()
+    await running
+    assert not bench.target.records
+    assert not source.committed.get(B)
