@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.canal import ckafka_rows, reading
+from relay.errors import CodecError
 
 _FIRST_MS = 1_795_254_680_000
 
@@ -124,3 +125,70 @@ def test_another_type_in_a_new_order_is_seen() -> None:
         row = dict.fromkeys(table, "1")
         (out,) = translator.translate(record(message("INSERT", number, mysqlType=types, data=[row]), number))
         assert json.loads(out.value or b"")["mysqlType"]["c5"] == kind
+
+
+_TYPES_IN_ANOTHER_FORM = {
+    "as they are": lambda types: types,
+    "another one": lambda types: types.replace('"c5": "decimal"', '"c5": "text"'),
+    "one more": lambda types: types.replace("{", '{"c99": "int", ', 1),
+    "one less": lambda types: types.replace('"c5": "decimal"', '"c1": "varchar"'),
+    "one twice": lambda types: types.replace("{", '{"c5": "decimal", ', 1),
+    "one twice, and first another": lambda types: types.replace("{", '{"c5": "text", ', 1),
+    "one twice, and last another": lambda types: types[:-1] + ', "c5": "text"}',
+    "an escaped name": lambda types: types.replace('"c5"', '"c\\u0035"'),
+    "an escaped type": lambda types: types.replace('"c5": "decimal"', '"c5": "de\\u0063imal"'),
+    "in capitals": lambda types: types.replace('"c5": "decimal"', '"c5": "DECIMAL"'),
+    "null": lambda types: types.replace('"c5": "decimal"', '"c5": null'),
+    "a number": lambda types: types.replace('"c5": "decimal"', '"c5": 5'),
+    "nothing": lambda _: "null",
+    "no members": lambda _: "{}",
+    "a list": lambda _: "[]",
+    "cut off": lambda types: types[:-1],
+}
+
+
+def outcome(translator: Translator, given: ConsumerRecord) -> object:
+    try:
+        return translator.translate(given)
+    except CodecError as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("form", _TYPES_IN_ANOTHER_FORM.values(), ids=_TYPES_IN_ANOTHER_FORM.keys())
+@pytest.mark.parametrize("count", [12, 60], ids="{} columns".format)
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
+def test_types_are_read_the_same_after_many_orders(
+    is_known: bool, count: int, form: Callable[[str], str]
+) -> None:
+    """What knows the types of the rows before takes no others for them."""
+    table = columns(count)
+    warm, cold = (Translator("ticdc-canal-json", "canal-json") for _ in range(2))
+    for translator in (warm, cold):
+        if is_known:
+            translator.translate(record(create(table), 0))
+    for each in rows(table, 60, member="mysqlType"):
+        warm.translate(each)
+    chance = random.Random(1)
+    for number in range(61, 64):
+        text = json.dumps(shuffled(table, chance))
+        given = json.dumps(message("INSERT", number, mysqlType="types", data=[values(table, number)]))
+        value = given.replace('"types"', form(text)).encode()
+        sent = ConsumerRecord("topic", 0, number, _FIRST_MS + number, None, value)
+        assert outcome(warm, sent) == outcome(cold, sent)
+
+
+def test_types_in_many_orders_are_known_without_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = columns(12)
+    translator = Translator("ticdc-canal-json", "canal-json")
+    translator.translate(record(create(table), 0))
+    read = []
+
+    def noting(*arguments: Any) -> Any:
+        read.append(arguments)
+        return parse(*arguments)
+
+    parse = reading.parse_mysql_types
+    monkeypatch.setattr(reading, "parse_mysql_types", noting)
+    for each in rows(table, 100, member="mysqlType"):
+        translator.translate(each)
+    assert 0 < len(read) < 30
