@@ -311,7 +311,7 @@ class Encoder:
         if op is _UPDATE:
             if self._has_before:
                 if before is None:
-                    op = op_without_before(self._options.unknown_before, NAME, lossy)
+                    op = op_without_before(self._options.unknown_before, NAME)
             elif change.before is not None:
                 lossy.append(Lossy.BEFORE_IMAGE)
         lossy += losses
