@@ -77,6 +77,8 @@ CASES: list[tuple[str, str, set[str]]] = [
     ("decimal(5,2)", "1.2345", set()),
     ("decimal(5,2) unsigned", "-1.00", set()),
     ("double unsigned", "-1.5", set()),
+    ("float", "0.1234567890123", set()),
+    ("float", "-1234567890.5", set()),
     ("varchar(3)", "abcdef", set()),
     ("char(3)", "abcdef", set()),
     ("varbinary(3)", "abcdef", set()),
@@ -112,11 +114,16 @@ def messages(source: str, column_type: str, text: str) -> list[ConsumerRecord]:
     return consumed([out for one in given for out in made.translate(one)])
 
 
-@functools.cache
-def given_values(source: str, column_type: str, text: str) -> list[Value]:
-    """The column's values in both images, as the source has them."""
-    statement, row = messages(source, column_type, text)
-    return values(source, statement, row)
+def told(column_type: str, text: str) -> Value:
+    """What the text of a value stands for."""
+    word = column_type.partition(" ")[0].partition("(")[0]
+    if word in {"bit", "year"} or word.endswith("int"):
+        return int(text)
+    if word in {"float", "double"}:
+        return float(text)
+    if word == "decimal":
+        return _plain(Decimal(text))
+    return _plain(text.encode() if "binary" in word else text)
 
 
 @functools.cache
@@ -200,9 +207,8 @@ def outcome(source: str, way: str, target: str, options: dict[str, str], case: t
     lost = set(translator.lossy) & {Lossy.DECIMAL_DIGITS, Lossy.ZERO_DATE, Lossy.VALUE_GUESSED}
     if lost:
         return f"lost {lost}"
-    given = given_values(source, *case)
     found = values(target, target_statement(target, case[0]), consumed([out, out])[1])
-    return "exact" if given == found else f"{given} / {found}"
+    return "exact" if found == [told(*case)] * 2 else str(found)
 
 
 @pytest.mark.parametrize("options", [{}, NO_SCHEMA])
