@@ -156,7 +156,7 @@ def header_lines(headers: tuple[Header, ...]) -> list[Line]:
 def aligned(table: list[Line]) -> list[Line]:
     """Pad the cells of a table, so that its columns stand below each other."""
     widths = [
-        max(min(cell_len(row[index][0]), _MAX_PADDING) for row in table) for index in range(len(table[0]))
+        max(min(cell_len(text), _MAX_PADDING) for text, _ in cells) for cells in zip(*table, strict=True)
     ]
     lines: list[Line] = []
     for row in table:

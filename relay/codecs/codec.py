@@ -42,7 +42,9 @@ class Decoder(Protocol):
     ) -> tuple[list[Event], Catalog]:
         """Give the record's events in order and the catalogue after them.
 
-        Raises DecodeError, or a Need that its `Answers` lack, and nothing else.
+        `lossy` gets what the source does not tell: a `Lossy.BEFORE_UNKNOWN` for each UPDATE without its old
+        row, which no encoder counts again. Raises DecodeError, or a Need that its `Answers` lack, and nothing
+        else.
         """
         ...
 

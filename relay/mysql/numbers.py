@@ -100,7 +100,9 @@ def read_float(text: str) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def shortest_float32(value: float) -> float:
-    """Return the float of fewest digits for the same 32-bit number. Raises ValueError beyond its range."""
+    """Return the float of fewest digits for the same 32-bit number; a number that has other digits than a
+    32-bit one stays as it is. Raises ValueError beyond its range.
+    """
     try:
         packed = _FLOAT32.pack(value)
     except OverflowError:
@@ -111,11 +113,24 @@ def shortest_float32(value: float) -> float:
         candidate = float(f"{exact:.{digits}g}")
         try:
             if _FLOAT32.pack(candidate) == packed:
-                return candidate
+                return candidate if candidate == value or _is_float32(value, exact) else value
         except OverflowError:  # rounded up beyond the largest 32-bit number
             continue
     return value
 
+
+def _is_float32(value: float, exact: float) -> bool:
+    """Whether the digits of a number are those of the 32-bit one that is nearest to it, `exact`.
+
+    Nine digits tell it, and of so many the last may be another one (Java prints some so); more digits are
+    those of its exact value, or it is a DOUBLE, of a column that no longer is a FLOAT.
+    """
+    digits = len(Decimal(repr(value)).normalize().as_tuple().digits)
+    return digits <= _FLOAT32_DIGITS or float(f"{exact:.{digits}g}") == value
+
+
+#: So many digits tell every 32-bit number (IEEE 754).
+_FLOAT32_DIGITS: Final = 9
 
 #: A number from 0.001 to below 10 000 000 (or its negative) without superfluous zeros: Go and Java print it
 #: with the same digits.

@@ -45,6 +45,16 @@ def test_ddl_keeps_its_lines_and_escapes_what_steers_a_terminal(relay: Run, line
         assert expected in text
 
 
+def test_ddl_of_a_view_whose_columns_nobody_knows(relay: Run) -> None:
+    ddl = {"isDdl": True, "type": "QUERY", "database": "d", "table": "v", "es": 1, "ts": 1, "data": None}
+    texts = "CREATE VIEW v AS SELECT * FROM t", "ALTER TABLE v COMMENT = 'x'"
+    result = relay(
+        "inspect", "--from", "canal-json", input="\n".join(json.dumps(ddl | {"sql": text}) for text in texts)
+    )
+    assert result.exit_code == 0, result.stderr
+    assert "COMMENT" in result.stdout
+
+
 def test_other_events(relay: Run, lines: Lines) -> None:
     text = relay(*INSPECT, input=lines("watermark", "begin", "nothing")).stdout
     assert "watermark  t/0/10" in text

@@ -67,6 +67,21 @@ def test_small_floats_have_the_fewest_digits(text: str, value: float) -> None:
     assert row(event).after == (value,)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.10000000149011612", 0.1),
+        ("0.1000000015", 0.1),
+        ("16777217", 16777216.0),
+        ("0.1234567890123", 0.1234567890123),
+        ("-1234567890.5", -1234567890.5),
+    ],
+)
+def test_digits_that_no_float_has_stay(text: str, value: float) -> None:
+    """They are a DOUBLE's. Those of a 32-bit number, however many, are shortened; nine may be either."""
+    assert read_float(text) == value
+
+
 @pytest.mark.parametrize("text", ["Infinity", "-inf", "NaN", "1e400"])
 def test_what_is_no_finite_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"finite|number"):

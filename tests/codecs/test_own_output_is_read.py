@@ -97,13 +97,13 @@ MOMENTS = ["0000-00-00 00:00:00", "1970-01-01 00:00:00", "1969-12-31 23:59:59.99
            "2026-01-15 02:20:30.1234567", "2026-01-15 24:00:00"]  # fmt: skip
 JSONS = ["null", "[", '{"a":1}', "1", '"x"']
 VALUES: dict[str, list[str]] = {
-    **dict.fromkeys(("int", "bigint", "bigint unsigned", "bit(1)", "bit(64)", "year"), TEXTS + NUMBERS),
+    **dict.fromkeys(("int", "bigint", "bigint unsigned", "bit(1)", "bit(8)", "bit(64)", "year"), TEXTS + NUMBERS),
     **dict.fromkeys(("enum", "set"), TEXTS + NUMBERS[:5]),
     **dict.fromkeys(("float", "double"), TEXTS + FLOATS + NUMBERS),
     "decimal(65,30)": TEXTS + DECIMALS + NUMBERS,
     "date": TEXTS + DATES,
     **dict.fromkeys(("time", "time(6)"), TEXTS + CLOCKS),
-    **dict.fromkeys(("datetime(3)", "datetime(6)", "timestamp(6)"), TEXTS + MOMENTS),
+    **dict.fromkeys(("datetime", "datetime(3)", "datetime(6)", "timestamp(6)"), TEXTS + MOMENTS),
     **dict.fromkeys(("varchar(9)", "binary(4)", "varbinary(9)", "blob", "json", "point"), TEXTS + JSONS),
 }  # fmt: skip
 CODES = {

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
+from strategies import creation
+from toy_protocol.registry import FETCHES
 
-from relay import ConsumerRecord, EncodeError, Lossy, Op, RowChange, Translator
+from relay import ConsumerRecord, EncodeError, Lossy, Op, Resolver, RowChange, Source, Translator
 from relay.codecs import BUILT_IN
+from relay.needs import RegisteredSchema, SchemaId
 
 UPDATE = {
     "data": [{"id": "1", "a": "x"}, {"id": "2", "a": "y"}],
@@ -59,6 +63,33 @@ def test_the_default_is_never_read_as_an_update_that_changes_nothing(target: str
     changes, translator = written(target, {})
     assert [(change.op, change.before) for change in changes] == [(DEFAULTS[target], None)] * 2
     assert [change.after[1] for change in changes if change.after] == ["x", "y"]
+    assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 2
+
+
+@pytest.mark.parametrize("target", DEFAULTS)
+def test_of_two_rows_each_is_written_and_counted_for_itself(target: str) -> None:
+    for old in ([{"a": "w"}, None], [None, {"a": "w"}]):
+        translator, reader = Translator("canal-json", target), Translator(target, target)
+        out = translator.translate(record(UPDATE | {"old": old}))
+        read = [
+            reader.inspect(ConsumerRecord("out", 0, at, one.timestamp_ms, one.key, one.value))
+            for at, one in enumerate(out)
+        ]
+        changes = [event for events in read for event in events if isinstance(event, RowChange)]
+        expected = [(DEFAULTS[target], False) if one is None else (Op.UPDATE, True) for one in old]
+        assert [(change.op, change.before is not None) for change in changes] == expected
+        assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 1
+
+
+@pytest.mark.parametrize("target", DEFAULTS)
+def test_two_rows_of_one_record_are_two_losses_from_other_sources_too(target: str) -> None:
+    made = creation("CREATE TABLE t (id INT PRIMARY KEY)", Source("x", 0), 0).after
+    schema = RegisteredSchema(msgspec.json.encode(made).decode(), "TOY")
+    line = {"type": "row", "schema": FETCHES[SchemaId](SchemaId("", "t", schema)), "op": "update"}
+    line |= {"after": {"id": 1}, "at": {"time_ms": 1, "emitted_ms": 2}}
+    value = b"\n".join([msgspec.json.encode(line)] * 2)
+    translator = Translator("toy-lines", target)
+    Resolver().translate(translator, ConsumerRecord("topic", 0, 0, 3, None, value))
     assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 2
 
 

@@ -137,6 +137,8 @@ class Decoder:
         for event in events:
             if isinstance(event, Bootstrap):
                 catalog = define(catalog, event, _position(event.source, record))
+            elif isinstance(event, RowChange) and event.op is Op.UPDATE and event.before is None:
+                lossy.append(Lossy.BEFORE_UNKNOWN)
         return events, catalog
 
     def _event(self, line: _Line, record: ConsumerRecord) -> Event:

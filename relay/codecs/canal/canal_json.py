@@ -348,7 +348,7 @@ class Encoder:
         old = None
         if op is UPDATE:
             if text.old is None:
-                op = op_without_before(self._unknown_before, NAME, lossy)
+                op = op_without_before(self._unknown_before, NAME)
             else:
                 old = [text.changed()]
         self._count_lost(source, lossy, change.transaction)

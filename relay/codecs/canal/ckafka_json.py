@@ -451,7 +451,7 @@ class Encoder:
             lossy += writer.losses
         op = change.op
         if op is UPDATE and images.old is None:
-            op = op_without_before(self._unknown_before, NAME, lossy)
+            op = op_without_before(self._unknown_before, NAME)
         binlog_file, binlog_position = self._binlog(source, caused_by, lossy)
         extras = source.extras or {}
         return _RowMessage(

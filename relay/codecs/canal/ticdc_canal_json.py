@@ -491,7 +491,7 @@ class Encoder:
         if change.op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
         if text.old is None and change.op is UPDATE:
-            op_without_before(self._options.unknown_before, NAME, lossy)
+            op_without_before(self._options.unknown_before, NAME)
         if (
             change.op is DELETE
             and self._options.delete_only_output_handle_key_columns

@@ -86,6 +86,17 @@ def counts_micros(column_type: ColumnType) -> bool:
     return bool(column_type.has_micros) if column_type.length is None else column_type.length > 3
 
 
+def has_open_digits(column: Column) -> bool:
+    """Whether of a DATETIME only its text tells how many digits it has, which are all that its column has.
+
+    So it is with a bare word that a row itself has for its column (of such columns nobody knows whether they
+    can be NULL): producers that look alike leave the digits out there.
+    """
+    length = column.type.length
+    is_told = length or (length is not None and column.nullable is not None)
+    return not is_told and column.type.has_micros is None
+
+
 def escaped_members(members: tuple[str, ...]) -> str:
     """ENUM's `allowed`: commas in members are escaped, not quotes (pingcap/ticdc pkg/sink/codec/debezium)."""
     return ",".join(member.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for member in members)

@@ -28,7 +28,7 @@ from relay.codecs.debezium.ddl_events import table_changes
 from relay.codecs.debezium.envelope import Body, Envelope, Origin
 from relay.codecs.debezium.message_writing import Messages, Settings
 from relay.codecs.debezium.reading import RowDecoder, RowParts
-from relay.codecs.debezium.schema import counts_micros
+from relay.codecs.debezium.schema import counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
 from relay.codecs.debezium.value_writing import micro_digits
@@ -311,7 +311,7 @@ class Encoder:
         if op is _UPDATE:
             if self._has_before:
                 if before is None:
-                    op = op_without_before(self._options.unknown_before, NAME, lossy)
+                    op = op_without_before(self._options.unknown_before, NAME)
             elif change.before is not None:
                 lossy.append(Lossy.BEFORE_IMAGE)
         lossy += losses
@@ -329,7 +329,7 @@ class Encoder:
     def _widened(self, change: RowChange) -> RowChange:
         """The change with every DATETIME that has more than three digits counted in microseconds.
 
-        Raises NotRepresentable if its DDL says that it has no more.
+        Raises NotRepresentable if its column is known to have no more, so that milliseconds would cut it.
         """
         self._lost.clear()
         before, after, columns = change.before, change.after, list(change.schema.columns)
@@ -337,9 +337,11 @@ class Encoder:
             digits = [micro_digits(row[at]) for row in (before, after) if row is not None]
             if column.type.base != "datetime" or counts_micros(column.type) or not any(digits):
                 continue
-            if change.schema.complete and "".join(digits).strip("0"):
-                reason = "more digits of a second than its column has"
-                raise NotRepresentable(NAME, f"payload.{column.name}", reason)
+            if not has_open_digits(column):
+                if "".join(digits).strip("0"):
+                    reason = "more digits of a second than its column has"
+                    raise NotRepresentable(NAME, f"payload.{column.name}", reason)
+                continue
             wide = msgspec.structs.replace(column.type, length=None, has_micros=True)
             columns[at] = msgspec.structs.replace(column, type=wide)
         schema = msgspec.structs.replace(change.schema, columns=tuple(columns))

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium.schema import counts_micros
+from relay.codecs.debezium.schema import counts_micros, has_open_digits
 from relay.codecs.debezium.values import bits, signed64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.debezium_temporal import (
@@ -31,7 +31,7 @@ from relay.codecs.wire.debezium_temporal import (
 )
 from relay.codecs.wire.lenient_json import go_number
 from relay.codecs.wire.rows import Convert, Read, Write
-from relay.model import Cell, Column, ColumnType
+from relay.model import Cell, Column
 from relay.mysql import numbers, temporal
 from relay.mysql.members import set_text
 from relay.mysql.types import FLOATS, GEOMETRIES
@@ -85,7 +85,7 @@ class ValueWriter:
         column_type = column.type
         base, nullable = column_type.base, column.nullable is not False
         if base == "datetime":
-            return self._datetimes(column_type)[nullable]
+            return self._datetimes(column)[nullable]
         if base == "timestamp":
             return self._timestamps.get(column_type.length, self._timestamps[None])
         if base == "date":
@@ -100,11 +100,10 @@ class ValueWriter:
             return self._geometry
         return self._decimal if base == "decimal" else _WRITES.get(base)
 
-    def _datetimes(self, column_type: ColumnType) -> dict[bool, Write]:
-        if counts_micros(column_type):
+    def _datetimes(self, column: Column) -> dict[bool, Write]:
+        if counts_micros(column.type):
             return self._micros
-        is_open = column_type.length is None and column_type.has_micros is None
-        return self._open if is_open else self._millis
+        return self._open if has_open_digits(column) else self._millis
 
     def _all_shortcuts(self) -> dict[tuple[Read, Write], Convert]:
         """Reads that only check their text, by writes that check it too; and DECIMAL, whose text need not

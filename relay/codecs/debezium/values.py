@@ -28,13 +28,19 @@ def unsigned64(value: int) -> int:
     return value + (1 << 64) if value < 0 else value
 
 
-def bits(size: int, value: int) -> bytes:
-    """BIT(n) as `size` bytes, the lowest first. Raises OverflowError."""
-    return value.to_bytes(size, "little")
-
-
 #: BIT has at most 64 bits (MySQL Reference Manual §13.1.5).
 _BIT_BYTES: Final = 8
+
+
+def bits(size: int, value: int) -> bytes:
+    """BIT(n) as `size` bytes, the lowest first; a number that needs more, up to 8, has as many as it needs.
+
+    Raises OverflowError.
+    """
+    try:
+        return value.to_bytes(size, "little")
+    except OverflowError:
+        return value.to_bytes(min((value.bit_length() + 7) // 8, _BIT_BYTES), "little")
 
 
 def read_bits(text: str) -> int:

@@ -508,9 +508,8 @@ class Encoder:
         """Count what an UPDATE without `p` loses. Raises NotRepresentable where that shall be refused."""
         if old is not None:
             lossy.append(Lossy.BEFORE_IMAGE)
-        else:
-            wanted = self._options.unknown_before if self._options.output_old_value else "insert"
-            op_without_before(wanted, NAME, lossy)
+        elif self._options.output_old_value:
+            op_without_before(self._options.unknown_before, NAME)
 
     def _reduced(
         self, change: RowChange, payload: Payload, caused_by: ConsumerRecord, lossy: list[Lossy]

@@ -1,7 +1,8 @@
 """Options of targets that say how what a reader could take wrongly is written.
 
-Contract: each function decides for one event, counts what is lost, and raises NotRepresentable where the user
-wants a refusal. Codecs offer of an option the values that their format has a form for.
+Contract: each function decides for one event, and raises NotRepresentable where the user wants a refusal.
+Codecs offer of an option the values that their format has a form for. What a source does not tell is counted
+by its decoder.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from relay.codecs.losses import Lossy
 from relay.errors import NotRepresentable
 from relay.model import Op
 
@@ -33,11 +33,9 @@ _UPDATE: Final = Op.UPDATE
 _INSERT: Final = Op.INSERT
 
 
-def op_without_before(wanted: str, protocol: str, lossy: list[Lossy]) -> Op:
+def op_without_before(wanted: str, protocol: str) -> Op:
     """Return what an UPDATE without its old row is written as. Raises NotRepresentable if it is refused."""
     if wanted == "refuse":
         reason = "an UPDATE whose old row is unknown; the target option unknown-before=insert writes it"
         raise NotRepresentable(protocol, "", reason)
-    if Lossy.BEFORE_UNKNOWN not in lossy:  # the decoder may have counted it
-        lossy.append(Lossy.BEFORE_UNKNOWN)
     return _INSERT if wanted == "insert" else _UPDATE
