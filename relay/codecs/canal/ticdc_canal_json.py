@@ -495,7 +495,7 @@ class Encoder:
         if (
             change.op is DELETE
             and self._options.delete_only_output_handle_key_columns
-            and not lacks_handle_key(change.schema, text.cells, lossy)
+            and not lacks_handle_key(change, text.cells, lossy)
         ):
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):

@@ -485,7 +485,7 @@ class Encoder:
         keys = plan.handle_key if only_key else None
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
-                if lacks_handle_key(change.schema, before, lossy):
+                if lacks_handle_key(change, before, lossy):
                     return {"d": _cells(plan, before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):

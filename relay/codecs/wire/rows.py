@@ -476,7 +476,7 @@ class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
 class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
     """The old row of an update, or the new one, as images of their own; read when somebody asks."""
 
-    images: LazyRows
+    images: LazyRows | Rows
     is_old: bool
 
     @property
@@ -497,7 +497,7 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
     @property
     def possible_places(self) -> Sequence[int] | None:
         """The update's."""
-        return self.images.possible_places
+        return self.images.possible_places if isinstance(self.images, LazyRows) else None
 
     @property
     def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
@@ -528,11 +528,10 @@ def halves(images: Images) -> tuple[Images, Images]:
         return _OldRow(images.reader, images.old, None), TypedRows(images.reader, None, images.new)
     if isinstance(images, PartialRows):
         return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
-    if isinstance(images, LazyRows):
+    if isinstance(images, LazyRows | Rows):
         return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
     key = images.named_key
-    told = images.told_keys if isinstance(images, Rows) else (None, None)
-    return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
+    return Rows(images.before, None, key), Rows(None, images.after, key)
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there
