@@ -22,7 +22,6 @@ from support import CANAL, OPEN, TICDC, record
 from relay import ConsumerRecord, Limits, Translator
 from relay.codecs.canal import ckafka_rows, reading, writing
 from relay.codecs.canal.reading import TextReader
-from relay.codecs.wire import compiled
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
@@ -30,9 +29,9 @@ WIDE = 3001
 
 
 @pytest.fixture(autouse=True)
-def _compiles_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_usual(compile_at: Callable[[int], None]) -> None:
     """Other tests compile earlier."""
-    monkeypatch.setattr(compiled, "AT_USE", 16)
+    compile_at(16)
 
 
 def create(protocol: str, columns: int, table: str = "t", key: str = "primary") -> ConsumerRecord:
