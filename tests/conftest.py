@@ -236,7 +236,7 @@ def make_config(broker: str) -> Callable[..., Config]:
     """Make a configuration for two topics; `source_start="latest"` sets `start` in [source]."""
 
     def make(source: str, target: str, **settings: Any) -> Config:
-        tables: dict[str, dict[str, Any]] = {
+        tables: dict[str, Any] = {
             "route": {"from": "ticdc-canal-json", "to": "canal-json"},
             "source": {
                 "bootstrap_servers": broker,
@@ -249,6 +249,6 @@ def make_config(broker: str) -> Callable[..., Config]:
         for name, value in settings.items():
             table, _, key = name.partition("_")
             tables.setdefault(table, {})[key] = value
-        return Config(**tables)  # type: ignore[arg-type]  # pydantic reads the tables
+        return Config(**tables)
 
     return make
