@@ -293,7 +293,7 @@ class Images(Protocol):
         """
         ...
 
-    def told_key(self) -> ToldKey | None:
+    def wire_key(self) -> WireKey | None:
         """Return what the message says of the row's key after the change (before a DELETE): the same for a
         row whatever is known of the types. None if that is what the values say.
         """
@@ -301,16 +301,16 @@ class Images(Protocol):
 
 
 #: Values of a row's key as a message spells them, in the order of the columns' names.
-ToldKey = tuple[str | int | None, ...]
+WireKey = tuple[str | int | None, ...]
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """Both images as plain values. `told_keys`: see `told_key`, of the old row and of the new one."""
+    """Both images as plain values. `wire_keys`: see `wire_key`, of the old row and of the new one."""
 
     before: Row | None
     after: Row | None
     named_key: tuple[str, ...] | None = None
-    told_keys: tuple[ToldKey | None, ToldKey | None] = (None, None)
+    wire_keys: tuple[WireKey | None, WireKey | None] = (None, None)
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the cells at these places of one of the rows."""
@@ -321,9 +321,9 @@ class Rows(msgspec.Struct, frozen=True):
         """Return False: the values must tell."""
         return False
 
-    def told_key(self) -> ToldKey | None:
+    def wire_key(self) -> WireKey | None:
         """Return what the message says of the key."""
-        return self.told_keys[self.after is not None]
+        return self.wire_keys[self.after is not None]
 
 
 class RowChange(msgspec.Struct, frozen=True, gc=False):

@@ -102,8 +102,8 @@ def _key_hash(change: RowChange) -> int:
     stays together. The old key counts for DELETE, the new one otherwise.
     """
     found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
-    told = change.images.told_key()
-    for part in _key_cells(change) if told is None else told:
+    key = change.images.wire_key()
+    for part in _key_cells(change) if key is None else key:
         found = zlib.crc32(b"\0" + repr(part).encode(), found)
     return found
 

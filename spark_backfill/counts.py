@@ -13,7 +13,9 @@ from typing import Any, Protocol
 import msgspec
 from pyspark.accumulators import AccumulatorParam
 
+from relay import summaries
 from relay.records import ConsumerRecord, ProducerRecord, size_of
+from relay.summaries import MOST_NAMES, listed
 
 
 class Counts(msgspec.Struct):
@@ -21,10 +23,11 @@ class Counts(msgspec.Struct):
 
     `left_out`: records outside the bounds, which are not among those `read`. `written`: by `topic/partition`.
     `guessed`: rows whose table's DDL was not known, by `database.table`; each task names its first tables.
+    `copied_topics`: those of which statements were left out, as copies of those in partition 0.
     `tables`: rows and DDL by `database.table` and kind. `ranges`: first offset, last offset and number of
     records by `topic/partition`. `failed`: records that could not be translated, by what happened to them
     (`skipped`, `dead letters`) and error code. `last_files`: the newest data file of each table of a storage
-    sink.
+    sink. `unwritten_ddl`: topics in files whose DDL was left out, as nothing of their partition 0 was read.
     """
 
     read: int = 0
@@ -36,9 +39,11 @@ class Counts(msgspec.Struct):
     tables: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     lost: Counter[str] = msgspec.field(default_factory=Counter)
     guessed: Counter[str] = msgspec.field(default_factory=Counter)
+    copied_topics: set[str] = msgspec.field(default_factory=set)
     failed: dict[str, Counter[str]] = msgspec.field(default_factory=dict)
     ranges: dict[str, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     last_files: Sequence[str] = ()
+    unwritten_ddl: Sequence[str] = ()
 
     def count_read(self, records: Sequence[ConsumerRecord]) -> None:
         """Count source records."""
@@ -71,6 +76,7 @@ class Counts(msgspec.Struct):
         self.events.update(other.events)
         self.lost.update(other.lost)
         self.guessed.update(other.guessed)
+        self.copied_topics |= other.copied_topics
         for owned, given in ((self.tables, other.tables), (self.failed, other.failed)):
             for name, counter in given.items():
                 owned.setdefault(name, Counter()).update(counter)
@@ -128,6 +134,7 @@ def as_document(counts: Counts, seconds: float) -> dict[str, Any]:
         "events": _sorted(counts.events),
         "tables": {name: _sorted(kinds) for name, kinds in sorted(counts.tables.items())},
         "lost": _sorted(counts.lost),
+        "unwritten_ddl": list(counts.unwritten_ddl),
         "guessed_tables": _sorted(counts.guessed),
         "failed": {what: _sorted(codes) for what, codes in sorted(counts.failed.items())},
         "ranges": {
@@ -143,29 +150,18 @@ def as_text(counts: Counts, seconds: float) -> list[str]:
     lines = [f"{counts.read} records read, {counts.written.total()} written in {seconds:.1f} s"]
     if counts.left_out:
         lines.append(f"  left out by start and end  {counts.left_out}")
-    for title, counter in (("events", counts.events), ("lost", counts.lost)):
-        if counter:
-            lines.append(f"  {title:6}  " + _listed(counter))
-    if counts.guessed:
-        lines.append("  guessed types, as no DDL of the table came before its rows:")
-        lines += [f"    {name} {rows}" for name, rows in counts.guessed.most_common(_MAX_TABLES)]
-        lines += ["    and more tables"] if len(counts.guessed) > _MAX_TABLES else []
-    lines += [f"  {name}  {_listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:_MAX_TABLES]]
-    if len(counts.tables) > _MAX_TABLES:
-        lines.append(f"  and {len(counts.tables) - _MAX_TABLES} more tables")
-    lines += [f"  {what}  {_listed(codes)}" for what, codes in sorted(counts.failed.items())]
-    lines += [f"  up to  {path}" for path in counts.last_files[:_MAX_TABLES]]
-    if len(counts.last_files) > _MAX_TABLES:
-        lines.append(f"  and {len(counts.last_files) - _MAX_TABLES} more files")
+    lines += summaries.counted("events", counts.events)
+    lines += summaries.lost(counts.lost)
+    lines += summaries.unwritten_ddl(counts.unwritten_ddl)
+    lines += summaries.guessed(counts.guessed)
+    lines += [f"  {name}  {listed(kinds)}" for name, kinds in sorted(counts.tables.items())[:MOST_NAMES]]
+    if len(counts.tables) > MOST_NAMES:
+        lines.append(f"  and {len(counts.tables) - MOST_NAMES} more tables")
+    lines += [f"  {what}  {listed(codes)}" for what, codes in sorted(counts.failed.items())]
+    lines += [f"  up to  {path}" for path in counts.last_files[:MOST_NAMES]]
+    if len(counts.last_files) > MOST_NAMES:
+        lines.append(f"  and {len(counts.last_files) - MOST_NAMES} more files")
     return lines
-
-
-_MAX_TABLES = 20
-
-
-def _listed(counter: Counter[str]) -> str:
-    most_first = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name} {count}" for name, count in most_first)
 
 
 def _sorted(counter: Counter[str]) -> dict[str, int]:

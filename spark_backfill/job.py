@@ -106,12 +106,18 @@ def from_files(spark: SparkSession, config: Config) -> Counts:
     if backfill.output:
         check_folder(spark, backfill.output, backfill.output_layout)
         target, terms = OutputFolder.from_config(config), Terms(sources=sources)
-        return run_step(
+        counts = run_step(
             spark, config, records, catalog, lambda made: target.write(made, {}), bounds=bounds, terms=terms
         )
-    topics = TargetTopics.from_config(config)
-    terms = topics.terms._replace(sources=sources)
-    return run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=terms)
+    else:
+        topics = TargetTopics.from_config(config)
+        terms = topics.terms._replace(sources=sources)
+        counts = run_step(spark, config, records, catalog, topics.write, bounds=bounds, terms=terms)
+    # Topics always have a partition 0, whose statements an earlier step may have written.
+    counts.unwritten_ddl = sorted(
+        topic for topic in counts.copied_topics if f"{topic}/0" not in counts.ranges
+    )
+    return counts
 
 
 class TopicsRun:

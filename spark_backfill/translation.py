@@ -209,6 +209,7 @@ class _Task:
         self._counts.lost = Counter({str(what): count for what, count in self._translator.lossy.items()})
         guessed = self._translator.guessed_tables
         self._counts.guessed = Counter({str(table): rows for table, rows in guessed.items()})
+        self._counts.copied_topics = self._translator.copied_topics
         for (table, kind), count in self._tables.items():
             self._counts.tables.setdefault(str(table), Counter())[kind] += count
         context = TaskContext.get()

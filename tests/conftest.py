@@ -21,12 +21,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.errors import GroupCoordinatorNotAvailableError as CoordinatorNotAvailableError
 from hypothesis import settings
 
-from relay.codecs.wire import compiled
 from relay.config import Config
 from relay.demo.kafka import Cluster, DemoExtraMissing
 from relay.records import ConsumerRecord
 
 DEADLINE_SECONDS = 60
+#: The constant that says at which row of a kind something is compiled for it; nothing else patches it.
+COMPILED_AT = "relay.codecs.wire.compiled.AT_USE"
 #: Folders whose tests take minutes.
 SLOW_FOLDERS = ("service", "spark", "cli", "image")
 
@@ -38,9 +39,15 @@ settings.load_profile("relay")
 @pytest.fixture(scope="session", autouse=True)
 def compiled_at_once() -> Iterator[None]:
     """Compile for the first row of a kind: tests have few rows, and most are about what is compiled."""
-    usual, compiled.AT_USE = compiled.AT_USE, 1
-    yield
-    compiled.AT_USE = usual
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(COMPILED_AT, 1)
+        yield
+
+
+@pytest.fixture
+def compile_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Give what says at which row of a kind to compile, in tests about the rows before."""
+    return lambda uses: monkeypatch.setattr(COMPILED_AT, uses)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -229,7 +236,7 @@ def make_config(broker: str) -> Callable[..., Config]:
     """Make a configuration for two topics; `source_start="latest"` sets `start` in [source]."""
 
     def make(source: str, target: str, **settings: Any) -> Config:
-        tables: dict[str, dict[str, Any]] = {
+        tables: dict[str, Any] = {
             "route": {"from": "ticdc-canal-json", "to": "canal-json"},
             "source": {
                 "bootstrap_servers": broker,
@@ -242,6 +249,6 @@ def make_config(broker: str) -> Callable[..., Config]:
         for name, value in settings.items():
             table, _, key = name.partition("_")
             tables.setdefault(table, {})[key] = value
-        return Config(**tables)  # type: ignore[arg-type]  # pydantic reads the tables
+        return Config(**tables)
 
     return make

@@ -8,7 +8,9 @@ import pickle
 import resource
 import time
 import traceback
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -29,9 +31,32 @@ class Cost(NamedTuple):
     bytes: int
 
 
+@contextmanager
+def others_kept() -> Iterator[None]:
+    """Hide all that is there from the garbage collector, which else looks through everything that pytest and
+    other tests hold.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def held_by(work: Callable[[], object]) -> int:
+    """How many bytes are kept after some work."""
+    with others_kept():
+        tracemalloc.start()
+        try:
+            work()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+
 def seconds_of(work: Callable[[], object]) -> float:
     """Seconds of the processor, without the garbage collector, whose work depends on what else is there."""
-    gc.collect()
     gc.disable()
     began = time.process_time()
     try:
@@ -68,7 +93,6 @@ def assert_cheap(work: Callable[[], object], *, seconds: float = 2, most_bytes: 
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """What some work costs, done in a process of its own."""
-    gc.collect()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -87,6 +111,8 @@ def cost_of(work: Callable[[], object]) -> Cost:
 
 
 def _measured(work: Callable[[], object]) -> tuple[float, int]:
+    # Else the garbage collector writes to the pages of all that the parent has, which are copied then.
+    gc.freeze()
     # What a new process has mapped is counted at once.
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()

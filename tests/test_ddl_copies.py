@@ -5,6 +5,7 @@ the source's producer does.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
@@ -41,9 +42,9 @@ def statement(protocol: str, partitions: int = SOURCE_PARTITIONS, topic: str = "
 
 
 def translator(
-    source: str, target: str, partitions: int | None = None, known: int = SOURCE_PARTITIONS, **given: object
+    source: str, target: str, partitions: int | None = None, known: int = SOURCE_PARTITIONS, **given: Any
 ) -> Translator:
-    made = Translator(source, target, partitions=partitions, **given)  # type: ignore[arg-type]
+    made = Translator(source, target, partitions=partitions, **given)
     made.expect_partitions([("t", number) for number in range(known)])
     return made
 

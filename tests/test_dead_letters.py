@@ -157,23 +157,23 @@ def test_a_dead_letter_names_its_route() -> None:
     ],
 )
 def test_routes_that_differ_have_different_names(table: str, key: str, value: str) -> None:
-    tables: dict[str, dict[str, Any]] = {
+    tables: dict[str, Any] = {
         "route": {"from": "ticdc-canal-json", "to": "canal-json"},
         "source": {"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": "orders-relay"},
         "target": {"topic": "{topic}.canal-json"},
     }
-    assert Config(**tables).route_name == ROUTE  # type: ignore[arg-type]
-    assert Config(**tables | {table: tables[table] | {key: value}}).route_name != ROUTE  # type: ignore[arg-type]
+    assert Config(**tables).route_name == ROUTE
+    assert Config(**tables | {table: tables[table] | {key: value}}).route_name != ROUTE
 
 
 @pytest.mark.parametrize("group", ["g" * 30_000, "ä" * 5_000])
 def test_a_long_name_of_a_route_is_found_again(group: str) -> None:
-    config = Config(
-        route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]
-        source={"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": group},  # type: ignore[arg-type]
-        target={"topic": "out"},  # type: ignore[arg-type]
-    )
-    name = config.route_name
+    tables: dict[str, Any] = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "b:1", "topics": ["orders"], "group_id": group},
+        "target": {"topic": "out"},
+    }
+    name = Config(**tables).route_name
     assert letter_of(original(), route=name).route == name
     assert len(name.encode()) < 2_100
 

@@ -164,13 +164,13 @@ def test_a_pickled_update_tells_the_key_of_each_row(missing: str | None) -> None
     assert isinstance(first_row, RowChange)
     assert isinstance(change, RowChange)
     assert isinstance(second_row, RowChange)
-    told = [first_row.images.told_key(), second_row.images.told_key()]
-    assert None not in told
+    keys = [first_row.images.wire_key(), second_row.images.wire_key()]
+    assert None not in keys
     parts = halves(change.images)
     copies = [
         halves(pickle.loads(pickle.dumps(change.images))),  # noqa: S301 - our own bytes
         pickle.loads(pickle.dumps(parts)),  # noqa: S301 - our own bytes
     ]
     for found in (parts, *copies):
-        assert [half.told_key() for half in found] == told
+        assert [half.wire_key() for half in found] == keys
         assert found == parts

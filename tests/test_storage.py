@@ -123,7 +123,7 @@ def test_a_need_says_what_to_do_and_no_secret() -> None:
         "or fetch it, give it to Translator.provide, and call again"
     )
     assert "secret" not in repr(need)
-    copied = pickle.loads(pickle.dumps(need))  # noqa: S301  # its own
+    copied = pickle.loads(pickle.dumps(need))  # noqa: S301 - its own
     assert (copied.storage, copied.name, str(copied)) == (need.storage, NAME, str(need))
 
 

@@ -1,4 +1,4 @@
-"""Ask every pod behind a headless service at /readyz, for a minute at most; arguments: its name and port."""  # noqa: INP001
+"""Ask every pod behind a headless service at /readyz, for a minute at most; arguments: its name and port."""
 
 import http.client
 import socket

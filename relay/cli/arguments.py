@@ -118,7 +118,7 @@ def open_output(name: str, option: str) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
         return
     try:
-        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115  # closed below; only opening may raise ConfigError
+        stream = Path(name).open("wb", buffering=0)  # noqa: SIM115 - closed below; only opening may raise ConfigError
     except OSError as error:
         raise ConfigError([Problem(option, f"cannot write {name}: {error.strerror or error}")]) from error
     with stream:

@@ -72,6 +72,7 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
     Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
     Lossy.RECORD_TIME: "the Kafka timestamp is beyond the year 4199: it is kept, and not used as a time",
+    Lossy.REPEATED_HOUR: "a local time that comes twice when clocks go back: the earlier one is taken",
     Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
     Lossy.STATEMENT: "a statement that is no DDL",
     Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import msgspec
 
+from relay import summaries
 from relay.cli.arguments import (
     STANDARD,
     Input,
@@ -23,14 +24,11 @@ from relay.cli.arguments import (
 from relay.cli.exits import describe, say, say_error
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
-from relay.codecs.losses import INFORMATIONAL
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
-from relay.model import TableId
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
-from relay.shown import printable
 from relay.storage import storage_problems
 from relay.translator import Translator
 
@@ -39,8 +37,6 @@ _REPORTED = 20
 #: What Kafka allows in a topic's name.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PROGRESS_EVERY_BYTES = 1 << 20
-#: How many tables without DDL are named, and topics without a partition 0.
-_GUESSED_SHOWN = 20
 
 
 class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,12 +216,12 @@ class _Run:
         """Return what happened, in a few lines: records, events by kind, what was lost, what failed."""
         seconds = time.perf_counter() - self._began
         lines = [f"{self._read} records read, {self._writer.records} written in {seconds:.1f} s"]
-        lines += _counts("events", self._translator.events.items())
-        lossy = self._translator.lossy.items()
-        lines += _counts("lost", [each for each in lossy if each[0] not in INFORMATIONAL])
-        lines += _counts("notes", [each for each in lossy if each[0] in INFORMATIONAL])
-        lines += _unwritten(self._translator.copied_topics - self._with_partition_0)
-        lines += _guessed(self._translator.guessed_tables)
+        lines += summaries.counted("events", self._translator.events)
+        lines += summaries.lost(self._translator.lossy)
+        lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
+        lines += summaries.guessed(
+            {str(table): rows for table, rows in self._translator.guessed_tables.items()}
+        )
         if self._stopped:
             lines.append(
                 "  Stopped at a record that cannot be translated; --on-error skip or dead-letter goes on."
@@ -234,30 +230,6 @@ class _Run:
             what = "written to the dead letters" if self._dead_letters is not None else "skipped"
             lines.append(f"  failed  {self._failed} {what}")
         return lines
-
-
-def _counts(title: str, counts: Iterable[tuple[str, int]]) -> list[str]:
-    """Return one line, most frequent first; none if there is nothing to count."""
-    ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
-    return [f"  {title:6}  " + ", ".join(f"{kind} {count}" for kind, count in ordered)] if ordered else []
-
-
-def _unwritten(topics: Collection[str]) -> list[str]:
-    """Return lines about topics whose DDL was not written, as the input lacks their partition 0."""
-    lines = [f"    {printable(topic)}" for topic in sorted(topics)[:_GUESSED_SHOWN]]
-    if len(topics) > len(lines):
-        lines.append("    and more topics")
-    why = "the copy of a statement in partition 0 is written, and the input has no partition 0 of:"
-    return [f"  Warning: DDL was left out; {why}", *lines] if lines else []
-
-
-def _guessed(tables: Mapping[TableId, int]) -> list[str]:
-    """Return lines about tables without DDL, most rows first; none if there is no such table."""
-    shown = sorted(tables.items(), key=lambda item: (-item[1], item[0]))[:_GUESSED_SHOWN]
-    lines = [f"    {printable(str(table))} {rows}" for table, rows in shown]
-    if len(tables) > len(shown):
-        lines.append("    and more tables")
-    return ["  guessed types, as no DDL of the table came before its rows:", *lines] if lines else []
 
 
 class _Silent:

@@ -198,7 +198,7 @@ Side = Literal["source", "target"]
 SIDES: Final[Mapping[str, Side]] = {"from": "source", "to": "target"}
 
 
-def side_of(annotation: Any) -> Side | None:  # noqa: ANN401  # a type annotation can be anything
+def side_of(annotation: Any) -> Side | None:  # noqa: ANN401 - a type annotation can be anything
     """Return the only side on which an option of this type may stand, None if it may stand on both."""
     extras = [
         meta.extra

@@ -61,6 +61,7 @@ class Lossy(enum.StrEnum):
     NULL_REPLACED_BY_DEFAULT = "null-replaced-by-default"
     NULL_OR_DEFAULT = "null-or-default"
     EPOCH_OR_ZERO_DATE = "epoch-or-zero-date"
+    REPEATED_HOUR = "repeated-hour"
     PRIMARY_KEY = "primary-key"
     EVENT_TIME_PRECISION = "event-time-precision"
     BINLOG_POSITION = "binlog-position"
@@ -89,6 +90,7 @@ INFORMATIONAL: Final = frozenset(
         Lossy.DDL_NOT_UNDERSTOOD,
         Lossy.NULL_OR_DEFAULT,
         Lossy.EPOCH_OR_ZERO_DATE,
+        Lossy.REPEATED_HOUR,
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
         Lossy.RECORD_TIME,

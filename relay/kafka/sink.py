@@ -163,7 +163,7 @@ class KafkaSink:
 
     async def send(self, partition: Partition, batch: Batch) -> asyncio.Future[object]:
         """Queue a batch. Backpressure: of a partition one batch may be queued, and one on its way."""
-        assert isinstance(batch, KafkaBatch)  # noqa: S101  (for the type checker)
+        assert isinstance(batch, KafkaBatch)  # noqa: S101 - for the type checker
         self._written[partition] = self._written.get(partition, 0) + len(batch)
         try:
             async with asyncio.timeout(self._deadline):

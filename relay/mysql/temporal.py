@@ -60,6 +60,34 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
         raise ValueError("a timestamp beyond the calendar") from None
 
 
+def moments(zone: tzinfo, text: str) -> int:
+    """Return how many moments have this local time in the zone: 0 in an hour that the zone leaves out, and at
+    the calendar's ends, 2 in an hour that comes twice, else 1; also for what `read_timestamp` does not move.
+
+    `read_timestamp` takes the earlier of two; it moves one of none as if the hour had not been left out.
+    """
+    try:
+        local = _moment(text if _DATETIME(text) is not None else "").replace(tzinfo=zone)
+        moment = local.astimezone(UTC)
+    except ValueError:
+        return 1
+    except OverflowError:
+        return 0
+    if local.utcoffset() == local.replace(fold=1).utcoffset():
+        return 1
+    return 2 if moment.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None) else 0
+
+
+def is_calm(zone: tzinfo, day: str) -> bool:
+    """Return whether each local time of a day, `YYYY-MM-DD`, surely is one moment (`moments`)."""
+    try:
+        noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=zone)
+        offsets = {(noon + timedelta(days=days)).utcoffset() for days in (-2, 0, 2)}
+    except (ValueError, OverflowError):
+        return False
+    return len(offsets) == 1
+
+
 def _read_epoch(text: str) -> str:
     seconds = _EPOCH_SECONDS(text)
     if seconds is None:

@@ -150,7 +150,7 @@ def content_of(value: bytes | None) -> Content | None:
     """What a message of either protocol is about; None for a watermark. Raises ValueError for anything else."""
     message = orjson.loads(value or b"null")
     if not isinstance(message, dict):
-        raise ValueError("no message")  # noqa: TRY004  (one kind of error for all that is wrong)
+        raise ValueError("no message")  # noqa: TRY004 - one kind of error for all that is wrong
     if message.get("type") == "TIDB_WATERMARK":
         return None
     if message.get("isDdl"):

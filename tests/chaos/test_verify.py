@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,8 @@ def with_again(
     return dataclasses.replace(topics, target=target)
 
 
-def changed(topics: Topics, which: Callable[[Seen], bool], **members: object) -> Topics:
-    target = [seen._replace(**members) if which(seen) else seen for seen in topics.target]  # type: ignore[arg-type]
+def changed(topics: Topics, which: Callable[[Seen], bool], **members: Any) -> Topics:
+    target = [seen._replace(**members) if which(seen) else seen for seen in topics.target]
     return dataclasses.replace(topics, target=target)
 
 

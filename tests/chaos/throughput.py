@@ -197,7 +197,7 @@ class _Probe:
             # The first ones wake the program; the rest comes once it is at work.
             sent = await self._send(producer, values, sent, PARTITIONS)
             async with asyncio.timeout(_END_SECONDS):
-                while not arrived:  # noqa: ASYNC110  (the reader keeps times, no events)
+                while not arrived:  # noqa: ASYNC110 - the reader keeps times, no events
                     await asyncio.sleep(_TICK)
             since = time.perf_counter()
             while sent < self._count * PARTITIONS:

@@ -221,7 +221,7 @@ def test_the_default_configuration_cannot_be_mistaken_for_a_real_one() -> None:
 
 def test_only_tmp_can_be_written() -> None:
     assert [each for each in default().container["volumeMounts"] if not each.get("readOnly")] == [
-        {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108  # the container's own
+        {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the container's own
     ]
     assert {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}} in default().pod["volumes"]
 

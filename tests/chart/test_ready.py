@@ -23,7 +23,7 @@ class _Relay(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name in the standard library
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the standard library
         pass
 
 

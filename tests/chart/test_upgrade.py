@@ -62,7 +62,7 @@ def api_server(answers: Answers) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name in the standard library
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the standard library
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -109,7 +109,7 @@ class LazyImages:
     def surely_keeps_keys(self) -> bool:
         return False
 
-    def told_key(self) -> None:
+    def wire_key(self) -> None:
         return None
 
 

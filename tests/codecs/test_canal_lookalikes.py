@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import CANAL, TICDC, events, record, row_message, translate
 
-from relay import ConsumerRecord, Malformed, Op, RowChange, TableId, Translator, UnsupportedMessage
+from relay import ConsumerRecord, Lossy, Malformed, Op, RowChange, TableId, Translator, UnsupportedMessage
 from relay.model import Snapshot
 
 ARRIVED = 1700000001000
@@ -33,7 +33,7 @@ def names(found: RowChange) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- Tencent DTS
 
-DTS = {
+DTS: dict[str, Any] = {
     "data": [{"id": "1", "v": "0500FF", "p": "61", "g": "", "t": "2021-05-17 07:22:42 +00:00", "d": "1.50", "n": None}],
     "database": "d", "es": 1621236162000, "gtid": "c7c98333-6006-11ed-bfc9-b8cef6e1a231:9", "id": 184467440737095516,
     "isDdl": False,
@@ -57,13 +57,13 @@ def test_tencent_dts_has_hex_offsets_and_no_type_numbers(sql_type: Any) -> None:
 def test_hex_of_tencent_dts_becomes_binary_text(target: str) -> None:
     update = DTS | {"type": "UPDATE", "old": [{"v": "0x7A"}]}
     (out,) = translate(CANAL, target, [record(update)], HEX)
-    assert out["data"][0] == DTS["data"][0] | {"v": "\x05\0\xff", "p": "a", "t": "2021-05-17 07:22:42"}  # type: ignore[index]
+    assert out["data"][0] == DTS["data"][0] | {"v": "\x05\0\xff", "p": "a", "t": "2021-05-17 07:22:42"}
     assert out["old"][0]["v"] == "z"
     assert out["sqlType"] == {"id": 4, "v": 2004, "p": 2004, "g": 2004, "t": 93, "d": 3, "n": 2004}
 
 
 def test_hex_is_padded_like_any_binary() -> None:
-    full = DTS | {"mysqlType": DTS["mysqlType"] | {"p": "binary(3)"}}  # type: ignore[operator]
+    full = DTS | {"mysqlType": DTS["mysqlType"] | {"p": "binary(3)"}}
     assert names(change(full, options=HEX))["p"] == b"a\0\0"
     assert translate(CANAL, TICDC, [record(full)], HEX)[0]["data"][0]["p"] == "a\0\0"
     assert translate(CANAL, CANAL, [record(full)], HEX)[0]["data"][0]["p"] == "a"
@@ -173,7 +173,7 @@ def test_sinks_that_write_two_members_have_no_time_and_need_a_table(text: str) -
     assert insert.schema.primary_key is None
     translator = Translator(CANAL, TICDC, options)
     assert translator.translate(record(text % "INSERT"))
-    assert translator.lossy["schema-guessed"] == 1  # type: ignore[index]
+    assert translator.lossy[Lossy.SCHEMA_GUESSED] == 1
 
 
 @pytest.mark.parametrize("protocol", [CANAL, TICDC, "ckafka-json"])

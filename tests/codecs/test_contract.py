@@ -490,7 +490,8 @@ def test_a_decoder_finds_whatever_a_producer_writes(protocol: str) -> None:
 
 def is_told(what: Lossy, carries: Carries) -> bool:
     """Whether `relay formats` names this as lost on a route from a source that says everything."""
-    everything = Carries(**dict.fromkeys(Carries.__struct_fields__, True) | {"before": Before.FULL})  # type: ignore[arg-type]
+    fields: dict[str, Any] = {**dict.fromkeys(Carries.__struct_fields__, True), "before": Before.FULL}
+    everything = Carries(**fields)
     return what.replace("-", "_") in {loss.what for loss in route_losses(everything, carries)}
 
 

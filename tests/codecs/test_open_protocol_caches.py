@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from relay import Translator
 from relay.catalog import Catalog
 from relay.codecs.codec import parse_options
 from relay.codecs.open_protocol import codec
-from relay.codecs.wire import compiled
 from relay.limits import Limits
 from relay.needs import Answers
 
@@ -23,8 +23,8 @@ USES = 16
 
 
 @pytest.fixture(autouse=True)
-def as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "AT_USE", USES)
+def as_usual(compile_at: Callable[[int], None]) -> None:
+    compile_at(USES)
 
 
 def wide(columns: int, table: str = "t", first: int = 0) -> Message:

@@ -144,6 +144,31 @@ def test_each_delete_without_its_key_is_counted(create: str, target: str) -> Non
         assert translator.lossy[Lossy.COLUMNS_ABSENT] == 3
 
 
+@pytest.mark.parametrize("source", [CANAL, TICDC, "ckafka-json"])
+@pytest.mark.parametrize("target", [TICDC, OPEN])
+@pytest.mark.parametrize("table", ["t", "unknown"])
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ({"id": "1", "a": "1"}, {"id": "2", "b": "3"}),
+        ({"a": "1"}, {"id": "2", "b": "3"}),
+        ({"id": "1", "a": "1", "b": "2"}, {"id": "2"}),
+    ],
+)
+def test_an_update_that_is_split_is_counted_once(
+    source: str, target: str, table: str, new: dict[str, str], old: dict[str, str]
+) -> None:
+    """The new row may lack columns, and both the key `k`, of which the old row's message would consist."""
+    sql = f"CREATE TABLE {table} (id INT PRIMARY KEY, a INT, b INT)"
+    create = row_message({}, isDdl=True, type="CREATE", table=table, sql=sql, data=None)
+    types = dict.fromkeys([*new, *old], "int")
+    update = row_message(types, new, new, op="UPDATE", old=[old, old], pkNames=["id", "k"])
+    translator = Translator(source, target, None, ONLY_KEY)
+    outs = translated_records(translator, [record(create), record(update, 1)])
+    assert len(events_of(target, outs)) == 4
+    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 2
+
+
 @pytest.mark.parametrize("create", ["CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE o (id INT)"])
 def test_each_row_with_its_handle_key_alone_is_counted(create: str) -> None:
     statement = row_message({}, isDdl=True, type="CREATE", sql=create, data=None)

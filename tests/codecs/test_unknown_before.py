@@ -15,7 +15,7 @@ from relay import ConsumerRecord, EncodeError, Lossy, Op, Resolver, RowChange, S
 from relay.codecs import BUILT_IN
 from relay.needs import RegisteredSchema, SchemaId
 
-UPDATE = {
+UPDATE: dict[str, Any] = {
     "data": [{"id": "1", "a": "x"}, {"id": "2", "a": "y"}],
     "database": "d",
     "es": 1_795_254_680_000,
@@ -115,7 +115,7 @@ def test_a_target_without_old_rows_does_not_miss_them(target: str) -> None:
 @pytest.mark.parametrize("target", ["canal-json", "ticdc-canal-json"])
 def test_an_update_that_changes_nothing_stays_one(target: str) -> None:
     translator = Translator("canal-json", target)
-    same = UPDATE | {"data": UPDATE["data"][:1], "old": [{}]}  # type: ignore[index]
+    same = UPDATE | {"data": UPDATE["data"][:1], "old": [{}]}
     (out,) = translator.translate(record(same))
     assert json.loads(out.value or b"")["type"] == "UPDATE"
     assert translator.lossy[Lossy.BEFORE_UNKNOWN] == 0

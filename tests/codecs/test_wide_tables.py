@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
+import functools
 import json
 import random
-import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
@@ -13,16 +12,16 @@ from unittest import mock
 import debezium_support
 import msgspec
 import pytest
-from cost_support import assert_cheap, seconds_of
+from cost_support import assert_cheap, held_by, seconds_of
 from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
 from support import CANAL, OPEN, TICDC, record
 
 from relay import ConsumerRecord, Limits, Translator
+from relay.catalog import Catalog
 from relay.codecs.canal import ckafka_rows, reading, writing
 from relay.codecs.canal.reading import TextReader
-from relay.codecs.wire import compiled
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
@@ -30,9 +29,9 @@ WIDE = 3001
 
 
 @pytest.fixture(autouse=True)
-def _compiles_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_usual(compile_at: Callable[[int], None]) -> None:
     """Other tests compile earlier."""
-    monkeypatch.setattr(compiled, "AT_USE", 16)
+    compile_at(16)
 
 
 def create(protocol: str, columns: int, table: str = "t", key: str = "primary") -> ConsumerRecord:
@@ -45,6 +44,20 @@ def create(protocol: str, columns: int, table: str = "t", key: str = "primary") 
         return debezium_support.record(debezium_support.ddl(sql))
     message = canal(type="CREATE", isDdl=True, sql=sql, table=table, es=1)
     return record(message)
+
+
+@functools.cache
+def learnt(source: str, columns: int, key: str) -> Catalog:
+    """The catalogue after that statement, which is read once for all tests about rows."""
+    translator = Translator(source, source)
+    translator.learn(create(source, columns, key=key))
+    return translator.catalog
+
+
+def knowing(translator: Translator, columns: int, key: str = "primary") -> Translator:
+    """The translator, which knows a table of so many columns."""
+    translator.catalog = learnt(translator.route.source.name, columns, key)
+    return translator
 
 
 def canal(**more: Any) -> dict[str, Any]:
@@ -91,9 +104,8 @@ def best_of(runs: int, source: str, target: str, op: str, width: int) -> float:
     given = differing(source, op, 400, width)
     seconds = []
     for _ in range(runs):
-        translator = Translator(source, target)
-        translator.translate(create(source, width))
-        seconds.append(seconds_of(lambda translator=translator: translator.translate(given)))  # type: ignore[misc]
+        translator = knowing(Translator(source, target), width)
+        seconds.append(seconds_of(functools.partial(translator.translate, given)))
     return min(seconds)
 
 
@@ -113,8 +125,7 @@ def test_a_row_costs_what_its_own_cells_cost(source: str, target: str, op: str) 
 @pytest.mark.parametrize("source", [TICDC, CANAL, CKAFKA, OPEN])
 def test_a_megabyte_of_differing_rows(source: str, target: str) -> None:
     """Canonical rows are as wide as their table: none of them may be kept."""
-    translator = Translator(source, target)
-    translator.translate(create(source, 4001))
+    translator = knowing(Translator(source, target), 4001)
     given = differing(source, "UPDATE", 9000 if source != OPEN else 5000, 4001)
     assert 400_000 < len(given.value or b"") < 1_500_000
     assert_cheap(lambda: translator.translate(given), seconds=3)
@@ -127,8 +138,7 @@ def test_updates_of_keys_are_split_without_the_columns_that_they_lack(
     source: str, target: str, partitions: int | None
 ) -> None:
     """10 000 halves of 4001 columns each took 669 MB."""
-    translator = Translator(source, target, partitions=partitions)
-    translator.translate(create(source, 4001))
+    translator = knowing(Translator(source, target, partitions=partitions), 4001)
     given = updates_of_keys(source, 5000)
     assert len(given.value or b"") < 1_500_000
     assert_cheap(lambda: translator.translate(given), seconds=2, most_bytes=100_000_000)
@@ -168,8 +178,7 @@ def assert_width_is_free(source: str, target: str, key: str, *, partitions: int 
 
     def seconds(columns: int) -> float:
         options = {"delete-only-output-handle-key-columns": "true"} if target in {TICDC, OPEN} else {}
-        translator = Translator(source, target, None, options, partitions=partitions)
-        translator.translate(create(source, columns, key=key))
+        translator = knowing(Translator(source, target, None, options, partitions=partitions), columns, key)
         translator.translate(given[0])
         return seconds_of(lambda: [translator.translate(one) for one in given])
 
@@ -267,16 +276,10 @@ def full_row(
     return record(canal(table=table, mysqlType=types, sqlType=numbers, data=[values]), offset=at + 10)
 
 
-def held_by(work: Callable[[], object]) -> int:
-    """How many bytes are kept after some work."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        work()
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+def in_own_memory(given: ConsumerRecord) -> ConsumerRecord:
+    """The record with bytes of its own, of which what is kept counts for who keeps it."""
+    key, value = (None if part is None else bytes(bytearray(part)) for part in (given.key, given.value))
+    return msgspec.structs.replace(given, key=key, value=value)
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "guessed"])
@@ -296,10 +299,11 @@ def held_by_a_table(source: str, target: str, *, is_known: bool) -> int:
         translator.translate(full_row(source, names[:3], at, "other"))
     if is_known:
         translator.translate(create(source, 200))
+    given = [full_row(source, names, at, seed=at) for at in range(20, 45)]
 
     def rows() -> None:
-        for at in range(20, 45):
-            translator.translate(full_row(source, names, at, seed=at))
+        for one in given:
+            translator.translate(in_own_memory(one))
 
     return held_by(rows)
 
@@ -328,11 +332,15 @@ def test_caches_stay_within_their_bytes(source: str, target: str, is_known: bool
     for at in range(20):
         translator.translate(full_row(source, ["c0", "c1"], at, "other"))
     shapes = [["c0", *(f"c{at}" for at in sorted(chance.sample(range(1, 500), 150)))] for _ in range(40)]
+    given = [
+        full_row(source, names, 20 + 2 * at + again, seed=at)
+        for at, names in enumerate(shapes)
+        for again in range(2)
+    ]
 
     def rows() -> None:
-        for at, names in enumerate(shapes):
-            for again in range(2):
-                translator.translate(full_row(source, names, 20 + 2 * at + again, seed=at))
+        for one in given:
+            translator.translate(in_own_memory(one))
 
     # One cache for reading (Debezium: and one of schema blocks), one for writing, and what was made last.
     assert held_by(rows) < 2 * most + 500_000

@@ -120,7 +120,7 @@ def test_the_library_example_runs(tmp_path: Path) -> None:
 def test_the_library_example_of_claim_checks_works(tmp_path: Path) -> None:
     """Rows above the limit go into a storage, and come back out of it."""
     scope: dict[str, Any] = {}
-    exec(blocks(ROOT / "README.md", "python")[1], scope)  # noqa: S102  # the page's own text
+    exec(blocks(ROOT / "README.md", "python")[1], scope)  # noqa: S102 - the page's own text
     uri = {"claim-check-storage-uri": str(tmp_path)}
     small = {
         "enable-tidb-extension": "true",

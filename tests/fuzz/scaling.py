@@ -181,6 +181,12 @@ def _statement_ways(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
     def alter(pattern: str) -> Callable[[int], str]:
         return lambda size: f"ALTER TABLE t {listed(pattern)(size)}"
 
+    def many(pattern: str) -> Callable[[int], str]:
+        return lambda size: ";".join(pattern.format(n=at) for at in range(size))
+
+    def defaults(piece: str) -> Callable[[int], str]:
+        return lambda size: f"CREATE TABLE t (a INT DEFAULT {piece * size * 8}"
+
     yield "the statement many times", lambda size: ";".join([text] * size)
     for pattern in (
         "ALTER TABLE t ADD c{n} INT",
@@ -188,7 +194,7 @@ def _statement_ways(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
         "DROP TABLE t{n}",
         "RENAME TABLE t TO u, u TO t",
     ):
-        yield pattern, lambda size, p=pattern: ";".join(p.format(n=at) for at in range(size))  # type: ignore[misc]
+        yield pattern, many(pattern)
     for pattern in (
         "c{n} INT",
         "UNIQUE (a)",
@@ -216,7 +222,7 @@ def _statement_ways(text: str) -> Iterator[tuple[str, Callable[[int], str]]]:
     )
     yield "columns of a key", lambda size: f"CREATE TABLE t (a INT, PRIMARY KEY ({listed('c{n}')(size)}))"
     for piece in ("(", "/*", "'", "`", " ", ";", "-- \n", "\\", "()", "a.", "\n#"):
-        yield f"many {piece!r}", lambda size, p=piece: f"CREATE TABLE t (a INT DEFAULT {p * size * 8}"  # type: ignore[misc]
+        yield f"many {piece!r}", defaults(piece)
 
 
 __all__ = ["MAX_RATIO", "measured", "scaled", "ways"]

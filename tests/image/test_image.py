@@ -131,7 +131,7 @@ async def test_sigterm_drains(image: Image, kafka: Any, make_config: Any, tmp_pa
         encoding="utf-8",
     )
     # As a mounted ConfigMap, it can be read by everybody.
-    tmp_path.chmod(0o755)  # noqa: ASYNC240  # takes no time
+    tmp_path.chmod(0o755)  # noqa: ASYNC240 - takes no time
     await kafka.produce(source, updates())
     command = image.command(tmp_path, *image.settings["Entrypoint"], *image.settings["Cmd"])
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -24,13 +24,14 @@ from relay.service.loop.windows import Joins
 from relay.service.observe.status import About, Status
 from relay.translator import State
 
+_TABLES: dict[str, Any] = {
+    "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+    "source": {"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},
+    "target": {"topic": "out"},
+    "schema": {"history_topic": ""},
+}
 #: A route without a schema history.
-PLAIN = Config(
-    route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]  # pydantic reads the tables
-    source={"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},  # type: ignore[arg-type]
-    target={"topic": "out"},  # type: ignore[arg-type]
-    schema={"history_topic": ""},  # type: ignore[arg-type]
-)
+PLAIN = Config(**_TABLES)
 A, B = Partition("in", 0), Partition("in", 1)
 
 
@@ -122,7 +123,7 @@ class MemoryBatch(list[ProducerRecord]):
     most = 2
     is_sent = False
 
-    def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]
+    def append(self, record: ProducerRecord, /) -> bool:  # type: ignore[override]  # a list's gives nothing
         assert not self.is_sent, "a record that nobody sends"
         if len(self) == self.most or (self and record.value == b"too large"):
             return False
@@ -357,5 +358,5 @@ def plain_status() -> Status:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  (nothing tells)
+        while not condition():  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.001)

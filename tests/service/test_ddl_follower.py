@@ -17,7 +17,7 @@ from support import CANAL, TICDC, captured, translated_records
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.kafka.ports import Partition, PollFailed, Undelivered
-from relay.kafka.sink import KafkaSink
+from relay.kafka.sink import KafkaSink, TransactionalSink
 from relay.records import SOURCE_HEADER
 from relay.service.loop.ddl_follower import DdlFollower
 from relay.service.loop.history import source_records
@@ -351,10 +351,10 @@ async def test_failed_deliveries_do_not_unlearn_what_was_read_ahead(
     """After a failure the loop goes back to what is safe, and the catalogue with it; partition 0 was read
     further than that.
     """
-    name = "TransactionalSink" if mode else "KafkaSink"
+    sink: Any = TransactionalSink if mode else KafkaSink
     rounds = 0
 
-    class Failing(getattr(__import__("relay.kafka.sink", fromlist=[name]), name)):  # type: ignore[misc]
+    class Failing(sink):  # type: ignore[misc]  # one of two classes
         async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
             nonlocal rounds
             await KafkaSink.delivered(self, pending)
@@ -363,7 +363,7 @@ async def test_failed_deliveries_do_not_unlearn_what_was_read_ahead(
                 rounds += 1
                 raise Undelivered("OutOfOrderSequenceNumber", retriable=True)
 
-    monkeypatch.setattr(f"relay.service.app.{name}", Failing)
+    monkeypatch.setattr(f"relay.service.app.{sink.__name__}", Failing)
     source, records = late_ddl
     config = make_config(source, await kafka.topic(PARTITIONS), **WAIT | mode)
     relay = run_relay(config, None)

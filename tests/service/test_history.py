@@ -266,7 +266,7 @@ class Pupil(PlainTranslator):
 
     def restore(self, state: State, /) -> None:
         super().restore(state)
-        self.known = dict.fromkeys(state.gate)  # type: ignore[call-overload]
+        self.known = dict.fromkeys(state.gate)  # type: ignore[call-overload]  # in place of a gate
 
 
 class Topic:
@@ -286,6 +286,11 @@ class Topic:
         pass
 
 
+def put(topic: Any, schemas: Schemas) -> None:
+    """Have it read this topic."""
+    schemas._topic = topic
+
+
 def told_by_another() -> ConsumerRecord:
     taught = ConsumerRecord("in", 7, 0, 0, None, b"CREATE TABLE")
     return as_read(history_record(taught, "history"))
@@ -294,7 +299,7 @@ def told_by_another() -> ConsumerRecord:
 async def test_rewound_teaches_what_was_learnt_out_of_turn(list_log: Any) -> None:
     pupil, topic = Pupil(), Topic()
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
-    schemas._topic = topic  # type: ignore[assignment]
+    put(topic, schemas)
     before = pupil.state
     topic.coming = [told_by_another()]
     await schemas.ready({})
@@ -309,7 +314,7 @@ async def test_what_was_learnt_is_let_go_when_everything_is_safe(list_log: Any) 
     pupil, topic = Pupil(), Topic()
     config = PLAIN.model_copy(update={"limits": PLAIN.limits.model_copy(update={"cache_bytes": 1})})
     schemas = Schemas(config, pupil, list_log, plain_status())
-    schemas._topic = topic  # type: ignore[assignment]
+    put(topic, schemas)
     topic.coming = [told_by_another()]
     await schemas.ready({})
     much = [schemas.holds_much]
@@ -328,7 +333,7 @@ async def test_learning_much_lets_others_have_their_turn(list_log: Any) -> None:
             return super().learn(record)
 
     schemas, topic, turns = Schemas(PLAIN, Slow(), list_log, plain_status()), Topic(), 0
-    schemas._topic = topic  # type: ignore[assignment]
+    put(topic, schemas)
     records = [ConsumerRecord("in", 7, number, 0, None, b"%d" % number) for number in range(100)]
     topic.coming = [
         as_read(history_record(record, "history"), number) for number, record in enumerate(records)
@@ -350,7 +355,7 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
     monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     pupil, topic = Pupil(), Topic()
     bench = Bench(list_log, A, B, copy=pupil, transactional=transactional)
-    bench.relay._schemas._topic = topic  # type: ignore[assignment]
+    put(topic, bench.relay._schemas)
     failures = [Undelivered("refused", retriable=True)]
 
     def refuse(batch: MemoryBatch) -> Undelivered | None:
@@ -371,7 +376,7 @@ async def test_a_failed_delivery_does_not_unlearn_what_others_told(
 async def test_what_is_damaged_while_relay_runs_ends_it(list_log: Any) -> None:
     topic = Topic()
     schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
-    schemas._topic = topic  # type: ignore[assignment]
+    put(topic, schemas)
     topic.coming = [ConsumerRecord("history", 0, 3, 0, b"k", b"something else")]
     async with asyncio.timeout(5):
         with pytest.raises(TopicUnusable, match="history/0 at 3 is no record"):
@@ -391,7 +396,7 @@ async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) 
     """They are learnt: somebody may have imported them. Or another route keeps its tables in the same topic."""
     pupil, topic = Pupil(), Topic()
     schemas = Schemas(PLAIN, pupil, list_log, plain_status())
-    schemas._topic = topic  # type: ignore[assignment]
+    put(topic, schemas)
     topic.coming = [kept_of("in", 1), kept_of("theirs", 2), kept_of("theirs", 3), kept_of("by-hand", 4)]
     await schemas.load()
     topic.coming = [kept_of("theirs", 5), kept_of("in", 6)]
@@ -409,7 +414,7 @@ async def test_records_of_topics_that_are_not_read_are_told_once(list_log: Any) 
 async def test_a_history_of_ones_own_is_not_foreign(list_log: Any) -> None:
     topic = Topic()
     schemas = Schemas(PLAIN, Pupil(), list_log, plain_status())
-    schemas._topic = topic  # type: ignore[assignment]
+    put(topic, schemas)
     topic.coming = [kept_of("in", 1), kept_of("in", 2)]
     await schemas.load()
     assert list_log.named("schemas.foreign") == []

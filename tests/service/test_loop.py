@@ -56,7 +56,7 @@ async def test_an_outage_is_waited_for_however_many_polls_fail(bench: Bench) -> 
     async def nobody_answers() -> None:
         return None
 
-    bench.source.waiting = nobody_answers  # type: ignore[method-assign, assignment]
+    bench.source.waiting = nobody_answers  # type: ignore[assignment]  # with other types
     bench.source.failures = [None, None, *[PollFailed("no broker")] * 3 * GIVE_UP_POLLS]
     await bench.run_to_the_end()
     bench.check_complete()
@@ -66,7 +66,7 @@ async def test_an_outage_is_waited_for_however_many_polls_fail(bench: Bench) -> 
 async def test_positions_behind_the_last_record_are_committed(bench: Bench) -> None:
     """What ends a partition may be no record: a transaction's marker, or what was aborted or compacted away."""
     source = bench.source
-    source.passed = lambda partition: 25 if source.position[partition] == source.length else None  # type: ignore[method-assign]
+    source.passed = lambda partition: 25 if source.position[partition] == source.length else None
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: source.committed == dict.fromkeys(source.every, 25))
     bench.relay.request_stop()
@@ -204,7 +204,7 @@ async def test_a_poll_that_fails_because_new_partitions_have_come_is_no_failure(
             raise PollFailed("no offset for in/1")
         return polled
 
-    bench.source.poll = assigned_meanwhile  # type: ignore[method-assign]
+    bench.source.poll = assigned_meanwhile
     await bench.run_to_the_end()
     bench.check_complete()
     assert not bench.log.named("poll.failed")

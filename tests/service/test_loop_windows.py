@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -102,13 +103,17 @@ async def test_a_refused_batch_is_repeated_with_the_same_bytes(bench: Bench, mom
         assert {out.value for out in here} == {out.value for out in wanted(bench.copy, 103, partition)}
 
 
+def has_committed(bench: Bench, at: int) -> bool:
+    return bench.source.committed.get(A, 0) >= at
+
+
 async def test_a_stop_and_a_new_start_change_nothing(list_log: Any) -> None:
     for stop_at in range(0, 60, 7):
         copy = Marks()
         bench = Bench(list_log, A, length=60, copy=copy, joins=Joins(NUMBERS, {}))
         bench.source.take = 7
         running = asyncio.create_task(bench.relay.run())
-        await until(lambda bench=bench, at=stop_at: bench.source.committed.get(A, 0) >= at)  # type: ignore[misc]
+        await until(functools.partial(has_committed, bench, stop_at))
         bench.relay.request_stop()
         await running
         again = Bench(list_log, A, length=60, copy=copy, joins=Joins(NUMBERS, {}))
@@ -120,7 +125,7 @@ async def test_a_stop_and_a_new_start_change_nothing(list_log: Any) -> None:
 async def test_a_window_that_is_never_whole_is_taken_as_it_is(bench: Bench) -> None:
     """Polls smaller than a window, and an end that no record has."""
     bench.source.take = 3
-    bench.source.end = lambda partition: 110 + 0 * partition.partition  # type: ignore[method-assign]
+    bench.source.end = lambda partition: 110 + 0 * partition.partition
     await bench.run_to_the_end()
     rows = [
         row for out in bench.target.records if out.partition == 0 for row in (out.value or b"").split(b",")

@@ -141,7 +141,7 @@ async def test_a_log_that_nobody_takes_stops_nothing(kafka: Any, write_config: A
             os.close(stdout)
         if name == "gone":
             await until_event(process, "relay.starting")
-            process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+            process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]  # no public name
         await kafka.until(lambda: all_committed(kafka, config.source.group_id, 1_000))
         process.terminate()
         assert process.stderr is not None

@@ -85,7 +85,7 @@ async def test_a_failed_delivery_loses_no_watermark_that_was_held(
     sink = TransactionalSink if mode == "exactly-once" else KafkaSink
     failures = 2
 
-    class Failing(sink):  # type: ignore[misc, valid-type]
+    class Failing(sink):  # type: ignore[misc, valid-type]  # one of two classes
         async def delivered(self, pending: Sequence[asyncio.Future[object]]) -> None:
             nonlocal failures
             await super().delivered(pending)

@@ -210,22 +210,22 @@ def test_every_problem_of_the_files_is_told(
 
 def test_problems_of_both_clusters_are_told_at_once(tmp_path: Path) -> None:
     login = {"protocol": "SASL_PLAINTEXT", "username": "relay"}
-    config = Config(
-        route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]  # pydantic reads the tables
-        source={  # type: ignore[arg-type]
+    tables: dict[str, Any] = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {
             "bootstrap_servers": "one:9092",
             "topics": ["t"],
             "group_id": "g",
             "security": login | {"password_file": str(tmp_path / "one")},
         },
-        target={  # type: ignore[arg-type]
+        "target": {
             "bootstrap_servers": "two:9092",
             "topic": "u",
             "security": login | {"password_file": str(tmp_path / "two")},
         },
-    )
+    }
     with pytest.raises(ConfigError) as raised:
-        clusters_of(config)
+        clusters_of(Config(**tables))
     assert [problem.path for problem in raised.value.problems] == [
         "source.security.password_file",
         "target.security.password_file",
@@ -233,12 +233,12 @@ def test_problems_of_both_clusters_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_one_cluster_has_one_set_of_settings() -> None:
-    config = Config(
-        route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]
-        source={"bootstrap_servers": "one:9092", "topics": ["t"], "group_id": "g"},  # type: ignore[arg-type]
-        target={"topic": "u"},  # type: ignore[arg-type]
-    )
-    settings = clusters_of(config)
+    tables: dict[str, Any] = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "one:9092", "topics": ["t"], "group_id": "g"},
+        "target": {"topic": "u"},
+    }
+    settings = clusters_of(Config(**tables))
     assert settings.source is settings.target
 
 

@@ -48,12 +48,13 @@ def plain_config(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     from relay.config import Config
 
     def make(**delivery: Any) -> Config:
-        return Config(
-            route={"from": "ticdc-canal-json", "to": "canal-json"},  # type: ignore[arg-type]  # pydantic reads the tables
-            source={"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},  # type: ignore[arg-type]
-            target={"topic": "out"},  # type: ignore[arg-type]
-            delivery=delivery,  # type: ignore[arg-type]
-        )
+        tables: dict[str, Any] = {
+            "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+            "source": {"bootstrap_servers": "b:1", "topics": ["in"], "group_id": "g"},
+            "target": {"topic": "out"},
+            "delivery": delivery,
+        }
+        return Config(**tables)
 
     return make
 

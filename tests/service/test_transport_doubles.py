@@ -40,7 +40,7 @@ def deafen(bench: Bench) -> list[str]:
         calls.append("stop")
         await stop()
 
-    bench.source.poll, bench.source.start, bench.source.stop = heard, started, stopped  # type: ignore[method-assign]
+    bench.source.poll, bench.source.start, bench.source.stop = heard, started, stopped
     bench.relay._recovery.stall_check_seconds = 0.03
     return calls
 
@@ -76,7 +76,7 @@ async def test_records_of_partitions_that_are_not_open_are_dropped(bench: Bench)
         source.position[B] = 0
         owner.assigned((A,))
 
-    source.start = start  # type: ignore[method-assign]
+    source.start = start
     running = asyncio.create_task(bench.run_to_the_end())
     await until(lambda: source.committed.get(A) == source.length and source.position[B] == source.length)
     assert {record.partition for record in bench.target.records} == {0}
@@ -101,7 +101,7 @@ async def test_a_relay_that_is_cancelled_leaves_no_poll_behind(bench: Bench) -> 
             polling -= 1
         return {}
 
-    bench.source.poll = poll  # type: ignore[method-assign]
+    bench.source.poll = poll
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: polling == 1)
     running.cancel()

@@ -85,7 +85,7 @@ async def test_progress_is_complete_although_its_reading_was_cut_off(kafka: Any,
     brokers = Brokers.from_settings(target_cluster(config))
     progress = ProgressTopic(brokers, config.delivery.progress_topic, config.source.group_id)
     reading = asyncio.create_task(progress.read())
-    while not progress._offsets:  # noqa: ASYNC110  (nothing tells)
+    while not progress._offsets:  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(0)
     reading.cancel()
     await asyncio.wait({reading})

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"part-(\d+)")
 
 def config_for(input_path: str = "", output: str = "", **tables: dict[str, Any]) -> Config:
     """A configuration for files; `route={…}` and others add to its tables."""
-    found: dict[str, dict[str, Any]] = {
+    found: dict[str, Any] = {
         "route": {"from": "ticdc-canal-json", "to": "canal-json"},
         "source": {"bootstrap_servers": "localhost:1", "topics": ["t"], "group_id": "g"},
         "target": {"topic": "{topic}"},
@@ -23,7 +23,7 @@ def config_for(input_path: str = "", output: str = "", **tables: dict[str, Any])
     }
     for name, keys in tables.items():
         found.setdefault(name, {}).update(keys)
-    return Config(**found)  # type: ignore[arg-type]  # pydantic reads the tables
+    return Config(**found)
 
 
 def lines_in(folder: Path) -> dict[str, list[bytes]]:
@@ -45,7 +45,7 @@ def _order(path: Path) -> tuple[int, int]:
 
 def partitions_in(spark: Any, folder: Path) -> dict[str, list[bytes]]:
     """The records of a folder of Parquet, as lines, by topic and partition."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     frame = spark.read.parquet(str(folder)).withColumn("ms", F.unix_millis("timestamp"))
     found: dict[str, list[bytes]] = {}

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from open_support import ddl, framed
 from spark.backfills import config_for, lines_in
 from spark.test_files import relayed
 from support import CANAL, DATA, OPEN, TICDC, captured
+from typer.testing import CliRunner
 
+from relay.cli.commands import app
+from relay.record_lines import format_record
 from spark_backfill.counts import as_document, as_text
 from spark_backfill.job import from_files
 
@@ -39,6 +43,8 @@ def test_statements_are_the_relays(
     assert {int(place.rpartition("/")[2]) for place, at in found.items() if at} == places
     if target == CANAL:
         assert counts.lost["ddl-copies"] == 2 * sum(map(len, found.values()))
+        assert f"  notes   ddl-copies {counts.lost['ddl-copies']}" in as_text(counts, 0)
+    assert counts.unwritten_ddl == as_document(counts, 0)["unwritten_ddl"] == []
     # A statement stands among the rows, by its time.
     for lines in written.values():
         times = [json.loads(line)["timestamp"] for line in lines]
@@ -73,3 +79,28 @@ def test_tables_whose_ddl_is_not_there_are_named(spark: Any, tmp_path: Path) -> 
     assert as_document(counts, 0)["guessed_tables"] == dict(sorted(counts.guessed.items()))
     assert f"    dml_db.accounts {counts.guessed['dml_db.accounts']}" in as_text(counts, 0)
     assert not from_files(spark, config_for(str(file), str(tmp_path / "known"), route=route)).guessed
+
+
+@pytest.mark.parametrize("options", [{}, {"strict": "true"}])
+def test_ddl_without_its_copy_in_partition_0_is_warned_of_as_by_translate(
+    options: dict[str, str], spark: Any, tmp_path: Path
+) -> None:
+    places = ("b", 1), ("a", 0), ("a", 1), ("c", 2)
+    given = [framed(ddl("alter table t add x int"), topic=topic, partition=at) for topic, at in places]
+    file, out = tmp_path / "copies.jsonl", tmp_path / "out"
+    file.write_bytes(b"".join(format_record(record, 0) for record in given))
+    options |= {"enable-tidb-extension": "true"}
+    counts = from_files(
+        spark, config_for(str(file), str(out), route={"from": OPEN, "to": TICDC, "to_options": options})
+    )
+    assert list(lines_in(out)) == ["a/0"]
+    assert as_document(counts, 0)["unwritten_ddl"] == ["b", "c"]
+
+    flags = [f"--to-option={name}={value}" for name, value in options.items()]
+    done = CliRunner().invoke(app, ["translate", "--from", OPEN, "--to", TICDC, *flags, str(file)])
+    assert done.exit_code == 0
+    told = done.stderr.splitlines()
+    assert [*map(str.strip, told[-2:])] == ["b", "c"]
+    assert told[-3].startswith("  Warning: DDL was left out")
+    # The job also tells the tables.
+    assert as_text(counts, 0)[1:-1] == told[1:]

@@ -70,7 +70,7 @@ def is_split(records: list[ConsumerRecord], spark: Any, path: str) -> int:
         for batch in batches:
             yield record_batch(list(Lines().read(batch)))
 
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     frame = (
         read.frame.mapInArrow(parsed, RECORDS)

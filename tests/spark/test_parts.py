@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from spark.backfills import config_for
@@ -55,8 +56,15 @@ def test_bounds_hold_from_the_first_and_before_the_end() -> None:
 
 def ddl(offset: int, sql: str, commit_ts: int = 0) -> ConsumerRecord:
     tidb = {"commitTs": commit_ts or 10 * offset}
-    message = {"type": "ALTER", "isDdl": True, "sql": sql, "data": None, "old": None, "_tidb": tidb}
-    return record(row_message({}, **message), offset)  # type: ignore[arg-type]
+    message: dict[str, Any] = {
+        "type": "ALTER",
+        "isDdl": True,
+        "sql": sql,
+        "data": None,
+        "old": None,
+        "_tidb": tidb,
+    }
+    return record(row_message({}, **message), offset)
 
 
 @pytest.mark.parametrize("seed", range(3))

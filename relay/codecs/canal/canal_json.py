@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
+from relay.codecs.canal.local_times import readers_for
 from relay.codecs.canal.message import (
     DELETE,
     READ,
@@ -151,9 +152,10 @@ class Decoder:
         style, most = _style(options), answers.limits.cache_bytes
         self._is_hex, self._name = options.hex_binary, options.table.partition(".")
         spelling_of = functools.partial(_spelling, style)
-        self._rows = TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most)
+        readers = readers_for(style)
+        self._rows = readers(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most)
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
-        self._hex_rows = TextReaders(NAME, hex_style, are_full, most_bytes=most)
+        self._hex_rows = readers(NAME, hex_style, are_full, most_bytes=most)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

@@ -17,10 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from relay.codecs.canal.ckafka_values import ValueStyle, cell_reader, cell_writer
+from relay.codecs.canal.local_times import local_times
 from relay.codecs.canal.message import DELETE, UPDATE, Cells
 from relay.codecs.canal.reading import Definition, Resolved, SqlTypes, TextReader, WireTable
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import NAMELESS, LazyRows
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
@@ -132,7 +134,7 @@ class CkafkaReaders:
 
     def __init__(self, protocol: str, style: TextStyle, value_style: ValueStyle, pool: CachePool) -> None:
         self._protocol, self._style, self._value_style = protocol, style, value_style
-        self._has_own_zone = style.zone is not UTC
+        self._has_own_zone, self._times = style.zone is not UTC, LocalTimes(style.zone)
         self._readers: ByteCache[tuple[TableId, tuple[str, ...], bool], TextReader] = pool.cache()
         self._versions: ByteCache[TableId, _Version] = pool.cache()
 
@@ -163,6 +165,8 @@ class CkafkaReaders:
             # fails again.
             reader = self._reader(wire, known, has_members=False)
             rows = _rows(reader, images)
+        if self._has_own_zone:
+            self._times.count(local_times(reader, images.new, images.old), lossy)
         if reader.is_guessed:
             lossy.append(Lossy.SCHEMA_GUESSED)
             if self._has_own_zone:

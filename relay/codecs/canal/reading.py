@@ -343,7 +343,7 @@ class Definition:
         if known is not None:
             place_of = {column.name: at for at, column in enumerate(known.columns)}
             hidden = [column.name for column in known.columns if column.generated is Generated.VIRTUAL]
-            schema = _with_wire_key(known, pk_names)
+            schema = _with_named_key(known, pk_names)
             self._resolved = Resolved(schema, False, place_of, frozenset(hidden))
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -377,7 +377,7 @@ class Definition:
         return Resolved(schema, True, {name: at for at, name in enumerate(wire.names)})
 
 
-def _with_wire_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
+def _with_named_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
     if pk_names is None or (known.primary_key is not None and set(pk_names) == set(known.primary_key)):
         return known
     return msgspec.structs.replace(known, primary_key=tuple(pk_names))

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog
+from relay.codecs.canal.local_times import readers_for
 from relay.codecs.canal.message import (
     DELETE,
     INSERT,
@@ -32,7 +33,7 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import MysqlTypes, TextReaders, have_parameters
+from relay.codecs.canal.reading import MysqlTypes, have_parameters
 from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -256,7 +257,8 @@ class Decoder:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         is_full = _always if options.content_compatible else have_parameters
-        self._rows = TextReaders(NAME, _style(options), is_full, most_bytes=answers.limits.cache_bytes)
+        style = _style(options)
+        self._rows = readers_for(style)(NAME, style, is_full, most_bytes=answers.limits.cache_bytes)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -495,7 +497,7 @@ class Encoder:
         if (
             change.op is DELETE
             and self._options.delete_only_output_handle_key_columns
-            and not lacks_handle_key(change.schema, text.cells, lossy)
+            and not lacks_handle_key(change, text.cells, lossy)
         ):
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):

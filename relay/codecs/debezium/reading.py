@@ -133,8 +133,8 @@ def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) ->
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
 
 
-def told(cell: str | float | Decimal | None) -> str | int | None:
-    """Return a cell as it is whatever is known of its column.
+def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
+    """Return a cell of a key (`Images.wire_key`) as it is whatever is known of its column.
 
     Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
     decimal, as the column's type says and, where nobody knows it, as the number itself looks.
@@ -159,8 +159,8 @@ _KINDS: Final[dict[str, Any]] = {
 
 
 class _Spelt:
-    """The kind of a DECIMAL in a key, of which text stays text: `told` needs what the message says, and not
-    what the column's type makes of it.
+    """The kind of a DECIMAL in a key, of which text stays text: `wire_key_cell` needs what the message says,
+    and not what the column's type makes of it.
     """
 
 
@@ -447,9 +447,9 @@ class RowDecoder:
         rows = Rows(
             None if before is None else reader.row(before, _PARTS.old),
             None if after is None else reader.row(after, _PARTS.new),
-            told_keys=(
-                None if before is None else reader.told_key(before),
-                None if after is None else reader.told_key(after),
+            wire_keys=(
+                None if before is None else reader.wire_key(before),
+                None if after is None else reader.wire_key(after),
             ),
         )
         return reader.schema, rows
@@ -511,7 +511,14 @@ class RowDecoder:
         ]
         tells_types = b'"tidb_type"' in message.schema
         reader = TypedReader(
-            self._protocol, schema, places, reads, _PARTS, known=known, tells_types=tells_types, told=told
+            self._protocol,
+            schema,
+            places,
+            reads,
+            _PARTS,
+            known=known,
+            tells_types=tells_types,
+            key_cell=wire_key_cell,
         )
         return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -35,7 +35,7 @@ from relay.codecs.open_protocol.frames import (
     segments_in,
     unframe,
 )
-from relay.codecs.open_protocol.rows import ReadRow, RowDecoder
+from relay.codecs.open_protocol.rows import ReadRow, RowDecoder, ZonedRowDecoder
 from relay.codecs.wire import lookalikes
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.large_messages import (
@@ -184,7 +184,8 @@ class Decoder:
         self._compression = options.large_message_handle_compression
         self._is_compressed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._uncounted = uncounted_bytes(answers.limits)
-        self._rows = RowDecoder(options.zone(), answers.limits)
+        zone = options.zone()
+        self._rows = (RowDecoder if zone is UTC else ZonedRowDecoder)(zone, answers.limits)
 
     def decode(  # noqa: C901, PLR0912 - what is called here is called for every row
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -485,7 +486,7 @@ class Encoder:
         keys = plan.handle_key if only_key else None
         if change.op is _DELETE:
             if options.delete_only_output_handle_key_columns and not only_key:
-                if lacks_handle_key(change.schema, before, lossy):
+                if lacks_handle_key(change, before, lossy):
                     return {"d": _cells(plan, before, None)}
                 keys = plan.handle_key
                 if len(keys) < len(before):

@@ -30,6 +30,7 @@ from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import MAX_COLUMNS, UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
+from relay.codecs.wire.local_times import LocalTimes, is_local_time
 from relay.codecs.wire.rows import Columns, PartialRows, PartNames, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns
@@ -264,6 +265,40 @@ class RowDecoder:
                         _count(reader, lossy)
                     return row
         return _GeneralRow(self._tables, table, known, self._zone, lossy, self._limits).read(data)
+
+
+class ZonedRowDecoder(RowDecoder):
+    """Reads rows whose TIMESTAMP is in another zone than UTC: local times that the zone does not have, or has
+    twice, are counted.
+    """
+
+    def __init__(self, zone: tzinfo, limits: Limits = DEFAULT_LIMITS) -> None:
+        super().__init__(zone, limits)
+        self._times = LocalTimes(zone)
+
+    def read(
+        self,
+        name: tuple[str, str],
+        data: bytes,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> ReadRow:
+        """Read the value segment of a row of the named table. Raises Malformed and UnsupportedMessage."""
+        row = super().read(name, data, source, record, catalog, lossy)
+        images: Any = row[2]
+        reader: TypedReader = images.reader
+        times: list[int] | None = reader.plans.get(ZonedRowDecoder)
+        if times is None:
+            columns = [reader.schema.columns[at] for at in reader.places]
+            times = [at for at, column in enumerate(columns) if is_local_time(column)]
+            reader.plans[ZonedRowDecoder] = times
+        if times:
+            self._times.count(
+                [cells[at] for cells in (images.old, images.new) if cells for at in times], lossy
+            )
+        return row
 
 
 def _count(reader: TypedReader, lossy: list[Lossy]) -> None:

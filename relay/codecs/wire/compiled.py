@@ -22,7 +22,7 @@ RowFunction = Callable[[Sequence[Any]], Any]
 #: Columns of a row that are written by straight-line code; Python's compiler takes its time with more.
 MAX_COLUMNS: Final = 1000
 #: Rows of one kind after which something is compiled for them: it takes the time of some rows, and memory.
-AT_USE: int = 16
+AT_USE: Final = 16
 #: Column names that a struct's field cannot be renamed to.
 UNNAMEABLE: Final = re.compile(r'["\\\x00-\x1f]').search
 

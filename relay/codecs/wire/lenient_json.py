@@ -129,7 +129,7 @@ def json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401  any JSON
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """The document with numbers as ordinary text, which msgspec turns into what the message's fields are."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}

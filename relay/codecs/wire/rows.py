@@ -36,8 +36,8 @@ from relay.model import (
     SchemaChange,
     TableId,
     TableSchema,
-    ToldKey,
     Value,
+    WireKey,
 )
 from relay.records import ConsumerRecord
 
@@ -214,7 +214,7 @@ class TypedReader:
     message and not from the table's DDL. `is_partial`: the table has columns that the cells lack.
     `tells_types`: the messages themselves tell the types. `wire`: what they say of each column beside its
     type, for an encoder of the same wire. `hidden`: where virtual generated columns stand, if that is known.
-    `told`: a cell of a key as `Images.told_key` has it, None if canonical values say the same whatever is
+    `key_cell`: a cell of a key as `Images.wire_key` has it, None if canonical values say the same whatever is
     known of types.
     """
 
@@ -230,7 +230,7 @@ class TypedReader:
         tells_types: bool = True,
         wire: Mapping[str, int] | None = None,
         hidden: frozenset[int] | None = None,
-        told: Callable[[Any], str | int | None] | None = None,
+        key_cell: Callable[[Any], str | int | None] | None = None,
     ) -> None:
         self.protocol, self.schema, self.known, self.parts = protocol, schema, known, parts
         self.places, self.reads, self.wire = tuple(places), tuple(reads), wire
@@ -250,21 +250,21 @@ class TypedReader:
         keys = frozenset(schema.key_columns())
         #: Where the cells of columns stand by which TiCDC knows an UPDATE of a key.
         self.key_cells = [at for at, name in enumerate(self.names) if name in keys]
-        handle = schema.handle_key() if told is not None else ()
-        self._told = told
+        handle = schema.handle_key() if key_cell is not None else ()
+        self._key_cell = key_cell
         self._handle_cells = [
             at for name, at in sorted(zip(self.names, count(), strict=False)) if name in handle
         ]
-        self._tells_key = told is not None and len(self._handle_cells) == len(handle)
+        self._has_wire_key = key_cell is not None and len(self._handle_cells) == len(handle)
         self._cells_of: dict[tuple[int, ...], list[int | None]] = {}
 
-    def told_key(self, cells: Sequence[Any]) -> ToldKey | None:
-        """Return what these cells say of the row's key (`Images.told_key`)."""
-        told = self._told
-        if told is None or not self._tells_key:
+    def wire_key(self, cells: Sequence[Any]) -> WireKey | None:
+        """Return what these cells say of the row's key (`Images.wire_key`)."""
+        key_cell = self._key_cell
+        if key_cell is None or not self._has_wire_key:
             return None
         key = [cells[at] for at in self._handle_cells]
-        return None if ABSENT in key else tuple(map(told, key))
+        return None if ABSENT in key else tuple(map(key_cell, key))
 
     def row(self, cells: Sequence[Any], part: str) -> Row:
         """Return the canonical row, ABSENT where cells are missing. Raises Malformed for an invalid value."""
@@ -355,11 +355,11 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return None
 
     @property
-    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
-        """What `told_key` says of the old row and of the new one."""
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
+        """What `wire_key` says of the old row and of the new one."""
         return None, None
 
-    def told_key(self) -> ToldKey | None:
+    def wire_key(self) -> WireKey | None:
         """As in `Images`: what the values say, unless a codec knows better."""
         return None
 
@@ -375,7 +375,7 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         return repr(Rows(self.before, self.after))
 
     def __reduce__(self) -> tuple[type[Rows], tuple[object, ...]]:
-        return Rows, (self.before, self.after, self.named_key, self.told_keys)
+        return Rows, (self.before, self.after, self.named_key, self.wire_keys)
 
 
 class _CellRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -434,15 +434,15 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
         return parts.deleted if self.new is None else parts.old
 
     @property
-    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
         """What the cells say of the key, of the old row and of the new one."""
         old, new, reader = self.old, self.new, self.reader
-        return None if old is None else reader.told_key(old), None if new is None else reader.told_key(new)
+        return None if old is None else reader.wire_key(old), None if new is None else reader.wire_key(new)
 
-    def told_key(self) -> ToldKey | None:
+    def wire_key(self) -> WireKey | None:
         """Return what the cells say of the key."""
         cells = self.old if self.new is None else self.new
-        return None if cells is None else self.reader.told_key(cells)
+        return None if cells is None else self.reader.wire_key(cells)
 
     def surely_keeps_keys(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""
@@ -476,7 +476,7 @@ class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
 class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
     """The old row of an update, or the new one, as images of their own; read when somebody asks."""
 
-    images: LazyRows
+    images: LazyRows | Rows
     is_old: bool
 
     @property
@@ -497,21 +497,21 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
     @property
     def possible_places(self) -> Sequence[int] | None:
         """The update's."""
-        return self.images.possible_places
+        return self.images.possible_places if isinstance(self.images, LazyRows) else None
 
     @property
-    def told_keys(self) -> tuple[ToldKey | None, ToldKey | None]:
+    def wire_keys(self) -> tuple[WireKey | None, WireKey | None]:
         """The update's; of the other row nothing."""
-        old, new = self.images.told_keys
+        old, new = self.images.wire_keys
         return (old, None) if self.is_old else (None, new)
 
     def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
         """Return the update's cells, if they are of this row."""
         return self.images.cells_at(places, is_old=is_old) if is_old is self.is_old else None
 
-    def told_key(self) -> ToldKey | None:
+    def wire_key(self) -> WireKey | None:
         """Return what the update says of this row's key."""
-        return self.images.told_keys[not self.is_old]
+        return self.images.wire_keys[not self.is_old]
 
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
@@ -528,11 +528,10 @@ def halves(images: Images) -> tuple[Images, Images]:
         return _OldRow(images.reader, images.old, None), TypedRows(images.reader, None, images.new)
     if isinstance(images, PartialRows):
         return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
-    if isinstance(images, LazyRows):
+    if isinstance(images, LazyRows | Rows):
         return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
     key = images.named_key
-    told = images.told_keys if isinstance(images, Rows) else (None, None)
-    return Rows(images.before, None, key, told), Rows(None, images.after, key, told)
+    return Rows(images.before, None, key), Rows(None, images.after, key)
 
 
 #: A change in the target's spelling, columns in table order: the plan, the row before and after (None: there

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Meta
 
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.rows import halves
+from relay.codecs.wire.rows import HalfRows, halves
 from relay.model import (
+    ABSENT,
     TSO_LOGICAL_BITS,
     ColumnType,
     DdlKind,
@@ -161,18 +162,30 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
     return [(change.table, change.ddl)]
 
 
-def lacks_handle_key(schema: TableSchema, names: Container[str], lossy: list[Lossy]) -> bool:
-    """Whether a row with these columns lacks some of its handle key, so that the key cannot stand for it.
+def lacks_handle_key(change: RowChange, names: Container[str], lossy: list[Lossy]) -> bool:
+    """Whether a DELETE with these columns lacks some of its handle key, so that the key cannot stand for it.
 
-    It is counted as `columns-absent` then: readers cannot find the row by its key. A row that lacks columns
-    of its definition was counted when it was read.
+    It is counted as `columns-absent` then: readers cannot find the row by its key. What lacks columns of its
+    definition was counted when it was read; of an UPDATE that was split that is true of its new row, too.
     """
-    is_missing = any(name not in names for name in schema.handle_key())
-    if is_missing and all(
-        column.name in names or column.generated is Generated.VIRTUAL for column in schema.columns
-    ):
+    is_missing = any(name not in names for name in change.schema.handle_key())
+    if is_missing and _has_all(change.schema, names) and not _is_of_partial_update(change):
         lossy.append(Lossy.COLUMNS_ABSENT)
     return is_missing
+
+
+def _has_all(schema: TableSchema, names: Container[str]) -> bool:
+    return all(column.name in names or column.generated is Generated.VIRTUAL for column in schema.columns)
+
+
+def _is_of_partial_update(delete: RowChange) -> bool:
+    """Whether it is the old row of an UPDATE whose new row lacks columns."""
+    images = delete.images
+    new = images.images.after if isinstance(images, HalfRows) else None
+    if new is None:
+        return False
+    columns = zip(delete.schema.columns, new, strict=True)
+    return not _has_all(delete.schema, {column.name for column, cell in columns if cell is not ABSENT})
 
 
 def handle_key_places(schema: TableSchema) -> tuple[int, ...]:

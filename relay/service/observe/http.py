@@ -134,7 +134,7 @@ class HttpServer:
             raise web.HTTPMisdirectedRequest(reason=_NOT_OURS)
 
     @web.middleware
-    async def _answered(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401  # aiohttp's own type is private
+    async def _answered(self, request: web.Request, handler: Any) -> web.StreamResponse:  # noqa: ANN401 - aiohttp's own type is private
         response: web.StreamResponse
         try:
             self._check_host(request)

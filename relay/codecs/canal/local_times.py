@@ -1,0 +1,65 @@
+"""Rows of a Canal source whose TIMESTAMP is not in UTC: text that its zone does not have, or has twice, is
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+
+from relay.catalog import Catalog
+from relay.codecs.canal.message import CanalMessage, Cells
+from relay.codecs.canal.reading import IsOdd, MysqlTypes, SpellingOf, TextReader, TextReaders, TextRows
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.local_times import LocalTimes, is_local_time
+from relay.model import Event, Op, RowChange, Source
+from relay.mysql.values import TextStyle
+from relay.records import ConsumerRecord
+
+
+class ZonedReaders(TextReaders):
+    """A decoder's readers, which count local times."""
+
+    def __init__(
+        self,
+        protocol: str,
+        style: TextStyle,
+        is_full: Callable[[MysqlTypes], bool],
+        spelling_of: SpellingOf | None = None,
+        is_odd: IsOdd | None = None,
+        *,
+        most_bytes: int,
+    ) -> None:
+        super().__init__(protocol, style, is_full, spelling_of, is_odd, most_bytes=most_bytes)
+        self._times = LocalTimes(style.zone)
+
+    def changes(
+        self,
+        message: CanalMessage,
+        op: Op,
+        source: Source,
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> list[Event]:
+        """Return the row changes of a message, which must have rows."""
+        changes = super().changes(message, op, source, record, catalog, lossy)
+        for change in changes:
+            if isinstance(change, RowChange) and isinstance(images := change.images, TextRows):
+                cells = local_times(images.reader, images.cells, images.old)
+                self._times.count(cells, lossy)
+        return changes
+
+
+def local_times(reader: TextReader, *images: Cells | None) -> list[str | None]:
+    """Return the cells of a change's images whose text is in the zone of the source."""
+    names: list[str] | None = reader.plans.get(ZonedReaders)
+    if names is None:
+        columns = [reader.schema.columns[at] for at in reader.places]
+        names = reader.plans[ZonedReaders] = [column.name for column in columns if is_local_time(column)]
+    return [cells[name] for cells in images if cells for name in names if name in cells]
+
+
+def readers_for(style: TextStyle) -> type[TextReaders]:
+    """Return the readers for a source of this style: nothing is looked for where TIMESTAMP is in UTC."""
+    return TextReaders if style.zone is UTC else ZonedReaders

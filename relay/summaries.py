@@ -1,0 +1,52 @@
+"""The lines of a summary that `relay translate` and the Spark job share. A function gives none if there is
+nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.shown import printable
+
+#: How many names of one kind are listed.
+MOST_NAMES: Final = 20
+
+
+def counted(title: str, counts: Mapping[str, int]) -> list[str]:
+    """Return one line, most frequent first."""
+    return [f"  {title:6}  {listed(counts)}"] if counts else []
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Return names with their counts, most frequent first."""
+    return ", ".join(f"{name} {count}" for name, count in _ordered(counts))
+
+
+def lost(counts: Mapping[str, int] | Mapping[Lossy, int]) -> list[str]:
+    """Return a line about losses, and one about what is counted although nothing is lost by it."""
+    losses: dict[str, int] = {name: count for name, count in counts.items() if name not in INFORMATIONAL}
+    notes: dict[str, int] = {name: count for name, count in counts.items() if name in INFORMATIONAL}
+    return counted("lost", losses) + counted("notes", notes)
+
+
+def unwritten_ddl(topics: Collection[str]) -> list[str]:
+    """Return lines about topics whose DDL was not written, as what was read lacks their partition 0."""
+    shown = [f"    {printable(topic)}" for topic in sorted(topics)[:MOST_NAMES]]
+    if len(topics) > len(shown):
+        shown.append("    and more topics")
+    why = "the copy of a statement in partition 0 is written, and no record was read of partition 0 of:"
+    return [f"  Warning: DDL was left out; {why}", *shown] if shown else []
+
+
+def guessed(tables: Mapping[str, int]) -> list[str]:
+    """Return lines about tables without DDL, `database.table` and rows, most rows first."""
+    shown = [f"    {printable(table)} {rows}" for table, rows in _ordered(tables)[:MOST_NAMES]]
+    if len(tables) > len(shown):
+        shown.append("    and more tables")
+    return ["  guessed types, as no DDL of the table came before its rows:", *shown] if shown else []
+
+
+def _ordered(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
