@@ -76,7 +76,7 @@ class Watching(Copy):
 
     def restore(self, state: State, /) -> None:
         super().restore(state)
-        self.seen = state.gate  # type: ignore[assignment]
+        self.seen = state.gate  # type: ignore[assignment]  # so it is
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
         if record.partition == 0:
@@ -183,7 +183,7 @@ async def test_a_stalled_partition_0_is_not_hidden_by_rows_that_wait(list_log: A
         starts += 1
         await start(owner)
 
-    source.poll, source.start = deaf, counted  # type: ignore[method-assign]
+    source.poll, source.start = deaf, counted
     await bench.run_to_the_end()
     assert starts == 2
     bench.check_complete()
@@ -201,7 +201,7 @@ async def test_what_is_held_is_left_alone_by_a_stop(list_log: Any) -> None:
         await asyncio.sleep(0.001)
         return await poll({A, *without})
 
-    source.poll = deaf  # type: ignore[method-assign]
+    source.poll = deaf
     running = asyncio.create_task(bench.relay.run())
     await until(lambda: bool(bench.relay._ledger.held))
     bench.relay.request_stop()
