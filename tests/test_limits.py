@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import json
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import Any
 import cramjam
 import debezium_support
 import pytest
-from cost_support import FACTOR, assert_cheap, assert_linear, cost_of
+from cost_support import FACTOR, assert_cheap, assert_linear, cost_of, held_by, others_kept
 from open_support import cell, framed
 from open_support import ddl as open_ddl
 from open_support import row as open_row
@@ -38,6 +37,7 @@ from relay.model import RowChange, TableId
 from relay.needs import Answers, ClaimCheck
 from relay.policies import ErrorPolicies, Policy
 from relay.storage import Storage
+from relay.translator import State
 
 CKAFKA, DEBEZIUM = "ckafka-json", "ticdc-debezium"
 PROTOCOLS = (TICDC, CANAL, CKAFKA, OPEN, DEBEZIUM)
@@ -390,8 +390,8 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
 def test_values_are_counted_before_they_are_parsed(protocol: str, begin: str, part: str, end: str) -> None:
     """70 KB of LZ4 were 640 MB."""
     count = (8 << 20) // (len(part) + 6 * part.count("%")) - 1000
-    text = begin + "".join(part.replace("%", f"{at:x}") for at in range(count)) + end
-    data = lz4(text.encode())
+    parts = [part.replace("%", f"{at:x}") for at in range(count)] if "%" in part else [part] * count
+    data = lz4("".join([begin, *parts, end]).encode())
     given = framed(open_row(data)) if protocol == OPEN else record(data)
     cost = cost_of(lambda: exceeds(protocol, Limits(), given))
     assert cost.bytes < 80 * MB
@@ -789,16 +789,25 @@ def test_statements_of_a_wide_table_in_one_record_take_little(texts: list[str]) 
     assert_cheap(lambda: attempt(OPEN, Limits(), given))
 
 
-@pytest.mark.parametrize(
-    "behind", [[MODIFY] * 250, ["ALTER TABLE t " + ",".join(f"MODIFY c{at} INT" for at in range(3000))] * 12]
-)
-@pytest.mark.parametrize("is_one_text", [False, True])
-def test_late_statements_take_little_whatever_comes_behind_them(behind: list[str], is_one_text: bool) -> None:
+LATER = {
+    "many": [MODIFY] * 250,
+    "wide": ["ALTER TABLE t " + ",".join(f"MODIFY c{at} INT" for at in range(3000))] * 12,
+}
+
+
+@functools.cache
+def after(later: str) -> State:
+    """What a translator remembers of a wide table and these statements."""
     reading = translator(OPEN)
-    reading.translate(framed(open_ddl(WIDE, ts=1)))
-    for number, sql in enumerate(behind):
-        reading.translate(framed(open_ddl(sql, ts=1000 + number)))
-    before = reading.state
+    for number, sql in enumerate([WIDE, *LATER[later]]):
+        reading.learn(framed(open_ddl(sql, ts=1000 * number + 1)))
+    return reading.state
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("is_one_text", [False, True])
+def test_late_statements_take_little_whatever_comes_behind_them(later: str, is_one_text: bool) -> None:
+    reading, before = translator(OPEN), after(later)
     late = [open_ddl(MODIFY, ts=2 + number) for number in range(100)]
     given = framed(open_ddl(";".join([MODIFY] * 100), ts=2)) if is_one_text else framed(*late)
 
@@ -811,8 +820,8 @@ def test_late_statements_take_little_whatever_comes_behind_them(behind: list[str
 
 def test_one_late_statement_leaves_all_that_comes_behind_it_known() -> None:
     reading = translator(OPEN)
-    for at, sql in [(1, WIDE), *((1000 + number, MODIFY) for number in range(250)), (2, MODIFY)]:
-        reading.translate(framed(open_ddl(sql, ts=at)))
+    reading.restore(after("many"))
+    reading.translate(framed(open_ddl(MODIFY, ts=2)))
     schema = reading.catalog.newest(TableId("d", "t"))[1]
     assert schema is not None
     assert len(schema.columns) == 4000
@@ -853,16 +862,15 @@ def test_old_versions_of_a_wide_table_are_let_go() -> None:
 
 def test_versions_keep_no_text_of_their_statement() -> None:
     reading = Translator(TICDC, CANAL)
-    gc.collect()
-    tracemalloc.start()
-    for number in range(200):
-        comment = str(number) * 20_000
-        sql = f"CREATE TABLE t (id int) /* {comment} */"
-        reading.learn(record(message(isDdl=True, type="CREATE", sql=sql, data=None), offset=number))
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+
+    def many() -> None:
+        for number in range(200):
+            comment = str(number) * 20_000
+            sql = f"CREATE TABLE t (id int) /* {comment} */"
+            reading.learn(record(message(isDdl=True, type="CREATE", sql=sql, data=None), offset=number))
+
+    assert held_by(many) < 1 * MB
     assert reading.catalog.versions == 200
-    assert held < 1 * MB
 
 
 # ---------------------------------------------------------------- memory that runs out, and policies
@@ -950,16 +958,16 @@ def attempt(protocol: str, limits: Limits, given: ConsumerRecord) -> None:
 
 def peak_of(work: Callable[[], object]) -> tuple[int, RelayError | None]:
     """The most bytes that it took at a time, and the error that it ended with."""
-    gc.collect()
-    tracemalloc.start()
     error = None
-    try:
-        work()
-    except RelayError as raised:
-        error = raised
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+    with others_kept():
+        tracemalloc.start()
+        try:
+            work()
+        except RelayError as raised:
+            error = raised
+        finally:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
     return peak, error
 
 
