@@ -223,6 +223,10 @@ class KafkaSource:
     async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Return all that was fetched: without a limit of records, the next fetch runs during translation."""
         wanted = self._consumer.assignment() - {TopicPartition(*each) for each in without} if without else ()
+        if without and not wanted:
+            # Naming none would mean all.
+            await asyncio.sleep(POLL_MS / 1000)
+            return {}
         try:
             fetched = await self._consumer.getmany(*wanted, timeout_ms=POLL_MS)
         except Exception as error:

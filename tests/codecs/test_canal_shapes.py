@@ -12,6 +12,7 @@ import pytest
 
 from relay import ConsumerRecord, Translator
 from relay.codecs.canal import ckafka_rows, reading
+from relay.codecs.wire.rows import Tables
 from relay.errors import CodecError
 
 _FIRST_MS = 1_795_254_680_000
@@ -192,3 +193,44 @@ def test_types_in_many_orders_are_known_without_being_read(monkeypatch: pytest.M
     for each in rows(table, 100, member="mysqlType"):
         translator.translate(each)
     assert 0 < len(read) < 30
+
+
+@pytest.mark.parametrize("nothing", [None, {}], ids=["null", "no members"])
+def test_rows_without_types_are_known_beside_rows_in_many_orders(
+    nothing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = columns(12)
+    translator = Translator("ticdc-canal-json", "canal-json")
+    translator.translate(record(create(table), 0))
+    for each in rows(table, 40, member="mysqlType"):
+        translator.translate(each)
+    calls, compiled = [], reading._TableReaders.compiled
+
+    def noting(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return compiled(*arguments)
+
+    monkeypatch.setattr(reading._TableReaders, "compiled", noting)
+    few = {"c0": "bigint", "c1": "varchar"}
+    for number in range(41, 141):
+        row = message("INSERT", number, mysqlType=nothing, data=[values(few, number)])
+        translator.translate(record(row, number))
+    assert len(calls) <= 2
+
+
+def test_only_what_is_made_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table has too many columns for its types to be known in any order without being read."""
+    charged, charge = [], Tables.charge
+
+    def noting(tables: Any, table: Any, size: int) -> None:
+        charged.append(size)
+        charge(tables, table, size)
+
+    table = columns(1000)
+    translator = Translator("ticdc-canal-json", "canal-json")
+    translator.translate(record(create(table), 0))
+    monkeypatch.setattr(Tables, "charge", noting)
+    for each in rows(table, 40, member="mysqlType"):
+        translator.translate(each)
+    assert charged
+    assert reading._CHECKER_BYTES + 1000 * reading._CHECKED_MEMBER_BYTES not in charged

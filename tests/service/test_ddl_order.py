@@ -6,6 +6,7 @@ import asyncio
 import random
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,10 +25,7 @@ LENGTH = 40
 
 
 class LiveSource(MemorySource):
-    """Partitions that grow while they are read. `times`: the Kafka timestamps of all their records.
-
-    `take`: how many records a poll returns of each partition; a number for each, or of all of them.
-    """
+    """Partitions that grow while they are read. `times`: the Kafka timestamps of all their records."""
 
     def __init__(self, times: Mapping[Partition, Sequence[int]], rng: random.Random) -> None:
         super().__init__(LENGTH, *times)
@@ -115,10 +113,10 @@ async def test_a_partition_0_at_its_end_holds_nobody_up(list_log: Any) -> None:
     order.begin([A])
     source.position = {A: LENGTH, B: 0}
     polled = {B: [ConsumerRecord(*B, 0, 7, None, b"0")]}
-    await order.look(source, polled)
+    await order.look(source, polled, ())
     assert not order.must_wait(B)
     source.position[A] -= 1
-    await order.look(source, polled)
+    await order.look(source, polled, ())
     assert order.must_wait(B)
 
 
@@ -129,7 +127,7 @@ async def test_rows_that_partition_0_is_past_ask_nobody() -> None:
     source.position = {A: 2, B: 1}
     first = [ConsumerRecord(*A, offset, time, None, b"") for offset, time in enumerate((1, 9))]
     polled = {B: [ConsumerRecord(*B, 0, 8, None, b"")], A: first}
-    await order.look(source, polled)
+    await order.look(source, polled, ())
     assert order.must_wait(B), "partition 0 was polled, and not taken yet"
     assert not order.must_wait(A)
     order.taken(source, A, first, 1)
@@ -138,7 +136,7 @@ async def test_rows_that_partition_0_is_past_ask_nobody() -> None:
     assert not order.must_wait(B)
     assert source.asked == 0
     order.rewound()
-    await order.look(source, {B: polled[B]})
+    await order.look(source, {B: polled[B]}, ())
     assert source.asked == 1
     assert not order.must_wait(B), "partition 0 is at its end"
 
@@ -149,7 +147,7 @@ async def test_a_partition_0_that_was_polled_to_its_end_counts_when_it_was_taken
     order.begin([A])
     source.position = {A: 2, B: 1}
     first = [ConsumerRecord(*A, offset, time, None, b"") for offset, time in enumerate((1, 9))]
-    await order.look(source, {A: first, B: [ConsumerRecord(*B, 0, 20, None, b"")]})
+    await order.look(source, {A: first, B: [ConsumerRecord(*B, 0, 20, None, b"")]}, ())
     order.taken(source, A, first, 1)
     assert order.must_wait(B)
     order.taken(source, A, first, 2)
@@ -159,9 +157,8 @@ async def test_a_partition_0_that_was_polled_to_its_end_counts_when_it_was_taken
 async def test_topics_of_which_partition_0_is_read_elsewhere_wait_for_nothing_here() -> None:
     order, other = DdlOrder(), Partition("other", 3)
     order.begin([A])
-    await order.look(
-        LiveSource({A: []}, random.Random(1)), {other: [ConsumerRecord(*other, 0, 5, None, b"")]}
-    )
+    polled = {other: [ConsumerRecord(*other, 0, 5, None, b"")]}
+    await order.look(LiveSource({A: []}, random.Random(1)), polled, ())
     assert not order.must_wait(other)
 
 
@@ -208,3 +205,120 @@ async def test_what_is_held_is_left_alone_by_a_stop(list_log: Any) -> None:
     await running
     assert not bench.target.records
     assert not source.committed.get(B)
+
+
+class Scripted(MemorySource):
+    """Partitions that grow as a test says: `there` gives how many records one has, `time_ms` their time."""
+
+    def __init__(self, *partitions: Partition) -> None:
+        super().__init__(10**9, *partitions)
+        self.position = {}
+
+    def there(self, partition: Partition) -> int:
+        raise NotImplementedError
+
+    def time_ms(self, partition: Partition, offset: int) -> int:
+        raise NotImplementedError
+
+    async def poll(self, without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        await asyncio.sleep(0)
+        polled = {}
+        for each in [each for each in self.every if each not in without and each in self.position]:
+            begin, end = self.position[each], self.there(each)
+            if end > begin:
+                polled[each] = [
+                    ConsumerRecord(*each, offset, self.time_ms(each, offset), None, b"%d" % offset)
+                    for offset in range(begin, end)
+                ]
+                self.position[each] = end
+        return polled
+
+    async def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return {each: self.there(each) for each in partitions}
+
+
+async def test_rows_wait_for_the_end_that_partition_0_had_and_for_no_later_one(list_log: Any) -> None:
+    """A busy partition 0 whose timestamps lie behind: it is never past the rows, and never at its end."""
+
+    class Behind(Scripted):
+        busy = 5
+
+        def there(self, partition: Partition) -> int:
+            self.busy += partition == A
+            return self.busy if partition == A else 5
+
+        def time_ms(self, partition: Partition, offset: int) -> int:
+            return 0 if partition == A else 1000
+
+    source = Behind(A, B)
+    bench = Bench(list_log, source=source, config=WAITING)
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: source.committed.get(B) == 5)
+    assert source.committed[A] < 30
+    bench.relay.request_stop()
+    await running
+
+
+async def test_late_rounds_take_rows_that_waited(list_log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another topic is so slow that every round is late. A and B get a record a second, B a little earlier."""
+    slow, clock = Partition("other", 0), SimpleNamespace(now=5.0)
+    for module in ("relay_loop", "ledger", "intake"):
+        monkeypatch.setattr(
+            f"relay.service.loop.{module}.time", SimpleNamespace(monotonic=lambda: clock.now), raising=True
+        )
+
+    class Live(Scripted):
+        def there(self, partition: Partition) -> int:
+            if partition == slow:
+                return self.position[slow] + 200
+            clock.now += 0.01
+            return int(clock.now)
+
+        def time_ms(self, partition: Partition, offset: int) -> int:
+            return offset
+
+    class Slowed(Copy):
+        def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+            if record.topic != slow.topic:
+                return super().translate(record)
+            clock.now += 0.1
+            return []
+
+    source = Live(A, B, slow)
+    bench = Bench(list_log, source=source, config=WAITING, copy=Slowed())
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: clock.now > 1000)
+    assert source.committed[B] > 900
+    bench.relay.request_stop()
+    await running
+
+
+async def test_a_partition_0_that_passes_over_what_is_no_record_is_not_stalled(list_log: Any) -> None:
+    """Its position moves with every poll over a long aborted transaction, while other rows are held."""
+
+    class Aborted(Scripted):
+        def there(self, partition: Partition) -> int:
+            return 200 if partition == A else 5
+
+        def time_ms(self, partition: Partition, offset: int) -> int:
+            return 9
+
+        async def poll(
+            self, without: Collection[Partition] = ()
+        ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+            await asyncio.sleep(0.002)
+            if self.position.get(A, 200) < 200:
+                self.position[A] += 1
+            return await super().poll({A, *without})
+
+        async def waiting(self) -> bool:
+            return self.position[A] < 200
+
+    source = Aborted(A, B)
+    bench = Bench(list_log, source=source, config=WAITING)
+    bench.relay._recovery.stall_check_seconds = 0.05
+    running = asyncio.create_task(bench.relay.run())
+    await until(lambda: source.committed == {A: 200, B: 5})
+    bench.relay.request_stop()
+    await running
+    assert not list_log.named("source.silent")

@@ -55,9 +55,9 @@ _CACHED_TEXTS: Final = 16
 _FEW_MEMBERS: Final = 8
 _LONG_TEXT: Final = 2048
 #: Members up to which a struct finds those of any order sooner than a dictionary is made of them.
-_MATCHED_MEMBERS: Final = 48
-_MATCHER_BYTES: Final = 3_000
-_MATCHED_MEMBER_BYTES: Final = 400
+_MOST_CHECKED_MEMBERS: Final = 48
+_CHECKER_BYTES: Final = 3_000
+_CHECKED_MEMBER_BYTES: Final = 400
 
 #: What a reader takes with the plans that encoders add to it, by column and beside, and what a table takes of
 #: whatever definition it has, by column (measured with CPython 3.11).
@@ -87,13 +87,13 @@ def parse_mysql_types(protocol: str, text: bytes | msgspec.Raw) -> MysqlTypes:
     return types
 
 
-def types_matcher(types: Mapping[str, str]) -> Callable[[bytes], object] | None:
+def types_checker(types: Mapping[str, str]) -> Callable[[bytes], object] | None:
     """Return what takes an object of exactly these types, in any order, and raises one of `REFUSED` for other
-    texts; None if there are too many for that to pay, or a name is none that a struct can have.
+    texts; None if there are none, too many for that to pay, or a name is none that a struct can have.
 
     It takes half the time of reading the types and comparing them.
     """
-    if len(types) > _MATCHED_MEMBERS or any(map(UNNAMEABLE, types)):
+    if not 0 < len(types) <= _MOST_CHECKED_MEMBERS or any(map(UNNAMEABLE, types)):
         return None
     names = {f"f{at}": name for at, name in enumerate(types)}
     fields = [(field, Literal[types[name]]) for field, name in names.items()]
@@ -232,10 +232,10 @@ class TextReader:
         self.is_partial = self.schema.complete and shown < len(columns) - len(hidden)
         #: What is counted for every row.
         self.losses: list[Lossy] = []
-        #: What knows the reader's `mysqlType` in any order (`types_matcher`), once that pays; how often it
-        #: was read without.
-        self.matches_types: Callable[[bytes], object] | None = None
-        self.shuffled_uses = 0
+        #: What takes the reader's `mysqlType` in any order, and raises for others (`types_checker`), once it
+        #: pays; and how many texts in new orders were read before that.
+        self.check_types: Callable[[bytes], object] | None = None
+        self.reordered_uses = 0
         if self.is_guessed:
             self.losses.append(Lossy.SCHEMA_GUESSED)
         if self.is_partial:
@@ -581,9 +581,9 @@ class _TableReaders(Table[TextReader]):
         found = self._by_names.get(names) if is_usual else None
         if found is not None and (found.known is not self.newest or found.wire.pk_names != message.pk_names):
             found = None
-        if found is not None and found.matches_types is not None:
+        if found is not None and found.check_types is not None:
             try:
-                found.matches_types(types)
+                found.check_types(types)
             except REFUSED:
                 found = None
             else:
@@ -608,10 +608,11 @@ class _TableReaders(Table[TextReader]):
         if not self._is_shuffled:
             self._keep_text(types, mysql_types, reader, is_reordered=True)
             return
-        reader.shuffled_uses += 1
-        if is_due(reader.shuffled_uses):
-            reader.matches_types = types_matcher(mysql_types)
-            self._tables.charge(self, _MATCHER_BYTES + _MATCHED_MEMBER_BYTES * len(mysql_types))
+        reader.reordered_uses += 1
+        if is_due(reader.reordered_uses):
+            reader.check_types = types_checker(mysql_types)
+            if reader.check_types is not None:
+                self._tables.charge(self, _CHECKER_BYTES + _CHECKED_MEMBER_BYTES * len(mysql_types))
 
     def _keep_text(
         self, types: bytes, mysql_types: MysqlTypes, reader: TextReader, *, is_reordered: bool

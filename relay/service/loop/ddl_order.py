@@ -7,23 +7,27 @@ timestamps, or to the end that it had when they were there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from relay.kafka.ports import Partition, RecordSource
 from relay.records import ConsumerRecord
 
 
 class DdlOrder:
-    """Says of polled partitions whether their rows must wait, from one turn of the loop to the next."""
+    """Says of polled partitions whether their rows must wait, from one turn of the loop to the next.
+
+    `look` begins a turn; the other questions are about partitions that it was given.
+    """
 
     def __init__(self) -> None:
-        # The newest Kafka timestamp that was taken from each partition 0 for which rows wait.
+        # The newest Kafka timestamp that was taken from each partition 0 for which rows wait; -1 before that.
         self._reached: dict[Partition, int] = {}
-        # Of this turn: where each of them is, where it ends if it was asked, and how new each partition's
-        # rows are.
+        # Where each of them is in this turn.
         self._position: dict[Partition, int] = {}
-        self._end: Mapping[Partition, int] = {}
+        # Of the other partitions' rows in this turn: how new they are, and where partition 0 ended when they
+        # were there, if that was asked.
         self._newest: dict[Partition, int] = {}
+        self._end: dict[Partition, int] = {}
 
     def begin(self, firsts: Iterable[Partition]) -> None:
         """Have rows wait for these partitions 0, which are read here, and for no others."""
@@ -34,30 +38,44 @@ class DdlOrder:
         """What was taken from partitions 0 is not known any more."""
         self._reached = dict.fromkeys(self._reached, -1)
 
-    async def look(self, source: RecordSource, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
-        """Begin a turn with what was polled; ask the brokers for ends if it matters. Raises PollFailed."""
+    async def look(
+        self,
+        source: RecordSource,
+        polled: Mapping[Partition, Sequence[ConsumerRecord]],
+        held: Collection[Partition],
+    ) -> None:
+        """Begin a turn with what was polled, of `held` partitions in an earlier turn. Ask the brokers for
+        ends if they matter. Raises PollFailed.
+        """
         if not self._reached:
             return
-        self._newest = {partition: _newest(records) for partition, records in polled.items()}
+        self._end = {partition: end for partition, end in self._end.items() if partition in held}
+        self._newest = {partition: _newest_ms(records) for partition, records in polled.items()}
         for first in self._reached:
             records = polled.get(first)
             self._position[first] = records[0].offset if records else source.passed(first) or 0
         behind = {
-            first
+            partition: first
             for partition, newest in self._newest.items()
             if (first := Partition(partition.topic, 0)) in self._reached
             and partition != first
+            and partition not in self._end
             and newest >= max(self._reached[first], self._newest.get(first, -1))
         }
-        self._end = await source.ends(behind) if behind else {}
+        ends = await source.ends(set(behind.values())) if behind else {}
+        self._end |= {partition: ends[first] for partition, first in behind.items()}
 
     def must_wait(self, partition: Partition) -> bool:
         """Whether the rows of a partition wait, after what was taken so far in this turn."""
-        first = Partition(partition.topic, 0)
-        if partition == first or first not in self._reached:
+        if not self.may_wait(partition):
             return False
+        first = Partition(partition.topic, 0)
         is_past = self._newest[partition] < self._reached[first]
-        return not is_past and (first not in self._end or self._position[first] < self._end[first])
+        return not is_past and (partition not in self._end or self._position[first] < self._end[partition])
+
+    def may_wait(self, partition: Partition) -> bool:
+        """Whether the rows of a partition have a partition 0 to wait for."""
+        return partition.partition != 0 and Partition(partition.topic, 0) in self._reached
 
     def taken(
         self, source: RecordSource, partition: Partition, records: Sequence[ConsumerRecord], done: int
@@ -65,11 +83,11 @@ class DdlOrder:
         """Note how many of the polled records of a partition were taken."""
         if partition not in self._reached or not done:
             return
-        self._reached[partition] = max(self._reached[partition], _newest(records[:done]))
+        self._reached[partition] = max(self._reached[partition], _newest_ms(records[:done]))
         if done == len(records):
             # Not only behind the last record: what ends a transaction takes an offset, too.
             self._position[partition] = max(records[-1].offset + 1, source.passed(partition) or 0)
 
 
-def _newest(records: Sequence[ConsumerRecord]) -> int:
+def _newest_ms(records: Sequence[ConsumerRecord]) -> int:
     return max([record.timestamp_ms for record in records])

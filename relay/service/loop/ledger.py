@@ -52,7 +52,7 @@ class Owned:
 
 @dataclass
 class Round:
-    """What came of one poll: batches being filled, batches under way, offsets that are reached once all are
+    """What is taken at once: batches being filled, batches under way, offsets that are reached once all are
     acknowledged.
 
     `before`: what the translator remembered before it. `ends_at`: when it should end, by the steady clock.

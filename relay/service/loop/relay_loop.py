@@ -5,7 +5,8 @@ Only offsets are committed below which the target has acknowledged everything (`
 So a crash, a rebalance or a failed batch repeats records but never skips one; with a transactional sink the
 first ones belong to a transaction that was aborted.
 
-* A round is what one poll returned. Rounds are settled in order. A failed round is dropped together with all
+* A round is what one poll returned, without records that wait for others, and with those that have waited
+  (`relay.service.loop.ddl_order`). Rounds are settled in order. A failed round is dropped together with all
   that follow it, the sink is replaced, and everything goes back to what is safe: the source to `acknowledged`
   (in transactions, to what the brokers say is committed), the translator to what it remembered then
   (`relay.service.loop.recovery`).
@@ -209,12 +210,13 @@ class Relay:
         if self._stop.is_set():
             # The stop may have cut short what the records had to wait for; the next start reads them again.
             return
+        heard = bool(polled)
         async with self._busy:
             try:
-                await self._advance(polled, generation)
+                heard = await self._advance(polled, generation)
             except Undelivered as error:
                 await self._recovery.after_failed_delivery(error)
-        await self._replace_stalled_source(heard=bool(polled))
+        await self._replace_stalled_source(heard=heard)
 
     async def _open(self) -> None:
         """Open partitions that were assigned, if there are any."""
@@ -248,7 +250,7 @@ class Relay:
         try:
             held = self._ledger.held
             polled = await self._stop.unless_asked(self._connections.source.poll(held)) or {}
-            await self._stop.unless_asked(self._ready({**held, **polled}))
+            await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
             # anew.
@@ -258,12 +260,21 @@ class Relay:
         self._recovery.after_poll(heard=bool(polled))
         return polled
 
-    async def _ready(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
+    async def _ready(
+        self,
+        held: Mapping[Partition, Sequence[ConsumerRecord]],
+        polled: Mapping[Partition, Sequence[ConsumerRecord]],
+    ) -> None:
+        """Learn what the records of this turn need, and what some of them must wait for."""
         await self._schemas.ready(polled)
-        await self._schemas.ddl_order.look(self._connections.source, polled)
+        await self._schemas.ddl_order.look(self._connections.source, {**held, **polled}, held)
 
-    async def _advance(self, polled: Mapping[Partition, Sequence[ConsumerRecord]], generation: int) -> None:
-        """Process what was polled, and commit and replace the sink when it is time for that."""
+    async def _advance(self, polled: Mapping[Partition, Sequence[ConsumerRecord]], generation: int) -> bool:
+        """Process what was polled, and commit and replace the sink when it is time for that.
+
+        Return whether the source went on: past records, or past what is no record.
+        """
+        heard = bool(polled)
         is_ours = generation == self._ledger.generation and not self._is_revoking
         polled = {**self._ledger.held, **polled}
         gaps = self._ledger.gaps(polled) if is_ours else {}
@@ -276,13 +287,14 @@ class Relay:
             self._ledger.report_positions()
         if self._connections.sink.needs_rotation:
             await self._rotate()
+        return heard or bool(gaps)
 
     async def _process(
         self, polled: Mapping[Partition, Sequence[ConsumerRecord]], gaps: Mapping[Partition, int]
     ) -> None:
         """Make a round of what was polled or passed over. It may stay under way during the next poll."""
         ledger, ddl_order, source = self._ledger, self._schemas.ddl_order, self._connections.source
-        began, count = time.monotonic(), 0
+        began, taken = time.monotonic(), 0
         current = ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
@@ -293,22 +305,24 @@ class Relay:
             owned = ledger.owned.get(partition)
             if owned is None or current.refused is not None:
                 continue
-            if ddl_order.must_wait(partition):
+            is_too_late = bool(current.reached) and current.is_late
+            # Read again later, rows might have to wait again, for ever: partition 0 is past these.
+            if ddl_order.must_wait(partition) or (is_too_late and ddl_order.may_wait(partition)):
                 ledger.hold(partition, records)
                 continue
             done = 0
             ready = self._intake.ready(partition, records, source.end(partition))
-            if ready and not (current.reached and current.is_late):
+            if ready and not is_too_late:
                 done = await builder.take(ready, owned)
             ddl_order.taken(source, partition, records, done)
             ledger.note_taken(partition, records, done)
-            count += done
+            taken += done
         ledger.skip(gaps, current)
         await builder.send_rest()
         self._tell_guesses()
         current.sent_at = time.monotonic()
         self._status.observe("translate", current.sent_at - began)
-        self._status.batch(count)
+        self._status.batch(taken)
         ledger.rounds.append(current)
         is_last = current.refused is not None or self._schemas.holds_much
         await ledger.settle(keep=0 if is_last else self._timing.rounds - 1)

@@ -108,7 +108,7 @@ class StatusCollector(Collector):
         yield family
         batches = self._status.batches
         yield HistogramMetricFamily(
-            "relay_batch_records", "Records of one poll, empty ones aside.", _buckets(batches), batches.sum
+            "relay_batch_records", "Records of one round, empty ones aside.", _buckets(batches), batches.sum
         )
 
     def _positions(self) -> Iterator[Metric]:

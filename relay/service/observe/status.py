@@ -300,7 +300,7 @@ class Status:
         _count(self.production, topic, self.totals.produced, records, size)
 
     def batch(self, records: int) -> None:
-        """Count the records of one poll. Empty polls are no batches."""
+        """Count the records of one round. Empty rounds are no batches."""
         if records:
             self.batches.add(records)
 
