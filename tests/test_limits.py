@@ -618,6 +618,25 @@ def test_a_statement_costs_linear_time(make: Callable[[int], str]) -> None:
     assert_linear(lambda factor: attempt(TICDC, most, statement(TICDC, make(size * factor))))
 
 
+#: Statements about many tables, by their number.
+OF_MANY_TABLES: dict[str, Callable[[int], str]] = {
+    "RENAME TO": lambda n: "ALTER TABLE t " + ", ".join(f"RENAME TO t{i}" for i in range(n)),
+    "RENAME TABLE": lambda n: "RENAME TABLE " + ", ".join(f"a{i} TO b{i}" for i in range(n)),
+    "DROP TABLE": lambda n: "DROP TABLE " + ", ".join(f"a{i}" for i in range(n)),
+    "DROP VIEW": lambda n: "DROP VIEW " + ", ".join(f"a{i}" for i in range(n)),
+}
+
+
+@pytest.mark.parametrize("target", PROTOCOLS)
+@pytest.mark.parametrize("make", OF_MANY_TABLES.values(), ids=OF_MANY_TABLES)
+def test_a_statement_about_many_tables_is_written_in_linear_time(
+    make: Callable[[int], str], target: str
+) -> None:
+    most = Limits(ddl_bytes=10 * MB, output_bytes=10**10)
+    records = {factor: statement(TICDC, make(1_000 * factor)) for factor in (1, FACTOR)}
+    assert_linear(lambda factor: Translator(TICDC, target, limits=most).translate(records[factor]))
+
+
 @pytest.mark.parametrize("name", ["unique-columns", "modify", "swaps", "key", "view-items"])
 def test_the_longest_statement_that_is_read_takes_little(name: str) -> None:
     biggest = statement(TICDC, TEXTS[name](Limits().ddl_bytes - 200))

@@ -266,6 +266,13 @@ def test_a_rename_of_two_tables_is_one_message_a_table(is_whole: bool) -> None:
     assert translator.lossy == {"commit-ts": 4}  # Canal-JSON's extension is off
 
 
+@CASES.covers("99")
+def test_a_comma_of_a_name_makes_no_second_pair() -> None:
+    sql = "RENAME TABLE `shop`.`,t` TO `shop`.`t,2`;"
+    (out,) = Translator(DEBEZIUM, TICDC).translate(statement(sql, "t,2", 5, '"shop".",t","shop"."t,2"'))
+    assert json.loads(out.value or b"")["sql"] == sql
+
+
 @CASES.covers("100")
 def test_an_exchanged_partition_is_about_the_table_of_the_source() -> None:
     sql = "ALTER TABLE `p` EXCHANGE PARTITION `p0` WITH TABLE `t`"

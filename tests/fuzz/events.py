@@ -181,12 +181,14 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
 
 
 def _plain(cell: Cell, column: Column) -> object:
-    """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it,
+    """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it, no
+    time at all without a sign,
     BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back.
     """
     if isinstance(cell, str) and column.type.base in FRACTIONAL:
         whole, point, fraction = cell.partition(".")
-        return whole + (point + fraction).rstrip(".0")
+        text = whole + (point + fraction).rstrip(".0")
+        return text if text.strip("-0:") else text.removeprefix("-")
     if isinstance(cell, bytes) and column.type.base == "binary":
         return cell.rstrip(b"\0")
     if column.type.base != "float" or not isinstance(cell, float):

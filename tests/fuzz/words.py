@@ -48,6 +48,8 @@ DATES: Final = (
     *("2024-1-1", " 2024-01-01", "2024-01-01 ", "٢٠٢٤-٠١-٠١", "9" * 40 + "-01-01", "1901", "2155", "1900"),
 )
 
+#: In characters; JSON may need six bytes for each.
+_LONGEST_TEXT: Final = 4_000_000
 TEXTS: Final = (
     *(
         "",
@@ -194,7 +196,8 @@ def odd_text(chance: random.Random) -> bytes:
         return json_string(type_word(chance), chance)
     if roll < 0.98:
         return chance.choice(_BROKEN)
-    return json_string(chance.choice(TEXTS) * chance.choice((10, 10, 100, 1000, 20_000)), chance)
+    text = chance.choice(TEXTS) * chance.choice((10, 10, 100, 1000, 20_000))
+    return json_string(text[:_LONGEST_TEXT], chance)
 
 
 _BROKEN: Final = (

@@ -7,8 +7,8 @@ pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -56,30 +56,50 @@ def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]
     What the source's message itself has said of tables is passed on; else what is known of them is said, and
     counted where that is only the name.
     """
-    statements = per_table_statements(change)
+    statements, known = per_table_statements(change), _Known.of(change)
+    first = statements[0][0] if statements else None
     named = {table for table, _ in statements}
-    for at, (table, sql) in enumerate(statements):
-        told: list[Json | msgspec.Raw] = [
-            msgspec.Raw(each.wire)
-            for each in change.table_changes
-            if each.table == table or (not at and each.table not in named)
-        ]
-        yield table, sql, told or [*_known_changes(change, table, sql, lossy)]
+    told: dict[TableId | None, list[Json | msgspec.Raw]] = {}
+    for each in change.table_changes:
+        told.setdefault(each.table if each.table in named else first, []).append(msgspec.Raw(each.wire))
+    for table, sql in statements:
+        yield table, sql, told.get(table) or [*_known_changes(change, known, table, sql, lossy)]
 
 
-def _known_changes(change: SchemaChange, table: TableId, ddl: str, lossy: list[Lossy]) -> list[Json]:
+class _Known(NamedTuple):
+    """What is known of a statement's tables, by name: the old name of a rename, views, definitions."""
+
+    old_names: Mapping[TableId, TableId]
+    views: Mapping[TableId, Sequence[TableSchema]]
+    definitions: Mapping[TableId, TableSchema]
+
+    @classmethod
+    def of(cls, change: SchemaChange) -> _Known:
+        """Sort what the event has; of several of a name the first counts, and of views all."""
+        views: dict[TableId, list[TableSchema]] = {}
+        for view in change.views:
+            views.setdefault(view.id, []).append(view)
+        return cls(
+            {pair.new: pair.old for pair in reversed(change.renamed)},
+            views,
+            {schema.id: schema for schema in reversed(change.definitions)},
+        )
+
+
+def _known_changes(
+    change: SchemaChange, known: _Known, table: TableId, ddl: str, lossy: list[Lossy]
+) -> list[Json]:
     """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
     if kind is None or kind in _WITHOUT_TABLE or not table.table:
         return []
-    entry: Json = {"type": _word(change.kinds), "id": _id(change, table, kind)}
+    entry: Json = {"type": _word(change.kinds), "id": _id(change, known, table, kind)}
     if kind is DdlKind.DROP_TABLE:
         return [entry | {"table": None}]
-    views = [view for view in change.views if view.id == table]
-    if views:
+    if views := known.views.get(table):
         # TiCDC shows every view by the columns that TiDB keeps of it, also one that is dropped or renamed.
         return [entry | {"table": _view(view)} for view in views]
-    found = next((schema for schema in change.definitions if schema.id == table), None)
+    found = known.definitions.get(table)
     if found is not None:
         return [entry | {"table": shown_table(found, defined_in(ddl))}]
     lossy.append(Lossy.TABLE_DEFINITION)
@@ -92,11 +112,11 @@ def _word(kinds: tuple[DdlKind, ...]) -> str:
     return "DROP" if len(kinds) == 1 and kinds[0] in _DROP else "ALTER"
 
 
-def _id(change: SchemaChange, table: TableId, kind: DdlKind) -> str:
+def _id(change: SchemaChange, known: _Known, table: TableId, kind: DdlKind) -> str:
     """The table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay as is."""
     if kind is DdlKind.EXCHANGE_PARTITION:
         return quoted_id(next((other for other in change.targets if other != table), table))
-    old = next((pair.old for pair in change.renamed if pair.new == table), None)
+    old = known.old_names.get(table)
     return quoted_id(table) if old is None else renamed_id(old, table)
 
 

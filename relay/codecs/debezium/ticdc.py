@@ -46,9 +46,11 @@ from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import NAMELESS, TypedWriters
 from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
-from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
+from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
+from relay.mysql.ddl import read_ddl
+from relay.mysql.ddl.statements import RenameTables
 from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
@@ -233,8 +235,19 @@ def _own_statement(ddl: str, told: Sequence[Told]) -> str:
 
     TiCDC sends one message a table. Where each has the whole text, `id` tells the pair.
     """
-    pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _RENAME(ddl) else None
+    pair = renamed_pair(told) if len(told) == 1 and "," in ddl and _renames_several(ddl) else None
     return ddl if pair is None else f"RENAME TABLE {quoted_table(pair[0])} TO {quoted_table(pair[1])}"
+
+
+def _renames_several(ddl: str) -> bool:
+    """Whether a statement renames several tables, as far as can be told: a comma may be of a name."""
+    if not _RENAME(ddl):
+        return False
+    try:
+        statements = read_ddl(ddl).statements
+    except (DdlNotUnderstood, LimitExceeded):
+        return True
+    return len(statements) > 1 or (isinstance(statements[0], RenameTables) and len(statements[0].pairs) > 1)
 
 
 _RENAME: Final = re.compile(r"\s*RENAME\s+TABLE\s", re.IGNORECASE).match
