@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage
-from relay.codecs.canal.local_times import readers_for
+from relay.codecs.canal.local_times import ZonedReaders, zoned
 from relay.codecs.canal.message import (
     DELETE,
     READ,
@@ -152,10 +152,11 @@ class Decoder:
         style, most = _style(options), answers.limits.cache_bytes
         self._is_hex, self._name = options.hex_binary, options.table.partition(".")
         spelling_of = functools.partial(_spelling, style)
-        readers = readers_for(style)
-        self._rows = readers(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most)
+        self._rows = zoned(
+            TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most), style
+        )
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
-        self._hex_rows = readers(NAME, hex_style, are_full, most_bytes=most)
+        self._hex_rows = zoned(TextReaders(NAME, hex_style, are_full, most_bytes=most), style)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -190,7 +191,7 @@ class Decoder:
             return ddl_events(_ddl(message, record), catalog, lossy, is_certain=False)
         raise _refusal(message, op)
 
-    def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders:
+    def _rows_without_numbers(self, message: CanalMessage, lossy: list[Lossy]) -> TextReaders | ZonedReaders:
         """Return who reads rows without `sqlType`, as Tencent DTS and other look-alikes write them.
 
         DTS writes binary values in hex and offsets behind TIMESTAMP, or neither. Where no row has such an

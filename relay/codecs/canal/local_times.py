@@ -4,12 +4,11 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, tzinfo
 
 from relay.catalog import Catalog
 from relay.codecs.canal.message import CanalMessage, Cells
-from relay.codecs.canal.reading import IsOdd, MysqlTypes, SpellingOf, TextReader, TextReaders, TextRows
+from relay.codecs.canal.reading import TextReader, TextReaders, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.local_times import LocalTimes, is_local_time
 from relay.model import Event, Op, RowChange, Source
@@ -17,21 +16,11 @@ from relay.mysql.values import TextStyle
 from relay.records import ConsumerRecord
 
 
-class ZonedReaders(TextReaders):
-    """A decoder's readers, which count local times."""
+class ZonedReaders:
+    """A decoder's readers, and local times counted beside them."""
 
-    def __init__(
-        self,
-        protocol: str,
-        style: TextStyle,
-        is_full: Callable[[MysqlTypes], bool],
-        spelling_of: SpellingOf | None = None,
-        is_odd: IsOdd | None = None,
-        *,
-        most_bytes: int,
-    ) -> None:
-        super().__init__(protocol, style, is_full, spelling_of, is_odd, most_bytes=most_bytes)
-        self._times = LocalTimes(style.zone)
+    def __init__(self, readers: TextReaders, zone: tzinfo) -> None:
+        self._readers, self._times = readers, LocalTimes(zone)
 
     def changes(
         self,
@@ -43,7 +32,7 @@ class ZonedReaders(TextReaders):
         lossy: list[Lossy],
     ) -> list[Event]:
         """Return the row changes of a message, which must have rows."""
-        changes = super().changes(message, op, source, record, catalog, lossy)
+        changes = self._readers.changes(message, op, source, record, catalog, lossy)
         for change in changes:
             if isinstance(change, RowChange) and isinstance(images := change.images, TextRows):
                 cells = local_times(images.reader, images.cells, images.old)
@@ -60,6 +49,6 @@ def local_times(reader: TextReader, *images: Cells | None) -> list[str | None]:
     return [cells[name] for cells in images if cells for name in names if name in cells]
 
 
-def readers_for(style: TextStyle) -> type[TextReaders]:
+def zoned(readers: TextReaders, style: TextStyle) -> TextReaders | ZonedReaders:
     """Return the readers for a source of this style: nothing is looked for where TIMESTAMP is in UTC."""
-    return TextReaders if style.zone is UTC else ZonedReaders
+    return readers if style.zone is UTC else ZonedReaders(readers, style.zone)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from relay.catalog import Catalog
-from relay.codecs.canal.local_times import readers_for
+from relay.codecs.canal.local_times import zoned
 from relay.codecs.canal.message import (
     DELETE,
     INSERT,
@@ -33,7 +33,7 @@ from relay.codecs.canal.message import (
     parse,
     unchecked_bytes,
 )
-from relay.codecs.canal.reading import MysqlTypes, have_parameters
+from relay.codecs.canal.reading import MysqlTypes, TextReaders, have_parameters
 from relay.codecs.canal.writing import TextChange, TextWriters
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
@@ -258,7 +258,8 @@ class Decoder:
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         is_full = _always if options.content_compatible else have_parameters
         style = _style(options)
-        self._rows = readers_for(style)(NAME, style, is_full, most_bytes=answers.limits.cache_bytes)
+        readers = TextReaders(NAME, style, is_full, most_bytes=answers.limits.cache_bytes)
+        self._rows = zoned(readers, style)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

@@ -56,7 +56,7 @@ def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]
     What the source's message itself has said of tables is passed on; else what is known of them is said, and
     counted where that is only the name.
     """
-    statements, known = per_table_statements(change), _Known.of(change)
+    statements, known = per_table_statements(change), _KnownTables.of(change)
     first = statements[0][0] if statements else None
     named = {table for table, _ in statements}
     told: dict[TableId | None, list[Json | msgspec.Raw]] = {}
@@ -66,7 +66,7 @@ def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]
         yield table, sql, told.get(table) or [*_known_changes(change, known, table, sql, lossy)]
 
 
-class _Known(NamedTuple):
+class _KnownTables(NamedTuple):
     """What is known of a statement's tables, by name: the old name of a rename, views, definitions."""
 
     old_names: Mapping[TableId, TableId]
@@ -74,7 +74,7 @@ class _Known(NamedTuple):
     definitions: Mapping[TableId, TableSchema]
 
     @classmethod
-    def of(cls, change: SchemaChange) -> _Known:
+    def of(cls, change: SchemaChange) -> _KnownTables:
         """Sort what the event has; of several of a name the first counts, and of views all."""
         views: dict[TableId, list[TableSchema]] = {}
         for view in change.views:
@@ -87,7 +87,7 @@ class _Known(NamedTuple):
 
 
 def _known_changes(
-    change: SchemaChange, known: _Known, table: TableId, ddl: str, lossy: list[Lossy]
+    change: SchemaChange, known: _KnownTables, table: TableId, ddl: str, lossy: list[Lossy]
 ) -> list[Json]:
     """`tableChanges` for one of the statement's tables; `ddl` is the text that is sent for it."""
     kind = change.kinds[0] if change.kinds else None
@@ -112,7 +112,7 @@ def _word(kinds: tuple[DdlKind, ...]) -> str:
     return "DROP" if len(kinds) == 1 and kinds[0] in _DROP else "ALTER"
 
 
-def _id(change: SchemaChange, known: _Known, table: TableId, kind: DdlKind) -> str:
+def _id(change: SchemaChange, known: _KnownTables, table: TableId, kind: DdlKind) -> str:
     """The table's identifier: both names of a rename, the other table of an EXCHANGE. Quotes stay as is."""
     if kind is DdlKind.EXCHANGE_PARTITION:
         return quoted_id(next((other for other in change.targets if other != table), table))
