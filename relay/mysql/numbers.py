@@ -101,12 +101,11 @@ def read_float(text: str) -> float:
 @functools.lru_cache(maxsize=4096)
 def shortest_float32(value: float) -> float:
     """Return the float of fewest digits for the same 32-bit number; a number that has other digits than a
-    32-bit one stays as it is. Raises ValueError beyond its range.
+    32-bit one, or is beyond its range, stays as it is: its column is a DOUBLE by now.
     """
-    try:
-        packed = _FLOAT32.pack(value)
-    except OverflowError:
-        raise ValueError("beyond the range of FLOAT") from None
+    if abs(value) >= BEYOND_FLOAT:
+        return value
+    packed = _FLOAT32.pack(value)
     exact = _FLOAT32.unpack(packed)[0]
     # Of 6 digits trailing zeros drop out by themselves; tiny numbers have fewer that count.
     for digits in range(6 if abs(exact) >= _LEAST_NORMAL else 1, 10):
