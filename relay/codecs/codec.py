@@ -177,7 +177,7 @@ class Codec(msgspec.Struct, frozen=True):
     options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
     what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None
     if they are not. `joining`: how messages of neighbouring source records are joined with given options,
-    None if they are not.
+    None if they are not. `profiles`: named sets of the target's options, as texts, for known readers.
     """
 
     name: str
@@ -191,6 +191,7 @@ class Codec(msgspec.Struct, frozen=True):
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
+    profiles: Mapping[str, Mapping[str, str]] = {}
 
 
 Side = Literal["source", "target"]

@@ -1,0 +1,95 @@
+"""Options of `debezium-json`, by the names of Debezium's MySQL connector, Kafka Connect's JsonConverter, and
+ours that shape what readers see.
+
+Sources: Debezium 3.6 "MySQL connector", connector properties; apache/kafka connect/json JsonConverterConfig.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from relay.codecs.codec import Options
+from relay.codecs.wire.shaping import InsertUnknownBefore
+
+_TARGET: Final = {"side": "target"}
+
+
+class DebeziumOptions(Options, frozen=True):
+    """What connector and converter were set to (source), or what the output is to be like (target)."""
+
+    topic_prefix: Annotated[
+        str,
+        Meta(description="the connector's name: `source.name`, and the first part of schema names"),
+    ] = msgspec.field(name="topic.prefix", default="relay")
+    schemas_enable: Annotated[
+        bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
+    ] = msgspec.field(name="schemas.enable", default=True)
+    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone")] = msgspec.field(
+        name="key.converter.schemas.enable", default=None
+    )
+    value_schemas_enable: Annotated[bool | None, Meta(description="the same for values alone")] = (
+        msgspec.field(name="value.converter.schemas.enable", default=None)
+    )
+    decimal_handling_mode: Annotated[
+        Literal["precise", "double", "string"], Meta(description="form of DECIMAL: exact bytes, number, text")
+    ] = msgspec.field(name="decimal.handling.mode", default="precise")
+    decimal_format: Annotated[
+        Literal["BASE64", "NUMERIC"], Meta(description="form of exact decimals in JSON: bytes, or a number")
+    ] = msgspec.field(name="decimal.format", default="BASE64")
+    time_precision_mode: Annotated[
+        Literal["adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"],
+        Meta(description="form of DATE, TIME and DATETIME"),
+    ] = msgspec.field(name="time.precision.mode", default="adaptive_time_microseconds")
+    bigint_unsigned_handling_mode: Annotated[
+        Literal["long", "precise", "string"],
+        Meta(description="form of BIGINT UNSIGNED: 64 bits with a sign, an exact decimal, or (ours) text"),
+    ] = msgspec.field(name="bigint.unsigned.handling.mode", default="long")
+    binary_handling_mode: Annotated[
+        Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="form of binary values")
+    ] = msgspec.field(name="binary.handling.mode", default="bytes")
+    tombstones_on_delete: Annotated[
+        bool, Meta(description="a record without value follows each DELETE", extra=_TARGET)
+    ] = msgspec.field(name="tombstones.on.delete", default=True)
+    skipped_operations: Annotated[
+        Literal["t", "none"],
+        Meta(
+            description="t: no event for TRUNCATE; none: an event `t`",
+            extra=_TARGET,
+        ),
+    ] = msgspec.field(name="skipped.operations", default="t")
+    include_schema_changes: Annotated[bool, Meta(description="write DDL", extra=_TARGET)] = msgspec.field(
+        name="include.schema.changes", default=True
+    )
+    include_schema_comments: Annotated[
+        bool, Meta(description="write comments of tables and columns in `tableChanges`", extra=_TARGET)
+    ] = msgspec.field(name="include.schema.comments", default=False)
+    schema_name_adjustment_mode: Annotated[
+        Literal["none", "avro", "avro_unicode"], Meta(description="characters of schema names", extra=_TARGET)
+    ] = msgspec.field(name="schema.name.adjustment.mode", default="none")
+    field_name_adjustment_mode: Annotated[
+        Literal["none", "avro", "avro_unicode"], Meta(description="characters of column names")
+    ] = msgspec.field(name="field.name.adjustment.mode", default="none")
+    replace_null_with_default: Annotated[
+        bool,
+        Meta(
+            description="write NULL as the column's default, as JsonConverter does",
+            extra=_TARGET,
+        ),
+    ] = msgspec.field(name="replace.null.with.default", default=True)
+    provide_transaction_metadata: Annotated[
+        bool, Meta(description="write `transaction`, and BEGIN and END as messages", extra=_TARGET)
+    ] = msgspec.field(name="provide.transaction.metadata", default=False)
+    unknown_before: InsertUnknownBefore = "insert"
+
+    @property
+    def has_key_schema(self) -> bool:
+        """Whether keys have a schema."""
+        return self.schemas_enable if self.key_schemas_enable is None else self.key_schemas_enable
+
+    @property
+    def has_value_schema(self) -> bool:
+        """Whether values have a schema."""
+        return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
