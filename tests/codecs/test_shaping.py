@@ -26,6 +26,7 @@ from relay import (
     Translator,
 )
 from relay.codecs import BUILT_IN
+from relay.codecs.codec import reading_options
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.shaped import RowKeys
 from relay.model import TSO_LOGICAL_BITS
@@ -490,3 +491,11 @@ def test_every_profile_can_be_used_and_says_why(codec: Any) -> None:
     for name, options in codec.profiles.items():
         assert Translator(CANAL, codec.name, None, {"profile": name}).route.target is codec
         assert codec.profile_reasons.get(name, {}).keys() <= options.keys()
+
+
+def test_what_a_profile_writes_is_read_with_its_options_of_both_sides() -> None:
+    options = {"profile": "flink", "binary": "hex", "timezone": "+08:00", "key": "primary-key"}
+    assert reading_options(BUILT_IN[CANAL], options) == {
+        "enum": "label", "binary": "hex", "timestamp-format": "sql", "timezone": "+08:00",
+    }  # fmt: skip
+    assert reading_options(BUILT_IN[OPEN], {"max-batch-size": "5"}) == {"max-batch-size": "5"}
