@@ -218,7 +218,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
     `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
-    `extras`: members of the wire that no canonical field has, by their wire name. `time_unit_ns`: the unit in
+    `binlog_row`: the row's place among those of its binlog event, from 0. `extras`: members of the wire that
+    no canonical field has, by their wire name. `time_unit_ns`: the unit in
     which the message has `event_time_ns`, of a wire that has more than one.
     """
 
@@ -230,6 +231,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     gtid: str | None = None
     binlog_file: str | None = None
     binlog_position: int | None = None
+    binlog_row: int | None = None
     server_id: int | None = None
     thread_id: int | None = None
     snapshot: Snapshot | None = None

@@ -304,14 +304,18 @@ class TypedReader:
         shortcuts: Mapping[tuple[Read, Write], Convert],
         nulls: Sequence[Null | None] | None = None,
         *,
+        names: Sequence[str] | None = None,
         as_struct: bool = False,
         is_compiled: bool = True,
     ) -> RowFunction:
-        """Return the function that turns the cells into the target's values in one step a column."""
+        """Return the function that turns the cells into the target's values in one step a column; `names`:
+        the target's of the columns, None if it has the source's.
+        """
+        names = self.names if names is None else names
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
         if is_compiled:
-            return row_function(self.names, steps, nulls, as_struct=as_struct)
-        return plain_row_function(self.names, steps, nulls or [None] * len(steps))
+            return row_function(names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -548,6 +552,8 @@ class Target(Protocol[Plan]):
     has_structs: bool = False
     #: Whether updates have a before-image.
     has_before: bool = True
+    #: Whether virtual generated columns are written, of rows that have them.
+    has_virtual: bool = False
 
     def plan(self, schema: TableSchema) -> Plan:
         """Return what the encoder needs of a table beside the values of its rows."""
@@ -571,6 +577,10 @@ class Target(Protocol[Plan]):
         """Return how the column's canonical values are written; None if they are written as they are."""
         ...
 
+    def name_of(self, column: Column) -> str:
+        """Return the column's name in a row."""
+        return column.name
+
     def null_of(self, column: Column) -> Null | None:  # noqa: ARG002 - most targets have one NULL
         """Return what makes the value that NULL becomes in this column; None if it stays NULL."""
         return None
@@ -579,7 +589,7 @@ class Target(Protocol[Plan]):
 class TypedWriters(Generic[Plan]):
     """An encoder's row functions and plans, by table version.
 
-    Virtual generated columns are left out: no TiCDC wire has them.
+    Virtual generated columns are left out, unless the target has them: no TiCDC wire does.
     """
 
     def __init__(self, protocol: str, target: Target[Plan], pool: CachePool) -> None:
@@ -626,6 +636,7 @@ class TypedWriters(Generic[Plan]):
             [target.write_of(column) for column in columns],
             target.shortcuts,
             [target.null_of(column) for column in columns],
+            names=[target.name_of(column) for column in columns],
             as_struct=is_compiled and self._is_struct(schema, reader.places),
             is_compiled=is_compiled,
         )
@@ -714,7 +725,7 @@ class TypedWriters(Generic[Plan]):
             [at for at in (range(len(schema.columns)) if places is None else places) if at not in hidden]
         )
         columns = [schema.columns[at] for at in shown]
-        names = [column.name for column in columns]
+        names = [self._target.name_of(column) for column in columns]
         steps = [_steps(None, self._target.write_of(column), {}) for column in columns]
         nulls = [self._target.null_of(column) for column in columns]
         plain, uses = plain_row_function(names, steps, nulls), 0
@@ -737,7 +748,9 @@ class TypedWriters(Generic[Plan]):
         return self._target.has_structs and len(places) == shown
 
     def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
-        """Where the virtual generated columns of a table version stand."""
+        """Where the columns of a table version stand that the target leaves out."""
+        if self._target.has_virtual:
+            return _NOTHING
         found = self._hidden.get(schema)
         if found is None:
             found = hidden_places(schema)
@@ -752,6 +765,7 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
     )
 
 
+_NOTHING: Final[frozenset[int]] = frozenset()
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.
