@@ -569,6 +569,10 @@ class Target(Protocol[Plan]):
         """
         return plan
 
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns as the target has them: it may give them other names, and let NULL in."""
+        return schema.columns
+
     def losses(self, plan: Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses, given what the source's messages tell."""
         ...
@@ -576,10 +580,6 @@ class Target(Protocol[Plan]):
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written; None if they are written as they are."""
         ...
-
-    def name_of(self, column: Column) -> str:
-        """Return the column's name in a row."""
-        return column.name
 
     def null_of(self, column: Column) -> Null | None:  # noqa: ARG002 - most targets have one NULL
         """Return what makes the value that NULL becomes in this column; None if it stays NULL."""
@@ -629,14 +629,15 @@ class TypedWriters(Generic[Plan]):
     ) -> Callable[[RowChange], Written[Plan]]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
-        columns = [schema.columns[at] for at in reader.places]
+        shown = target.columns_of(schema)
+        columns = [shown[at] for at in reader.places]
         if not self._hidden_places(schema).isdisjoint(reader.places):
             return self._write_canonical
         values = reader.row_function(
             [target.write_of(column) for column in columns],
             target.shortcuts,
             [target.null_of(column) for column in columns],
-            names=[target.name_of(column) for column in columns],
+            names=[column.name for column in columns],
             as_struct=is_compiled and self._is_struct(schema, reader.places),
             is_compiled=is_compiled,
         )
@@ -702,8 +703,8 @@ class TypedWriters(Generic[Plan]):
 
     def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
         """The error about the first column whose value cannot be written; it quotes no value."""
-        path = ""
-        for column, cell in (pair for row in rows if row for pair in zip(schema.columns, row, strict=True)):
+        path, columns = "", self._target.columns_of(schema)
+        for column, cell in (pair for row in rows if row for pair in zip(columns, row, strict=True)):
             write = self._target.write_of(column)
             if write is None or cell is None or cell is ABSENT or column.generated is Generated.VIRTUAL:
                 continue
@@ -724,8 +725,9 @@ class TypedWriters(Generic[Plan]):
         shown = tuple(
             [at for at in (range(len(schema.columns)) if places is None else places) if at not in hidden]
         )
-        columns = [schema.columns[at] for at in shown]
-        names = [self._target.name_of(column) for column in columns]
+        all_columns = self._target.columns_of(schema)
+        columns = [all_columns[at] for at in shown]
+        names = [column.name for column in columns]
         steps = [_steps(None, self._target.write_of(column), {}) for column in columns]
         nulls = [self._target.null_of(column) for column in columns]
         plain, uses = plain_row_function(names, steps, nulls), 0
