@@ -218,9 +218,9 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     `event_time_ns`: when the row changed, nanoseconds since 1970. `commit_ts`, `start_ts`: TiDB's TSO
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
     `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
-    `binlog_row`: the row's place among those of its binlog event, from 0. `extras`: members of the wire that
-    no canonical field has, by their wire name. `time_unit_ns`: the unit in
-    which the message has `event_time_ns`, of a wire that has more than one.
+    `extras`: members of the wire that no canonical field has, by their wire name. `time_unit_ns`: the unit in
+    which the message has `event_time_ns`, of a wire that has more than one. `binlog_row`: the row's place in
+    the binlog's event, from 0.
     """
 
     connector: str
@@ -231,7 +231,6 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     gtid: str | None = None
     binlog_file: str | None = None
     binlog_position: int | None = None
-    binlog_row: int | None = None
     server_id: int | None = None
     thread_id: int | None = None
     snapshot: Snapshot | None = None
@@ -239,6 +238,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
     time_unit_ns: int | None = None
+    binlog_row: int | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""

@@ -309,20 +309,16 @@ class Messages(Target[RowPlan]):
         middle = _MIDDLES[op]
         if transaction is not None:
             middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _WORDS[op]))
-        value = _print(
-            _Envelope(
-                before,
-                after,
-                source,
-                middle,
-                emitted_ns // 1_000_000,
-                emitted_ns // 1_000,
-                emitted_ns if _LEAST <= emitted_ns < _END else None,
-            )
-        )
+        value = _print(_Envelope(before, after, source, middle, *_times(emitted_ns)))
         if plan.head:
             value = self._head_of(plan, images) + value + b"}"
         return Payload(self.key(plan, before if after is None else after), value)
+
+    def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> Payload:
+        """Return the message of TRUNCATE."""
+        middle = msgspec.Raw(b'null,"op":"t"')
+        value = _print(_Envelope(None, None, source, middle, *_times(emitted_ns)))
+        return Payload(None, plan.head + value + b"}" if plan.head else value)
 
     def key(self, plan: RowPlan, row: Row) -> bytes | None:
         """Return the key of a row; None for a table without one, and for a row that lacks columns of it."""
@@ -378,6 +374,11 @@ def native_key(schema: TableSchema) -> tuple[str, ...]:
         return schema.primary_key
     not_null = {column.name for column in schema.columns if column.nullable is False}
     return next((key.columns for key in schema.unique_keys if not_null.issuperset(key.columns)), ())
+
+
+def _times(ns: int) -> tuple[int, int, int | None]:
+    """A time in milliseconds, microseconds, and nanoseconds if 64 bits hold them."""
+    return ns // 1_000_000, ns // 1_000, ns if _LEAST <= ns < _END else None
 
 
 def _transaction(transaction: Transaction) -> bytes:

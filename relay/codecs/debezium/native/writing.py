@@ -14,14 +14,33 @@ from typing import Final
 import msgspec
 
 from relay.codecs.codec import Payload
-from relay.codecs.debezium.native.message_writing import NAME, Messages, native_key
+from relay.codecs.debezium.native.fields import (
+    HEARTBEAT,
+    HEARTBEAT_KEY,
+    TRANSACTION_KEY,
+    TRANSACTION_VALUE,
+    Json,
+)
+from relay.codecs.debezium.native.message_writing import NAME, Messages, native_key, printed
 from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.schema_changes import CHANGE_KEY, CHANGE_VALUE, changes_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import TypedWriters, halves
 from relay.codecs.wire.shaping import op_without_before
 from relay.errors import NotRepresentable
-from relay.model import Event, Op, RowChange, Snapshot, Source, TableSchema
+from relay.model import (
+    DdlKind,
+    Event,
+    Heartbeat,
+    Op,
+    RowChange,
+    SchemaChange,
+    Snapshot,
+    Source,
+    TableSchema,
+    TransactionMark,
+)
 from relay.needs import Answers
 from relay.records import ConsumerRecord, Header
 
@@ -171,9 +190,82 @@ class Encoder:
         text = self._messages.key_text(plan, before if after is None else after)
         return ((_NEW_KEY if change.op is _DELETE else _OLD_KEY, text),)
 
+    # ------------------------------------------------------------ what is no row
+
     def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
-        lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
-        yield from ()
+        if isinstance(event, SchemaChange) and self._options.include_schema_changes:
+            yield from self._schema_change(event, caused_by, lossy)
+        elif isinstance(event, TransactionMark) and self._has_transactions:
+            yield self._mark(event)
+        elif isinstance(event, Heartbeat):
+            yield self._control_message(
+                ({"serverName": self._options.topic_prefix}, HEARTBEAT_KEY),
+                ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),
+            )
+        else:
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+
+    def _schema_change(
+        self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        self._count_lost(change.source, lossy)
+        if change.kinds == (DdlKind.TRUNCATE_TABLE,):
+            yield from self._truncate(change, caused_by, lossy)
+            return
+        messages, pos = self._messages, self._place(change.source, caused_by, lossy)
+        emitted_ms = change.emitted_at_ns // _MS
+        for each in changes_of(change, lossy, has_comments=self._options.include_schema_comments):
+            snapshot = messages.snapshot(change.source.snapshot, each.database)
+            table = msgspec.Raw(printed(each.table))
+            block = messages.source(change.source, snapshot, table, (pos, 0))
+            payload = {
+                "source": block,
+                "ts_ms": emitted_ms,
+                "databaseName": each.database,
+                "schemaName": None,
+                "ddl": each.ddl,
+                "tableChanges": each.changes,
+            }
+            key = {"databaseName": each.database}
+            yield self._control_message((key, CHANGE_KEY), (payload, CHANGE_VALUE))
+
+    def _truncate(
+        self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """TRUNCATE is a row's message without rows, or none."""
+        if self._options.skipped_operations == "t":
+            lossy.append(Lossy.DDL)
+            return
+        schema = change.after or TableSchema(change.table, (), complete=False)
+        plan = self._rows.plan(schema)
+        block = self._messages.source(
+            change.source, plan.streamed, plan.table, (self._place(change.source, caused_by, lossy), 0)
+        )
+        yield self._messages.truncate(plan, block, change.emitted_at_ns)
+
+    def _mark(self, mark: TransactionMark) -> Payload:
+        tables = [{"data_collection": str(table), "event_count": count} for table, count in mark.table_counts]
+        payload = {
+            "status": "BEGIN" if mark.is_begin else "END",
+            "id": mark.id,
+            "event_count": mark.count,
+            "data_collections": None if mark.is_begin or mark.count is None else tables,
+            "ts_ms": mark.source.event_time_ns // _MS,
+        }
+        return self._control_message(({"id": mark.id}, TRANSACTION_KEY), (payload, TRANSACTION_VALUE))
+
+    def _control_message(self, key: tuple[Json, Json], value: tuple[Json, Json]) -> Payload:
+        """The message of payloads and their schemas."""
+        options = self._options
+        return Payload(
+            _printed_with(*key, has_schema=options.has_key_schema),
+            _printed_with(*value, has_schema=options.has_value_schema),
+        )
 
 
+def _printed_with(payload: Json, schema: Json, *, has_schema: bool) -> bytes:
+    return printed({"schema": schema, "payload": payload} if has_schema else payload)
+
+
+_MS: Final = 1_000_000
 _POSITION_SYNTHETIC: Final = Lossy.BINLOG_POSITION_SYNTHETIC
