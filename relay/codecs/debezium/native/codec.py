@@ -38,6 +38,9 @@ PROFILES: Final = {
         "temporal": "text",
         "replace.null.with.default": "false",
         "key-change-headers": "false",
+        "heartbeats": "drop",
+        "ddl": "drop",
+        "watermarks": "drop",
     },
     "kafka-connect": {
         "time.precision.mode": "microseconds",
@@ -50,6 +53,9 @@ PROFILES: Final = {
         "schema-columns": "optional",
         "replace.null.with.default": "false",
         "key-change-headers": "false",
+        "heartbeats": "drop",
+        "ddl": "drop",
+        "watermarks": "drop",
     },
 }
 

@@ -242,7 +242,9 @@ class Messages(Target[RowPlan]):
         return found
 
     def _node(self, column: Column) -> Json:
-        return field_of(column.type, self._options).node(column, self._default(column))
+        options = self._options
+        doc = column.comment if options.include_schema_comments else None
+        return field_of(column.type, options).node(column, self._default(column), doc)
 
     def _head(self, table: TableId, columns: Sequence[Column], relaxed: Sequence[str]) -> bytes:
         """The text before a payload; `relaxed` columns are missing in one of the images."""

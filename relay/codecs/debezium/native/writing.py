@@ -197,7 +197,7 @@ class Encoder:
             yield from self._schema_change(event, caused_by, lossy)
         elif isinstance(event, TransactionMark) and self._has_transactions:
             yield self._mark(event)
-        elif isinstance(event, Heartbeat):
+        elif isinstance(event, Heartbeat) and self._options.heartbeats == "keep":
             yield self._control_message(
                 ({"serverName": self._options.topic_prefix}, HEARTBEAT_KEY),
                 ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),
