@@ -137,9 +137,3 @@ def key_of(key: bytes | None) -> Key:
 
 
 _NO_KEY: Final = Key(None)
-
-
-def key_names(key: bytes | None) -> tuple[str, ...] | None:
-    """Return the columns of a Kafka key, `()` if it has none; None for a key of another protocol."""
-    payload = key_of(key).payload
-    return None if payload is None else tuple(payload)
