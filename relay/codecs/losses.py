@@ -188,6 +188,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
     "time_unit_ns": None,
+    "binlog_row": None,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,

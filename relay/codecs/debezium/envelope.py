@@ -96,7 +96,7 @@ def refuse_foreign(protocol: str, body: Body) -> DecodeError:
     """Return the error for a message that TiCDC has not written."""
     connector = body.source.connector if body.source else None
     if connector in _NATIVE:
-        reason = "a message of Debezium's own connector, whose format relay does not read yet"
+        reason = "this looks like Debezium's own connector: is the source protocol debezium-json?"
         return UnsupportedMessage(protocol, "payload.source.connector", reason)
     return UnsupportedMessage(
         protocol, "payload.source.connector", "not TiCDC, so this is no message of this protocol"
