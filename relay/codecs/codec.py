@@ -173,11 +173,13 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
-    `decodes` is the most that its decoder can find in a message, `encodes` what its encoder writes with given
-    options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
-    what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None
-    if they are not. `joining`: how messages of neighbouring source records are joined with given options,
-    None if they are not. `profiles`: named sets of the target's options, as texts, for known readers.
+    `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
+    the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
+    with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `keys`: what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known
+    cheaply; None if they are not. `joining`: how messages of neighbouring source records are joined with
+    given options, None if they are not. `profiles`: named sets of the target's options, as texts, for known
+    readers.
     """
 
     name: str
@@ -185,13 +187,24 @@ class Codec(msgspec.Struct, frozen=True):
     options: type[Options]
     decodes: Carries
     encodes: Callable[[Any], Carries]
-    decoder: Callable[[Any, Answers], Decoder]
+    decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     profiles: Mapping[str, Mapping[str, str]] = {}
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be a source."""
+        return self.decoder is not None
+
+    def open_decoder(self, options: Any, answers: Answers) -> Decoder:  # noqa: ANN401 - any codec's options
+        """Return a decoder. Raises TypeError for a protocol that is only written."""
+        if self.decoder is None:
+            raise TypeError(f"{self.name} is only written")
+        return self.decoder(options, answers)
 
 
 Side = Literal["source", "target"]
