@@ -12,6 +12,7 @@ from typing import Final
 from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.flat import flat_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
@@ -29,6 +30,7 @@ BUILT_IN: Final = {
         ckafka_json.CODEC,
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,
+        debezium_json.CODEC,
         flat_json.CODEC,
     )
 }
