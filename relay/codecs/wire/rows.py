@@ -668,11 +668,10 @@ class TypedWriters(Generic[Plan]):
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
         images = change.images
-        before, after = images.before, images.after
+        after = images.after
+        before = images.before if after is None or self._target.has_before else None
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        if not self._target.has_before and after is not None:
-            before = None
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
         reader: Any = getattr(images, "reader", None)
