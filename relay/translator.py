@@ -186,7 +186,7 @@ class Translator:
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
         encoder = encoder_of(route.target, route.target_options, self._answers)
-        self._decode = route.source.decoder(route.source_options, self._answers).decode
+        self._decode = route.source.open_decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(topic, partitions, route.source.ddl_everywhere, route.target.ddl_everywhere)
         self._moves_ddl = self._router.drops_copies or self._router.makes_copies
@@ -239,6 +239,8 @@ class Translator:
                             room = self._room_after(payload, out, room)
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers = (*record.headers, mark) if record.headers else (mark,)
+                        if payload.headers:
+                            headers = (*payload.headers, *headers)
                         out.append(
                             ProducerRecord(
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs

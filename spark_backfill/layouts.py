@@ -6,8 +6,9 @@
 
 A record for which a layout has no name goes to Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: a record
 without a timestamp; one about no table (a watermark) or about several; DDL of a whole database, which has its
-`database=…`. Topic and partition are columns where they are no folders, and offsets count in each target
-partition, whatever the folders are.
+`database=…`; in a protocol that is only written, what became of a source record about several tables. Topic
+and partition are columns where they are no folders, and offsets count in each target partition, whatever the
+folders are.
 """
 
 from __future__ import annotations
@@ -45,19 +46,20 @@ class TableFinder:
     def __init__(self, config: Config) -> None:
         target = config.translator().route.target
         options = reading_options(target, config.route.to_options)
-        self._reader = Translator(target.name, target.name, options)
+        self._reader = Translator(target.name, target.name, options) if target.is_readable else None
 
     def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
         """Return the tables of these records. `tables`: those of their source record; if there are several,
-        the target's own decoder tells them apart. A record without a value, a tombstone, is about the table
-        of the one before it.
+        the target's own decoder tells them apart, where there is one. A record without a value, a tombstone,
+        is about the table of the one before it.
         """
-        if len(tables) < 2:
+        reader = self._reader
+        if len(tables) < 2 or reader is None:
             return [_only(tables)] * len(produced)
         found: list[TableId | None] = []
         for out in produced:
             is_tombstone = out.value is None and bool(found)
-            found.append(found[-1] if is_tombstone else _only(self._reader.tables_of(_read(out))))
+            found.append(found[-1] if is_tombstone else _only(reader.tables_of(_read(out))))
         return found
 
 
