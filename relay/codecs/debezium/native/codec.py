@@ -54,8 +54,7 @@ PROFILES: Final = {
     },
 }
 
-#: Sources: Flink 2.3 (DebeziumJsonDeserializationSchema, JsonToRowDataConverters), Connect 4.3, and Debezium's
-#: JDBC sink 3.4, as they behave.
+#: As Flink 2.3, Connect 4.3 and Debezium's JDBC sink 3.4 behave.
 _REASONS: Final = {
     "flink": {
         "schemas.enable": "read with schema-include=false, which is Flink's default",
