@@ -303,6 +303,12 @@ class Translator:
             self._gate = WatermarkGate(found | self._gate.reached, self._gate.passed)
         self._router.expect(found)
 
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions rows of a table are spread that has this target topic, and that was
+        translated just now; None if they keep the source's.
+        """
+        return self._router.partitions_of(topic)
+
     @property
     def copies_ddl(self) -> bool:
         """Whether a statement is written to every partition that the source has (`expect_partitions`)."""
