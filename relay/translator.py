@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs import LargeMessageOptions, codec_named
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, parse_options
+from relay.codecs import LargeMessageOptions, codec_named, encoder_of
+from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, has_row_keys, parse_options
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
@@ -35,7 +35,7 @@ MAX_GUESSED_TABLES: Final = 100
 class Route(NamedTuple):
     """Which protocol is read and which is written, with the options of both sides, parsed.
 
-    `selection`: which events are translated, None for all.
+    `selection`: which events are translated, None for all; the target's options have their part in it.
     """
 
     source: Codec
@@ -66,7 +66,8 @@ class Route(NamedTuple):
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        return cls(source_codec, target_codec, reading, writing_options, selection)
+        selected = _selected(selection or Selection(), writing_options)
+        return cls(source_codec, target_codec, reading, writing_options, selected)
 
     @property
     def storages(self) -> dict[str, str]:
@@ -85,14 +86,22 @@ class Route(NamedTuple):
     @property
     def has_row_keys(self) -> bool:
         """Whether the Kafka key of a row's message stands for the row."""
-        is_asked = getattr(self.target_options, "key", "") == "primary-key"
-        return is_asked or self.target.keys is Keys.ROW
+        return has_row_keys(self.target_options) or self.target.keys is Keys.ROW
 
     @property
     def passes_watermarks(self) -> bool:
         """Whether watermarks of the source become watermarks of the target."""
-        is_carried = self.source.decodes.watermark and self.target.encodes(self.target_options).watermark
+        is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark
         return is_carried and (self.selection is None or self.selection.watermarks)
+
+
+def _selected(selection: Selection, options: Options) -> Selection | None:
+    """Return the selection with what the target's options leave out; None if it is everything."""
+    found = selection._replace(
+        watermarks=selection.watermarks and options.watermarks == "keep",
+        ddl=selection.ddl and options.ddl == "keep",
+    )
+    return None if found == Selection() else found
 
 
 class _PartitionRoute(msgspec.Struct, frozen=True):
@@ -145,11 +154,11 @@ class Translator:
             problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
             raise ConfigError(problems) from None
         self.route = route
-        self._selection, self._strict = selection, route.target_options.strict
+        self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        encoder = route.target.encoder(route.target_options, self._answers)
-        self._decode = route.source.decoder(route.source_options, self._answers).decode
+        encoder = encoder_of(route.target, route.target_options, self._answers)
+        self._decode = route.source.open_decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(
             topic,
@@ -215,6 +224,8 @@ class Translator:
                             room = self._room_after(payload, out, room)
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers = (*record.headers, mark) if record.headers else (mark,)
+                        if payload.headers:
+                            headers = (*payload.headers, *headers)
                         out.append(
                             ProducerRecord(
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
