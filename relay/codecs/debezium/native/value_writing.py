@@ -73,6 +73,8 @@ class ValueWriter:
             return _point if base == "point" else _geometry
         if base in BINARIES:
             return self._binary(column_type)
+        if base == "vector" and options.vector == "text":
+            return None
         return _WRITES.get(base)
 
     # ------------------------------------------------------------ numbers
