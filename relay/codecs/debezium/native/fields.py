@@ -144,7 +144,7 @@ _MODES: Final[dict[str, dict[str, Field]]] = {
 DATES: Final = frozenset({"date", "datetime", "timestamp"})
 
 
-def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noqa: C901, PLR0911, PLR0912 - a dispatch
+def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noqa: C901, PLR0911 - a dispatch
     """Return a column's Connect type. What a type does not tell is assumed alike for all of its values."""
     base = column_type.base
     if is_text(base, options):
