@@ -36,13 +36,20 @@ def _protocols(incomplete: str) -> list[str]:
     return [name for name in PROTOCOLS if name.startswith(incomplete)]
 
 
+def _sources(incomplete: str) -> list[str]:
+    """Return those of them that can be read."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name in _protocols(incomplete) if PROTOCOLS[name].is_readable]
+
+
 _From = Annotated[
     str,
     typer.Option(
         "--from",
         metavar="PROTOCOL",
         help="Protocol of the input; `relay formats` lists them.",
-        autocompletion=_protocols,
+        autocompletion=_sources,
     ),
 ]
 _To = Annotated[
@@ -223,6 +230,10 @@ def _formats(
     target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE", help="Show what this profile of --to sets, and why."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the protocols with their options, or, with --from and --to, what a route between two of them
@@ -231,7 +242,10 @@ def _formats(
     from relay.cli.formats import formats
 
     options = tuple(from_option or ()), tuple(to_option or ())
-    raise finish(lambda: formats(source, target, *options, as_json=as_json), show_traceback=context.obj)
+    raise finish(
+        lambda: formats(source, target, *options, profile=profile, as_json=as_json),
+        show_traceback=context.obj,
+    )
 
 
 _Settings = Annotated[

@@ -31,6 +31,7 @@ from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.schema import counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
+from relay.codecs.debezium.ticdc_columns import TicdcColumns
 from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire import lookalikes
@@ -44,7 +45,7 @@ from relay.codecs.wire.large_messages import (
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import NAMELESS, TypedWriters
-from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
+from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
@@ -85,6 +86,8 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     ] = False
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
     unknown_before: KeepUnknownBefore = "update"
+    key: Key = "producer"
+    tombstones: Tombstones = False
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
@@ -136,7 +139,7 @@ class Decoder:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._uncounted = uncounted_bytes(answers.limits)
-        self._rows = RowDecoder(NAME, answers.limits)
+        self._rows = RowDecoder(NAME, TicdcColumns(), answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
