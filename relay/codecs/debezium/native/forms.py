@@ -210,13 +210,15 @@ def _string(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
         return Form(str, functools.partial(_read_decimal_text, case.type.scale))
-    if base in INTEGERS:
+    if base == "bigint" and case.type.unsigned:
         return Form(str, _read_whole)
     if base in BINARIES:
         return _binary_text(case)
     if base in {"enum", "set"}:
         return _label(case)
-    is_other = base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    is_other = (
+        base in INTEGERS or base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    )
     return None if is_other else Form(str)
 
 
