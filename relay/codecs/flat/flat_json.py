@@ -23,7 +23,7 @@ from relay.codecs.flat.options import FlatOptions, carries
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write, hidden_places
+from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import commit_ts_of, split_updates
 from relay.errors import NotRepresentable
 from relay.model import Column, Event, Op, RowChange, Source, TableSchema
@@ -79,6 +79,7 @@ class _Target(Target[_Plan]):
 
     has_structs = True
     has_before = False
+    has_virtual = True
 
     def __init__(self, options: FlatOptions) -> None:
         self._options, self._added = options, {name: option for option, name in options.added.items()}
@@ -92,17 +93,16 @@ class _Target(Target[_Plan]):
                 option = self._added[column.name]
                 reason = f"the table has a column of the name that the target option {option} gives another"
                 raise NotRepresentable(NAME, column.name, reason)
-        hidden, handle = hidden_places(schema), frozenset(schema.handle_key())
-        shown = [column for at, column in enumerate(schema.columns) if at not in hidden]
-        key = tuple([(column.name, f"f{at}") for at, column in enumerate(shown) if column.name in handle])
+        handle, columns = frozenset(schema.handle_key()), schema.columns
+        key = tuple([(column.name, f"f{at}") for at, column in enumerate(columns) if column.name in handle])
         if len(key) < len(handle):
             key = ()
         return _Plan(
             key=key,
             key_start=b"{%b:" % _print(key[0][0]) if key else b"",
             tails={op: self._tail(schema, op) for op in Op},
-            width=len(shown),
-            loses_parameters=any(has_parameters(column.type) for column in shown),
+            width=len(columns),
+            loses_parameters=any(has_parameters(column.type) for column in columns),
         )
 
     def _tail(self, schema: TableSchema, op: Op) -> bytes:
