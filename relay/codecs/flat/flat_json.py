@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.codec import Codec, Payload
-from relay.codecs.flat.options import FlatOptions, carries
+from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
@@ -252,4 +252,6 @@ CODEC: Final = Codec(
     decoder=None,
     encoder=Encoder,
     keys=Keys.ROW,
+    profiles=PROFILES,
+    profile_reasons=PROFILE_REASONS,
 )
