@@ -77,14 +77,18 @@ class Lossy(enum.StrEnum):
     DDL_COPIES = "ddl-copies"
     TABLE_DEFINITION = "table-definition"
     RECORD_TIME = "record-time"
+    TABLE_LEFT_OUT = "table-left-out"
+    KIND_LEFT_OUT = "kind-left-out"
+    NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
-#: understood, copies of a statement that the target has once, and timestamps of records that are no times
-#: (they are kept, but messages cannot have them).
+#: understood, copies of a statement that the target has once, timestamps of records that are no times
+#: (they are kept, but messages cannot have them), what is left out on request, and what is about no table
+#: where no topic is in use yet.
 INFORMATIONAL: Final = frozenset(
     {
         Lossy.SCHEMA_GUESSED,
@@ -95,6 +99,9 @@ INFORMATIONAL: Final = frozenset(
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
         Lossy.RECORD_TIME,
+        Lossy.TABLE_LEFT_OUT,
+        Lossy.KIND_LEFT_OUT,
+        Lossy.NO_TOPIC,
     }
 )
 
