@@ -23,10 +23,10 @@ from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, ca
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import commit_ts_of, split_updates
 from relay.errors import NotRepresentable
-from relay.model import Column, Event, Op, RowChange, Source, TableSchema
+from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchema
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
@@ -36,6 +36,8 @@ NAME: Final = "flat-json"
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
+_BEFORE_IMAGE: Final = Lossy.BEFORE_IMAGE
+_EVENT_TIME: Final = Lossy.EVENT_TIME_PRECISION
 
 _LETTERS: Final = {Op.INSERT: "c", Op.UPDATE: "u", Op.DELETE: "d", Op.READ: "r"}
 _NUMBERS: Final = {op: int(op is Op.DELETE) for op in Op}
@@ -190,10 +192,10 @@ class Encoder:
             lossy += lost
         if op is _DELETE:
             payloads += self._tombstones(key, lossy)
-        elif op is _UPDATE and change.images.cells_at((), is_old=True) is not None:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        elif op is _UPDATE and _has_old_row(change.images):
+            lossy.append(_BEFORE_IMAGE)
         if not self._has_time:
-            lossy.append(Lossy.EVENT_TIME_PRECISION)
+            lossy.append(_EVENT_TIME)
         self._count_lost(source, lossy, change.transaction)
         if op is _READ and not self._has_snapshot and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
@@ -207,6 +209,13 @@ class Encoder:
         if not self._marks_deleted:
             lossy.append(Lossy.DELETE_IMAGE if has_tombstone else Lossy.DELETE)
         return [Payload(key, None)] if has_tombstone else []
+
+
+def _has_old_row(images: Images) -> bool:
+    """Whether the source tells the old row, which is not read for that."""
+    if type(images) is TypedRows:
+        return images.old is not None
+    return images.cells_at((), is_old=True) is not None
 
 
 def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
