@@ -442,7 +442,13 @@ def source_with(name: str) -> Source:
 def test_every_fact_of_an_event_has_a_counter() -> None:
     assert list(SOURCE_LOSSES) == list(Source.__struct_fields__)
     assert list(TRANSACTION_LOSSES) == list(Transaction.__struct_fields__)
-    assert set(SOURCE_LOSSES) - set(FACTS) == {"connector", "event_time_ns", "binlog_file", "time_unit_ns"}
+    assert set(SOURCE_LOSSES) - set(FACTS) == {
+        "connector",
+        "event_time_ns",
+        "binlog_file",
+        "time_unit_ns",
+        "binlog_row",
+    }
     for what in {*FACTS.values(), *TRANSACTION_LOSSES.values()} - {Lossy.EXTRAS}:
         assert what is not None
         assert str(what).replace("-", "_") in Carries.__struct_fields__

@@ -38,6 +38,7 @@ from relay.model import (
     TableSchema,
     Value,
     WireKey,
+    is_later,
 )
 from relay.records import ConsumerRecord
 
@@ -131,7 +132,9 @@ class Table(Generic[Kept]):
             return commit_ts > at.commit_ts
         if at.partition == record.partition and at.topic == record.topic:
             return record.offset > at.offset
-        return event_time_ns > at.event_time_ns
+        if event_time_ns > at.event_time_ns:
+            return True
+        return isinstance(record, Position) and is_later(record.log, at.log)
 
     def forget(self) -> None:
         """Forget what was compiled."""

@@ -14,6 +14,7 @@ from msgspec import Meta
 from relay.codecs.codec import Options
 from relay.codecs.wire.shaping import InsertUnknownBefore
 
+NAME: Final = "debezium-json"
 _TARGET: Final = {"side": "target"}
 
 

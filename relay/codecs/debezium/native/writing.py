@@ -21,8 +21,8 @@ from relay.codecs.debezium.native.fields import (
     TRANSACTION_VALUE,
     Json,
 )
-from relay.codecs.debezium.native.message_writing import NAME, Messages, native_key, printed
-from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.message_writing import Messages, native_key, printed
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.schema_changes import CHANGE_KEY, CHANGE_VALUE, changes_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
