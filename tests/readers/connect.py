@@ -110,6 +110,7 @@ class Sink:
             "primary.key.mode": "record_key",
             "schema.evolution": "basic",
             "collection.name.format": name,
+            "quote.identifiers": "true",
             "use.time.zone": "UTC",
             "flush.max.retries": "0",
         }

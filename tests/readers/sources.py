@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from readers.truth import Step, Table, difference, replay_difference, tables
 from support import CAPTURED, DATA, captured, protocol_of, reading_options
 
-from relay import ProducerRecord, Translator
+from relay import ConsumerRecord, ProducerRecord, Translator
 
+#: A topic for each table.
+BY_TABLE = "{topic}.{database}.{table}"
+#: The names that Kafka takes for topics.
+KAFKA_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 #: Folders of tests/data with all sets of statements, or most.
 VARIANTS = ("ticdc/canal-json.tidb-extension", "ticdc/open-protocol", "mysql/canal-json")
 FILES = [
@@ -58,3 +66,26 @@ def wrongly_read(
         if not left_out(table) and (said := compare(table, read(table))):
             found[table.id] = said
     return found
+
+
+def topics_of_tables(records: Iterable[ProducerRecord | ConsumerRecord]) -> dict[tuple[str, str], list[Any]]:
+    """The records of each table's topic, where no topic has rows of two tables; of Debezium's messages."""
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for record in records:
+        by_topic[record.topic].append(record)
+    found: dict[tuple[str, str], list[Any]] = {}
+    for topic, messages in by_topic.items():
+        owners = {owner for message in messages if (owner := _owner(message.value)) is not None}
+        assert len(owners) == 1, f"{topic} has rows of {owners}"
+        assert KAFKA_NAME.fullmatch(topic), topic
+        found.setdefault(owners.pop(), []).extend(messages)
+    return found
+
+
+def _owner(value: bytes | None) -> tuple[str, str] | None:
+    """The table of a row's message; a tombstone names none."""
+    if value is None:
+        return None
+    message = json.loads(value)
+    source = message.get("payload", message)["source"]
+    return source["db"], source["table"]
