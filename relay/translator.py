@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs import LargeMessageOptions, codec_named
+from relay.codecs import LargeMessageOptions, codec_named, encoder_of
 from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, parse_options
 from relay.codecs.losses import INFORMATIONAL, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
@@ -41,18 +41,21 @@ MAX_GUESSED_TABLES: Final = 100
 
 
 class Selection(NamedTuple):
-    """Which events are translated: at or after the one commit ts and before the other; watermarks, or none.
+    """Which events are translated: at or after the one commit ts and before the other; watermarks, or none;
+    DDL, or none.
 
-    An event without a commit ts counts by its event time. So two translators whose bounds meet give each
-    event once.
+    The target options `watermarks` and `ddl` have their part in it: what either leaves out is left out. An
+    event without a commit ts counts by its event time. So two translators whose bounds meet give each event
+    once.
     """
 
     since_commit_ts: int = 0
     before_commit_ts: int | None = None
     watermarks: bool = True
+    ddl: bool = True
 
     def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
-        """The events that are translated, and what is left out that should be counted: watermarks."""
+        """The events that are translated, and what is left out that should be counted: watermarks, DDL."""
         kept: list[Event] = []
         left_out: list[Lossy] = []
         for event in events:
@@ -63,6 +66,8 @@ class Selection(NamedTuple):
                 continue
             if isinstance(event, Watermark) and not self.watermarks:
                 left_out.append(Lossy.WATERMARK)
+            elif isinstance(event, SchemaChange) and not self.ddl:
+                left_out.append(Lossy.DDL)
             else:
                 kept.append(event)
         return kept, left_out
@@ -71,7 +76,7 @@ class Selection(NamedTuple):
 class Route(NamedTuple):
     """Which protocol is read and which is written, with the options of both sides, parsed.
 
-    `selection`: which events are translated, None for all.
+    `selection`: which events are translated, None for all; the target's options have their part in it.
     """
 
     source: Codec
@@ -102,7 +107,8 @@ class Route(NamedTuple):
         if problems:
             raise ConfigError(problems)
         (source_codec, reading), (target_codec, writing_options) = parsed
-        return cls(source_codec, target_codec, reading, writing_options, selection)
+        selected = _selected(selection or Selection(), writing_options)
+        return cls(source_codec, target_codec, reading, writing_options, selected)
 
     @property
     def storages(self) -> dict[str, str]:
@@ -121,8 +127,17 @@ class Route(NamedTuple):
     @property
     def passes_watermarks(self) -> bool:
         """Whether watermarks of the source become watermarks of the target."""
-        is_carried = self.source.decodes.watermark and self.target.encodes(self.target_options).watermark
+        is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark
         return is_carried and (self.selection is None or self.selection.watermarks)
+
+
+def _selected(selection: Selection, options: Options) -> Selection | None:
+    """Return the selection with what the target's options leave out; None if it is everything."""
+    found = selection._replace(
+        watermarks=selection.watermarks and options.watermarks == "keep",
+        ddl=selection.ddl and options.ddl == "keep",
+    )
+    return None if found == Selection() else found
 
 
 class _PartitionRoute(msgspec.Struct, frozen=True):
@@ -166,10 +181,10 @@ class Translator:
         reading, writing = (source, source_options or {}), (target, target_options or {})
         route = Route.parse(reading, writing, selection)
         self.route = route
-        self._selection, self._strict = selection, route.target_options.strict
+        self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        encoder = route.target.encoder(route.target_options, self._answers)
+        encoder = encoder_of(route.target, route.target_options, self._answers)
         self._decode = route.source.decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(topic, partitions, route.source.ddl_everywhere, route.target.ddl_everywhere)

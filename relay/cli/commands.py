@@ -223,6 +223,10 @@ def _formats(
     target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE", help="Show what this profile of --to sets, and why."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the protocols with their options, or, with --from and --to, what a route between two of them
@@ -231,7 +235,10 @@ def _formats(
     from relay.cli.formats import formats
 
     options = tuple(from_option or ()), tuple(to_option or ())
-    raise finish(lambda: formats(source, target, *options, as_json=as_json), show_traceback=context.obj)
+    raise finish(
+        lambda: formats(source, target, *options, profile=profile, as_json=as_json),
+        show_traceback=context.obj,
+    )
 
 
 _Settings = Annotated[

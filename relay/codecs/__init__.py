@@ -14,6 +14,7 @@ from relay.codecs.codec import Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
+from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
 from relay.shown import quoted
@@ -69,5 +70,6 @@ __all__ = [
     "Handling",
     "LargeMessageOptions",
     "codec_named",
+    "encoder_of",
     "object_location",
 ]
