@@ -219,7 +219,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     (milliseconds since 1970 shifted left by 18 bits, plus a counter). `gtid`, `binlog_*`, `server_id`,
     `thread_id`: MySQL's. `snapshot`: the row was read from a table, not from the log; None if it was not.
     `extras`: members of the wire that no canonical field has, by their wire name. `time_unit_ns`: the unit in
-    which the message has `event_time_ns`, of a wire that has more than one.
+    which the message has `event_time_ns`, of a wire that has more than one. `binlog_row`: the row's place in
+    the binlog's event, from 0.
     """
 
     connector: str
@@ -237,6 +238,7 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     row_key: bytes | None = None
     extras: Mapping[str, Any] | None = None
     time_unit_ns: int | None = None
+    binlog_row: int | None = None
 
     def at(self, record: ConsumerRecord) -> Position:
         """Return where the event stands that this record has told."""

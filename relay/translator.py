@@ -238,6 +238,8 @@ class Translator:
                             room = self._room_after(payload, out, room)
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers = (*record.headers, mark) if record.headers else (mark,)
+                        if payload.headers:
+                            headers = (*payload.headers, *headers)
                         out.append(
                             ProducerRecord(
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs

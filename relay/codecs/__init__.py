@@ -12,6 +12,7 @@ from typing import Final
 from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
 from relay.codecs.codec import Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
+from relay.codecs.debezium.native import codec as debezium_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
 from relay.codecs.wire.shaped import encoder_of
@@ -28,6 +29,7 @@ BUILT_IN: Final = {
         ckafka_json.CODEC,
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,
+        debezium_json.CODEC,
     )
 }
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.

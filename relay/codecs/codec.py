@@ -22,16 +22,20 @@ from relay.codecs.losses import Carries, Keys, Lossy
 from relay.errors import ConfigError, Problem
 from relay.model import Event
 from relay.needs import Answers
-from relay.records import Blob, ConsumerRecord
+from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import quoted, shown_name
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
-    """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`."""
+    """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`.
+
+    `headers` stand before those of the record that it comes from.
+    """
 
     key: bytes | None
     value: bytes | None
     blobs: tuple[Blob, ...] = ()
+    headers: tuple[Header, ...] = ()
 
 
 class Decoder(Protocol):

@@ -181,6 +181,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "gtid": Lossy.GTID,
     "binlog_file": None,  # counted with the position, without which it says nothing
     "binlog_position": Lossy.BINLOG_POSITION,
+    "binlog_row": None,  # likewise
     "server_id": Lossy.SERVER_ID,
     "thread_id": Lossy.THREAD_ID,
     "snapshot": Lossy.SNAPSHOT,
