@@ -60,8 +60,8 @@ def _readable(name: str, values: Sequence[Any]) -> bool:
 def steps(flink: Program, format_name: str, table: Table, values: Sequence[bytes | None]) -> list[Step]:
     """What a table in Flink sees of a topic's messages. Raises ReaderFailed."""
     told = {
-        name: declared(types[-1], [row[at] for change in table.changes for _, row in change.steps])
-        for at, (name, types) in enumerate(table.columns.items())
+        name: declared(kind, [row[at] for change in table.changes for _, row in change.steps])
+        for at, (name, kind) in enumerate(table.columns.items())
     }
     fields = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in told.items())
     job = {

@@ -14,6 +14,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -47,6 +48,10 @@ class SqlType(NamedTuple):
         return self.name in _BINARIES
 
 
+#: Of a column that DDL gave a type of another kind, so that nothing but text is declared for it.
+MIXED: Final = SqlType("mixed", (), False, ())
+
+
 @cache
 def sql_type(told: str) -> SqlType:
     name, arguments = re.fullmatch(r"(\w+)(?:\((.*)\))?.*", told, re.DOTALL).groups()  # type: ignore[union-attr]
@@ -70,11 +75,11 @@ class Change(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table with all columns that it ever had, their types over time, and its changes."""
+    """A table with all columns that it ever had, each with its last type or MIXED, and its changes."""
 
     database: str
     name: str
-    columns: dict[str, list[SqlType]]
+    columns: dict[str, SqlType]
     changes: list[Change]
     #: Whether DDL came between its changes.
     altered: bool
@@ -93,17 +98,11 @@ class Table(NamedTuple):
                 return False
         return True
 
-    @property
-    def changes_type(self) -> bool:
-        """Whether a column had types of different kinds, so that one declaration cannot hold all values."""
-        return any(len({each.name for each in types}) > 1 for types in self.columns.values())
-
     def row(self, image: dict[str, Any] | None, value: Callable[[SqlType, Any], Any]) -> Row:
         """A reader's image of a row as a row; `value` makes a value of what the reader gives of it."""
         told = image or {}
         return tuple(
-            None if told.get(name) is None else value(types[-1], told[name])
-            for name, types in self.columns.items()
+            None if told.get(name) is None else value(kind, told[name]) for name, kind in self.columns.items()
         )
 
 
@@ -115,32 +114,26 @@ def tables(file: str) -> dict[tuple[str, str], Table]:
 
 
 def _table(told: dict[str, Any]) -> Table:
-    columns: dict[str, list[SqlType]] = {}
-    types: dict[str, SqlType] = {}
-    images: list[tuple[int, dict[str, Any] | None, dict[str, Any] | None]] = []
-    for change in told["changes"]:
-        if "types" in change:
-            types = {name: sql_type(text) for name, text in change["types"].items()}
-            for name, each in types.items():
-                columns.setdefault(name, []).append(each)
-        images.append((change["commit_ts"], *(_image(types, change[side]) for side in ("before", "after"))))
-    changes = [Change(at, _row(columns, before), _row(columns, after)) for at, before, after in images]
-    altered = sum("types" in change for change in told["changes"]) > 1
-    return Table(told["database"], told["table"], columns, changes, altered)
+    columns: dict[str, SqlType] = {}
+    definitions = [change["types"] for change in told["changes"] if "types" in change]
+    for definition in definitions:
+        for name, text in definition.items():
+            kind = sql_type(text)
+            columns[name] = kind if columns.get(name, kind).name == kind.name else MIXED
+    changes = [
+        Change(each["commit_ts"], _row(columns, each["before"]), _row(columns, each["after"]))
+        for each in told["changes"]
+    ]
+    return Table(told["database"], told["table"], columns, changes, altered=len(definitions) > 1)
 
 
-def _row(columns: Iterable[str], image: dict[str, Any] | None) -> Row | None:
-    return None if image is None else tuple(map(image.get, columns))
+def _row(columns: dict[str, SqlType], image: dict[str, Any] | None) -> Row | None:
+    return None if image is None else tuple(_cell(kind, image.get(name)) for name, kind in columns.items())
 
 
-def _image(types: dict[str, SqlType], told: dict[str, Any] | None) -> dict[str, Any] | None:
-    if told is None:
-        return None
-    found = {}
-    for name, text in told.items():
-        given = bytes.fromhex(text["hex"]) if isinstance(text, dict) else text
-        found[name] = None if given is None else value(types[name], given)
-    return found
+def _cell(kind: SqlType, told: Any) -> Any:
+    given = bytes.fromhex(told["hex"]) if isinstance(told, dict) else told
+    return None if given is None else value(kind, given)
 
 
 def value(kind: SqlType, told: Any) -> Any:
@@ -161,6 +154,14 @@ def _decimal(_: SqlType, text: str) -> str:
     return f"{whole}.{fraction}".rstrip("0").rstrip(".")
 
 
+def _mixed(_: SqlType, text: str) -> str:
+    """Numbers as such, since `1.50` of a DECIMAL is `1.5` of a DOUBLE."""
+    try:
+        return f"{Decimal(text).normalize():f}"
+    except InvalidOperation:
+        return text
+
+
 def _float(kind: SqlType, text: str) -> float:
     """FLOAT(p,s) and DOUBLE(p,s) are rounded where they are shown, and not by every server alike."""
     if kind.numbers[1:]:
@@ -178,6 +179,7 @@ _READ: Final[dict[str, Callable[[SqlType, str], Any]]] = {
     "double": _float,
     "float": _float,
     "json": lambda _, text: json.dumps(json.loads(text), sort_keys=True),
+    "mixed": _mixed,
     "vector": lambda _, text: [_float32(each) for each in json.loads(text)],
 }
 
