@@ -354,6 +354,8 @@ def _identity(ddl: str, table: TableId, at: Position) -> _Identity:
     text = hashlib.blake2b(stripped, digest_size=16).digest() if stripped else b""
     if at.commit_ts is not None:
         return (at.commit_ts, table.database, table.table, text)
+    if at.log is not None:
+        return (*at.log, table.database, table.table, text)
     return (at.offset, at.partition, at.topic, table.database, table.table, text)
 
 

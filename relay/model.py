@@ -179,26 +179,40 @@ class TableSchema(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return tuple(dict.fromkeys(name for key in keys for name in key))
 
 
+#: A place in MySQL's binlog, in the order of the log: the file's name (its length first: `bin.10` follows
+#: `bin.9`), the position in it, and whether it is a row that a snapshot has read there, behind all DDL.
+LogPlace = tuple[int, str, int, bool]
+
+
 class Position(msgspec.Struct, frozen=True, gc=False):
-    """An event's place in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record."""
+    """An event's place in its source: `commit_ts` (TiDB's TSO) if there is one, event time, Kafka record;
+    `log` of a source that has DDL and rows in topics of their own.
+    """
 
     commit_ts: int | None
     event_time_ns: int
     topic: str
     partition: int
     offset: int
+    log: LogPlace | None = None
 
     def precedes(self, other: Position) -> bool:
         """Whether this position is strictly before the other.
 
         By commit ts where both have one; else arrival order inside one partition, event time between
-        partitions.
+        partitions. Where both have a place in the log, what stands later there follows, too: old releases
+        of Debezium have times of whole seconds, and give DDL the time at which they read it.
         """
         if self.commit_ts is not None and other.commit_ts is not None:
             return self.commit_ts < other.commit_ts
         if self.partition == other.partition and self.topic == other.topic:
             return self.offset < other.offset
-        return self.event_time_ns < other.event_time_ns
+        return self.event_time_ns < other.event_time_ns or is_later(other.log, self.log)
+
+
+def is_later(log: LogPlace | None, other: LogPlace | None) -> bool:
+    """Whether both are known, and the first stands later."""
+    return log is not None and other is not None and log > other
 
 
 class Snapshot(enum.Enum):
@@ -417,7 +431,7 @@ class TableChange(msgspec.Struct, frozen=True):
 
     `kind` and `name` are the wire's word for what happened and its identifier. `definition` is the table's
     after it, or a dropped view's; None where the message has none. `wire`: all of it as JSON, for targets
-    that have the same member.
+    that have the same member in the same `dialect` (`ticdc`, or `debezium` for the native connectors).
     """
 
     kind: str
@@ -425,6 +439,7 @@ class TableChange(msgspec.Struct, frozen=True):
     table: TableId
     definition: TableSchema | None
     wire: bytes
+    dialect: str = "ticdc"
 
 
 class SchemaChange(msgspec.Struct, frozen=True):

@@ -185,7 +185,7 @@ class Translator:
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
         encoder = encoder_of(route.target, route.target_options, self._answers)
-        self._decode = route.source.decoder(route.source_options, self._answers).decode
+        self._decode = route.source.open_decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(topic, partitions, route.source.ddl_everywhere, route.target.ddl_everywhere)
         self._moves_ddl = self._router.drops_copies or self._router.makes_copies

@@ -6,8 +6,9 @@
 
 A record for which a layout has no name goes to Hive's folder for NULL, `__HIVE_DEFAULT_PARTITION__`: a record
 without a timestamp; one about no table (a watermark) or about several; DDL of a whole database, which has its
-`database=…`. Topic and partition are columns where they are no folders, and offsets count in each target
-partition, whatever the folders are.
+`database=…`; in a protocol that is only written, what became of a source record about several tables. Topic
+and partition are columns where they are no folders, and offsets count in each target partition, whatever the
+folders are.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ class TableFinder:
         options = {
             name: text for name, text in route.to_options.items() if side_of(fields[name].type) != "target"
         }
-        self._reader = Translator(target.name, target.name, options)
+        self._reader = Translator(target.name, target.name, options) if target.is_readable else None
 
     def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
         """Return the tables of these records. `tables`: those of their source record; if there are several,
-        the target's own decoder tells them apart.
+        the target's own decoder tells them apart, where there is one.
         """
-        if len(tables) > 1:
+        if len(tables) > 1 and self._reader is not None:
             return [_only(self._reader.tables_of(_read(out))) for out in produced]
         return [_only(tables)] * len(produced)
 

@@ -36,13 +36,20 @@ def _protocols(incomplete: str) -> list[str]:
     return [name for name in PROTOCOLS if name.startswith(incomplete)]
 
 
+def _sources(incomplete: str) -> list[str]:
+    """Return those of them that can be read."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name in _protocols(incomplete) if PROTOCOLS[name].is_readable]
+
+
 _From = Annotated[
     str,
     typer.Option(
         "--from",
         metavar="PROTOCOL",
         help="Protocol of the input; `relay formats` lists them.",
-        autocompletion=_protocols,
+        autocompletion=_sources,
     ),
 ]
 _To = Annotated[

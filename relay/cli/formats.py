@@ -248,6 +248,7 @@ def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:
         entry: dict[str, Any] = {
             "name": codec.name,
             "title": codec.title,
+            "readable": codec.is_readable,
             "options": [msgspec.structs.asdict(option) for option in options_of(codec)],
         }
         if carries is not None:

@@ -16,6 +16,7 @@ from relay.codecs.losses import Before, Carries, Lossy
 
 FIELD_WORDS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
+    "deletes": "deleted rows",
     "delete_image": "the columns of a deleted row other than its key",
     "primary_key": "which columns are the primary key",
     "column_types": "the types of columns",
@@ -48,6 +49,7 @@ _FIELDS: Final[Mapping[Lossy, str]] = {
     Lossy.BEFORE_IMAGE: "before",
     Lossy.COLUMN_TYPE: "column_types",
     Lossy.DECIMAL_DIGITS: "exact_decimals",
+    Lossy.DELETE: "deletes",
     Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
     Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
     Lossy.TRANSACTION_MARK: "transaction_marks",

@@ -188,12 +188,13 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
-    `decodes` is the most that its decoder can find in a message, `encodes` what its encoder writes with given
-    options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
-    what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None
-    if they are not. `joining`: how messages of neighbouring source records are joined with given options,
-    None if they are not. `profiles`: named sets of the target's options, as texts, for known readers;
-    `profile_reasons`: why a profile sets an option, where the option's own description does not tell.
+    `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
+    the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
+    with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `keys`: what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known
+    cheaply; None if they are not. `joining`: how messages of neighbouring source records are joined with
+    given options, None if they are not. `profiles`: named sets of the target's options, as texts, for known
+    readers; `profile_reasons`: why a profile sets an option, where its own description does not tell.
     """
 
     name: str
@@ -201,7 +202,7 @@ class Codec(msgspec.Struct, frozen=True):
     options: type[Options]
     decodes: Carries
     encodes: Callable[[Any], Carries]
-    decoder: Callable[[Any, Answers], Decoder]
+    decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
@@ -218,6 +219,17 @@ class Codec(msgspec.Struct, frozen=True):
             ddl=says.ddl and options.ddl == "keep",
             watermark=says.watermark and options.watermarks == "keep",
         )
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be a source."""
+        return self.decoder is not None
+
+    def open_decoder(self, options: Any, answers: Answers) -> Decoder:  # noqa: ANN401 - any codec's options
+        """Return a decoder. Raises TypeError for a protocol that is only written."""
+        if self.decoder is None:
+            raise TypeError(f"{self.name} is only written")
+        return self.decoder(options, answers)
 
 
 Side = Literal["source", "target"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -46,6 +46,7 @@ class Lossy(enum.StrEnum):
     BEFORE_UNKNOWN = "before-unknown"
     COLUMNS_ABSENT = "columns-absent"
     TYPE_PARAMETERS = "type-parameters"
+    DELETE = "delete"
     DELETE_IMAGE = "delete-image"
     BEFORE_IMAGE = "before-image"
     INVALID_TEXT = "invalid-text"
@@ -139,6 +140,7 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     before: Before
+    deletes: bool = True
     delete_image: bool
     primary_key: bool
     column_types: bool = True
@@ -169,6 +171,10 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the wire has a place for what this counter counts; for extras it depends on their names."""
         return what is not Lossy.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
+
+_NO_FACTS: Final[dict[str, Any]] = dict.fromkeys(Carries.__struct_fields__, False)
+#: What is found in messages of a protocol that is only written.
+NOTHING: Final = Carries(**_NO_FACTS | {"before": Before.NONE})
 
 #: How the loss of each field of `Source` and of `Transaction` is counted; None for what every target has in
 #: some form. A target carries a field if its `Carries` says so under the counter's name.

@@ -17,7 +17,8 @@ def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Calla
     """Return the function from labels to their number; None for other types and for unknown members. The
     function raises ValueError.
 
-    `has_escapes`: commas in labels of ENUM may have a backslash before them, as Debezium writes before 3.7.
+    `has_escapes`: commas in labels of ENUM may have a backslash before them, and backslashes may be doubled,
+    as Debezium writes before 3.7: it takes labels as the statement spells them.
     """
     members = column_type.members
     if members is None:
@@ -27,7 +28,14 @@ def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Calla
     if column_type.base == "enum":
         indexes = {label: at + 1 for label, at in places.items()}
         return functools.partial(_read_enum, indexes, has_escapes)
-    return functools.partial(_read_set, {label: 1 << at for label, at in places.items()})
+    bits = {label: 1 << at for label, at in places.items()}
+    if has_escapes:
+        bits |= {_escaped(label): bit for label, bit in bits.items() if _escaped(label) not in bits}
+    return functools.partial(_read_set, bits)
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\")
 
 
 def _read_enum(indexes: Mapping[str, int], has_escapes: bool, label: str) -> int:
@@ -36,6 +44,7 @@ def _read_enum(indexes: Mapping[str, int], has_escapes: bool, label: str) -> int
     if index is None and has_escapes:
         label = label.replace("\\,", ",")
         index = indexes.get(label)
+        index = indexes.get(label.replace("\\\\", "\\")) if index is None else index
     if index is None:
         return _number(label, max(indexes.values(), default=0)) if label else 0
     return index

@@ -65,6 +65,13 @@ _AS_BINARY: Final = {
     "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob",
     "mediumtext": "mediumblob", "longtext": "longblob",
 }  # fmt: skip
+
+
+def as_binary(base: str) -> str:
+    """Return what a character type becomes with CHARACTER SET binary."""
+    return _AS_BINARY.get(base, base)
+
+
 _TOKEN: Final = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^\s(),']+)|([(),]))")
 
 

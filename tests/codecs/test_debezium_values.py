@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from relay import Lossy
 from relay.codecs.debezium.defaults import null_default, schema_default, shown_default
-from relay.codecs.debezium.reading import read_of
 from relay.codecs.debezium.schema import escaped_members, split_members
+from relay.codecs.debezium.ticdc_columns import read_of
 from relay.codecs.debezium.value_writing import ValueWriter
 from relay.codecs.wire import debezium_temporal
 from relay.model import ABSENT, Column, ColumnType, Default

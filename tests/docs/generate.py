@@ -108,7 +108,8 @@ def carries_part() -> str:
 def losses_part() -> str:
     """What a route loses of all that its source may say, for every protocol and every target."""
     rows = []
-    for source, target in itertools.product(BUILT_IN.values(), variants()):
+    sources = [codec for codec in BUILT_IN.values() if codec.is_readable]
+    for source, target in itertools.product(sources, variants()):
         lost = "; ".join(loss.words for loss in route_losses(source.decodes, target.carries))
         rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
     return table(("from", "to", "what the target has no place for"), rows)

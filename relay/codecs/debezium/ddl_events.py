@@ -39,6 +39,8 @@ _WITHOUT_TABLE: Final = frozenset(
         DdlKind.SEQUENCE,
     }
 )
+#: What `TableChange` calls the dialect that is written here.
+DIALECT: Final = "ticdc"
 #: The type of a view's columns, of which TiDB knows none.
 VIEW: Final = "unspecified"
 #: TiDB's default.
@@ -60,7 +62,7 @@ def table_changes(change: SchemaChange, lossy: list[Lossy]) -> Iterator[Message]
     first = statements[0][0] if statements else None
     named = {table for table, _ in statements}
     told: dict[TableId | None, list[Json | msgspec.Raw]] = {}
-    for each in change.table_changes:
+    for each in [one for one in change.table_changes if one.dialect == DIALECT]:
         told.setdefault(each.table if each.table in named else first, []).append(msgspec.Raw(each.wire))
     for table, sql in statements:
         yield table, sql, told.get(table) or [*_known_changes(change, known, table, sql, lossy)]

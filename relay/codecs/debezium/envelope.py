@@ -96,7 +96,7 @@ def refuse_foreign(protocol: str, body: Body) -> DecodeError:
     """Return the error for a message that TiCDC has not written."""
     connector = body.source.connector if body.source else None
     if connector in _NATIVE:
-        reason = "a message of Debezium's own connector, whose format relay does not read yet"
+        reason = "this looks like Debezium's own connector: is the source protocol debezium-json?"
         return UnsupportedMessage(protocol, "payload.source.connector", reason)
     return UnsupportedMessage(
         protocol, "payload.source.connector", "not TiCDC, so this is no message of this protocol"
@@ -137,9 +137,3 @@ def key_of(key: bytes | None) -> Key:
 
 
 _NO_KEY: Final = Key(None)
-
-
-def key_names(key: bytes | None) -> tuple[str, ...] | None:
-    """Return the columns of a Kafka key, `()` if it has none; None for a key of another protocol."""
-    payload = key_of(key).payload
-    return None if payload is None else tuple(payload)

@@ -1,61 +1,35 @@
-"""Rows of TiCDC's Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
+"""Rows of Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
 
 Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of a message before is
 parsed in one step into a struct that was compiled for them (`Layout`). Everything else takes the general way:
 it takes the catalogue's definition as far as the message does not contradict it, else what the schema block
-says, else what the JSON values look like, and makes a layout for the next message.
+says, else what the JSON values look like, and makes a layout for the next message. How a column's values look
+in a producer's JSON is the `Dialect`'s.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import operator
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.debezium.defaults import null_default, zero_is_null
-from relay.codecs.debezium.envelope import key_names, key_of
-from relay.codecs.debezium.schema import (
-    DeclaredColumn,
-    agrees,
-    counts_micros,
-    guessed_type,
-    member_count,
-    read_block,
-    read_key_block,
-    ticdc_field,
-)
-from relay.codecs.debezium.value_writing import ValueWriter
-from relay.codecs.debezium.values import read_bits, scaled, unsigned64
+from relay.codecs.debezium.envelope import Key
+from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, SPELT, fitting
+from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
-from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
 from relay.codecs.wire.compiled import is_due
-from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
-from relay.model import (
-    ABSENT,
-    Column,
-    ColumnType,
-    Generated,
-    Images,
-    Position,
-    Rows,
-    TableSchema,
-)
-from relay.mysql.members import label_reader
-from relay.mysql.numbers import BEYOND_FLOAT
-from relay.mysql.types import BINARIES
+from relay.model import ABSENT, Column, ColumnType, Images, Position, Rows, TableSchema
 
 _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
 #: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
@@ -106,33 +80,6 @@ def _as_fraction(match: re.Match[bytes]) -> bytes:
 # ---------------------------------------------------------------- values
 
 
-def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) -> Read | None:
-    """Return how a value in TiCDC's dialect becomes canonical; None if it is.
-
-    `is_known`: the type has its parameters. Else fractions of seconds get the digits that they need.
-    `is_key`: the column is one of its table's key; a DECIMAL may then be text.
-    """
-    base, length = column_type.base, column_type.length
-    digits = length if is_known else None
-    if base == "bigint" and column_type.unsigned:
-        return unsigned64
-    if base == "decimal":
-        scale = column_type.scale
-        return (lambda spelt: scaled(scale, Decimal(spelt))) if is_key else functools.partial(scaled, scale)
-    if base == "bit":
-        return int if length == 1 else read_bits
-    if base in BINARIES:
-        return read_base64
-    if base == "datetime":
-        unit_micros = 1 if counts_micros(column_type) else 1000
-        return lambda count: datetime_text(count * unit_micros, digits)
-    if base == "timestamp":
-        return lambda iso: timestamp_text(iso, digits)
-    if base == "time":
-        return lambda micros: time_text(micros, digits)
-    return date_text if base == "date" else label_reader(column_type, has_escapes=True)
-
-
 def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
     """Return a cell of a key (`Images.wire_key`) as it is whatever is known of its column.
 
@@ -149,21 +96,6 @@ def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
     return repr(float(number))
 
 
-#: A number that 32 bits can hold, which msgspec checks as it parses.
-_Float32: Any = Annotated[float, msgspec.Meta(gt=-BEYOND_FLOAT, lt=BEYOND_FLOAT)]
-#: The Python types of JSON values, by Connect type.
-_KINDS: Final[dict[str, Any]] = {
-    "boolean": bool, "int8": int, "int16": int, "int32": int, "int64": int,
-    "float": _Float32, "double": float,
-}  # fmt: skip
-
-
-class _Spelt:
-    """The kind of a DECIMAL in a key, of which text stays text: `wire_key_cell` needs what the message says,
-    and not what the column's type makes of it.
-    """
-
-
 #: What a column is whose only evidence is a JSON value (`bool` is Python's subclass of `int`).
 _LIKE: Final[dict[type, ColumnType]] = {
     bool: ColumnType("bit", length=1),
@@ -173,43 +105,88 @@ _LIKE: Final[dict[type, ColumnType]] = {
 }
 
 
-def _kind_of(column_type: ColumnType, *, is_key: bool = False) -> Any:  # noqa: ANN401 - a type
-    """The Python type of the column's JSON values; DECIMAL is a number whose digits are kept."""
-    if column_type.base == "decimal":
-        return _Spelt if is_key else Decimal
-    return _KINDS.get(ticdc_field(column_type).type, str)
+# ---------------------------------------------------------------- what a producer's dialect says
 
 
-def _fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The value as its column's kind; ABSENT if it cannot be one. Takes what a layout's parser takes: text
-    for a DECIMAL, too.
+class Form(NamedTuple):
+    """How a column's values look: the kind of its JSON values, and how one becomes canonical (None: it is).
+
+    `is_guess`: the value itself decides how it is read.
     """
-    if value is None or type(value) is kind:
-        return value
-    if kind is _Spelt or kind is _Float32:
-        return _narrower(kind, value)
-    if kind is float and type(value) in {int, Decimal}:
-        try:
-            number = float(value)
-        except OverflowError:
-            return ABSENT
-        return number if math.isfinite(number) else ABSENT
-    if kind is int and type(value) is Decimal and value.is_zero() and value.is_signed():
-        return 0  # `with_negative_zeros` has made it of `-0`
-    if kind is Decimal and type(value) in {int, str}:
-        try:
-            return Decimal(value)
-        except InvalidOperation:
-            return ABSENT
-    return ABSENT
+
+    kind: Any
+    read: Read | None = None
+    is_guess: bool = False
 
 
-def _narrower(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    if kind is _Spelt:
-        number = _fitting(Decimal, value)
-        return value if type(value) is str and number is not ABSENT else number
-    number = _fitting(float, value)
-    return number if number is not ABSENT and abs(number) < BEYOND_FLOAT else ABSENT
+#: A value in a message that means two things, and how that is counted.
+Doubt = tuple[Any, Lossy]
+#: The columns of an image that was parsed without a layout.
+Object = dict[str, Any]
+
+
+class Dialect(Protocol):
+    """How one producer's columns look in rows.
+
+    `declared` is what the message's schema block says of a column, None where it says nothing; `value` one of
+    the message's values, the more telling one of two images.
+    """
+
+    def key_of(self, key: bytes | None) -> Key:
+        """Parse a row's Kafka key."""
+        ...
+
+    def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
+        """Bring parsed images into the form that layouts have: add what only the key says, for example.
+
+        `wanted`: the columns that a key of the table can have; None if nobody knows.
+        """
+        ...
+
+    def has_values(self, column: Column) -> bool:
+        """Whether rows have a column of the definition."""
+        ...
+
+    def known_columns(self, known: TableSchema, names: Sequence[str]) -> Mapping[str, Column]:
+        """Return the definition's columns that rows have, by their name on the wire. `names`: a message's."""
+        ...
+
+    def column_names(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the columns' names of those that a message has, where no definition is known."""
+        ...
+
+    def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
+        """Whether neither the block nor the value contradicts the catalogue's column."""
+        ...
+
+    def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
+        """Return the type that the block declares, None if that does not go with the value."""
+        ...
+
+    def form(
+        self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool, is_key: bool
+    ) -> Form:
+        """Return how the column's values look. `is_known`: the type is the catalogue's, with its parameters;
+        `is_key`: the column is one of its table's key.
+        """
+        ...
+
+    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:
+        """Give the column's wire values that mean two things."""
+        ...
+
+    def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value that stands for NULL beside NULL itself, ABSENT if none does."""
+        ...
+
+    def tells_types(self, block: bytes) -> bool:
+        """Whether a schema block tells types as the catalogue has them."""
+        ...
+
+
+def plain_column_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the names as they are."""
+    return {name: name for name in names}
 
 
 # ---------------------------------------------------------------- layouts
@@ -223,11 +200,21 @@ class KeyUse(msgspec.Struct, frozen=True):
     names: tuple[str, ...] | None
     block: bytes | None
 
-    def is_of(self, key: bytes | None) -> bool:
+    def is_of(self, found: Key) -> bool:
         """Whether another message's key says the same."""
-        found = key_of(key)
         names = None if found.payload is None else tuple(found.payload)
         return names == self.names and (self.block is None or self.block == bytes(found.schema))
+
+
+class LayoutColumn(NamedTuple):
+    """A column of a layout: its wire name, how its values look, those that mean two things, and the one
+    that stands for NULL (ABSENT: none does).
+    """
+
+    name: str
+    form: Form
+    doubts: tuple[Doubt, ...]
+    null_value: Any
 
 
 class Layout:
@@ -238,27 +225,35 @@ class Layout:
     """
 
     def __init__(
-        self, reader: TypedReader, block: bytes, key: KeyUse | None, *, is_value_guessed: bool
+        self,
+        reader: TypedReader,
+        columns: Sequence[LayoutColumn],
+        block: bytes,
+        key: KeyUse | None,
+        *,
+        is_value_guessed: bool,
     ) -> None:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
-        columns = [reader.schema.columns[at] for at in reader.places]
         self.names = [column.name for column in columns]
-        in_key = frozenset(reader.schema.handle_key())
-        self._kinds = [_kind_of(column.type, is_key=column.name in in_key) for column in columns]
-        self._has_floats = not {float, _Float32, Decimal, _Spelt}.isdisjoint(self._kinds)
-        self._spelt = [at for at, kind in enumerate(self._kinds) if kind is _Spelt]
+        self._kinds = [column.form.kind for column in columns]
+        self._has_floats = any(kind in _FLOAT_KINDS for kind in self._kinds)
+        self._spelt = [at for at, kind in enumerate(self._kinds) if kind is SPELT]
         self._parse: Any = None
         self._cells: Any = None
         self._uses = 0
-        self._ambiguous = list(self._ambiguities(columns))
+        self._ambiguous = [
+            (at, value, what) for at, column in enumerate(columns) for value, what in column.doubts
+        ]
         counts = {
             Lossy.SCHEMA_GUESSED: reader.is_guessed,
-            Lossy.VALUE_GUESSED: is_value_guessed,
+            Lossy.VALUE_GUESSED: is_value_guessed or any(column.form.is_guess for column in columns),
             Lossy.COLUMNS_ABSENT: reader.is_partial,
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
-        #: Columns in which 0 stands for NULL.
-        self.zero_nulls = frozenset(at for at, column in enumerate(columns) if zero_is_null(column))
+        #: Where a value stands for NULL.
+        self.null_values = {
+            at: column.null_value for at, column in enumerate(columns) if column.null_value is not ABSENT
+        }
 
     def count_use(self) -> None:
         """Count a row that was read in the general way; after some, compile."""
@@ -285,7 +280,7 @@ class Layout:
         """The cells, of which DECIMALs of a key were parsed as anything; None if one does not fit."""
         fitted = list(cells)
         for at in self._spelt:
-            fitted[at] = _fitting(_Spelt, cells[at])
+            fitted[at] = fitting(SPELT, cells[at])
         return None if ABSENT in fitted else fitted
 
     def fitted(self, row: dict[str, Any]) -> list[Any] | None:
@@ -296,7 +291,7 @@ class Layout:
         for name, kind in zip(self.names, self._kinds, strict=True):
             cell = ABSENT
             if name in row:
-                cell = _fitting(kind, row[name])
+                cell = fitting(kind, row[name])
                 if cell is ABSENT:
                     return None
             cells.append(cell)
@@ -310,26 +305,22 @@ class Layout:
                 lossy.append(what)
 
     def with_nulls(self, cells: Sequence[Any] | None) -> Sequence[Any] | None:
-        """Return the cells with NULL where 0 stands for it."""
-        if cells is None or all(cells[at] != 0 for at in self.zero_nulls):
+        """Return the cells with NULL where a value stands for it."""
+        if cells is None or all(cells[at] != value for at, value in self.null_values.items()):
             return cells
-        return [None if at in self.zero_nulls and cell == 0 else cell for at, cell in enumerate(cells)]
+        return [
+            None if at in self.null_values and cell == self.null_values[at] else cell
+            for at, cell in enumerate(cells)
+        ]
 
-    def _ambiguities(self, columns: list[Column]) -> Iterator[tuple[int, Any, Lossy]]:
-        """Where one wire value means two: the default or NULL, 1970-01-01 or a date not in the calendar."""
-        values = ValueWriter()
-        for at, (column, kind) in enumerate(zip(columns, self._kinds, strict=True)):
-            default = null_default(column, values.of(column))
-            if default is not None:
-                value = _fitting(kind, msgspec.json.decode(msgspec.json.encode(default)))
-                yield at, value, Lossy.NULL_OR_DEFAULT
-            elif column.nullable is False and column.type.base in {"date", "datetime"}:
-                yield at, 0, Lossy.EPOCH_OR_ZERO_DATE
+
+#: Kinds of numbers of which `-0` has to be kept.
+_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT)
 
 
 def _compiled(names: list[str], kinds: list[Any]) -> tuple[Any, Any]:
     """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
-    fields = [(f"c{at}", Any if kind is _Spelt else kind | None) for at, kind in enumerate(kinds)]
+    fields = [(f"c{at}", Any if kind is SPELT else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
         row = msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
@@ -354,20 +345,16 @@ class RowParts(msgspec.Struct, gc=False):
     key: bytes | None
 
 
-#: The columns of an image that was parsed without a layout.
-_Object = dict[str, Any]
-
-
 class _TableLayouts(Table[Layout]):
     _dropped: TableSchema | None = None
     _recovered: TableSchema | None = None
     _keyed: TableSchema | None = None
     _key_names: frozenset[str] = frozenset()
 
-    def key_names(self, known: TableSchema) -> frozenset[str]:
+    def key_names(self, known: TableSchema, dialect: Dialect) -> frozenset[str]:
         """The columns that the keys of rows with this definition can have."""
         if known is not self._keyed:
-            shown = (column.name for column in known.columns if column.generated is not Generated.VIRTUAL)
+            shown = (column.name for column in known.columns if dialect.has_values(column))
             self._keyed, self._key_names = known, frozenset(known.handle_key() or shown)
         return self._key_names
 
@@ -393,8 +380,8 @@ class _TableLayouts(Table[Layout]):
 class RowDecoder:
     """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
 
-    def __init__(self, protocol: str, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._protocol, self._limits = protocol, limits
+    def __init__(self, protocol: str, dialect: Dialect, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._protocol, self._dialect, self._limits = protocol, dialect, limits
         self._tables = Tables(_TableLayouts, limits.cache_bytes)
         self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = CachePool(limits.cache_bytes).cache()
 
@@ -408,28 +395,36 @@ class RowDecoder:
         for layout in table.kept:
             if layout.reader.known is not known or layout.block != block:
                 continue
-            if layout.key is not None and not layout.key.is_of(message.key):
+            if layout.key is not None and not layout.key.is_of(self._dialect.key_of(message.key)):
                 continue
             old = None if before is None else layout.cells(before)
             new = None if after is None else layout.cells(after)
             if (old is None) is (before is None) and (new is None) is (after is None):
                 layout.count(old, new, lossy)
-                if layout.zero_nulls:
+                if layout.null_values:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
                 return layout.reader.schema, TypedRows(layout.reader, old, new)
         return self._read_generally(message, table, known, lossy)
+
+    def read_generally(
+        self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[TableSchema, Images]:
+        """Do what `read` does without a compiled layout: for rows with values that no layout takes."""
+        table = self._tables[message.table]
+        return self._read_generally(message, table, table.definition(catalog, at), lossy)
 
     def _read_generally(
         self, message: RowParts, table: _TableLayouts, known: TableSchema | None, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
         old = None if message.before is None else self._object(message.before, _PARTS.old)
         new = None if message.after is None else self._object(message.after, _PARTS.new)
-        _add_key((old, new), message.key, None if known is None else table.key_names(known))
+        key, dialect = self._dialect.key_of(message.key), self._dialect
+        dialect.complete((old, new), key, None if known is None else table.key_names(known, dialect))
         for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
             check_columns(self._protocol, part, len(row or ()), self._limits)
-        layout = _reusable(message, table, known, old, new)
+        layout = _reusable(message, key, table, known, old, new)
         if layout is None:
-            layout = self._layout(message, table, known, old, new)
+            layout = self._layout(message, key, table, known, old, new)
             # What one row's values look like says nothing of the next one and must not decide how to read it.
             if not layout.is_value_guessed:
                 columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
@@ -454,7 +449,7 @@ class RowDecoder:
         )
         return reader.schema, rows
 
-    def _object(self, image: bytes, part: str) -> _Object:
+    def _object(self, image: bytes, part: str) -> Object:
         try:
             row = _parsed(image)
         except msgspec.ValidationError as error:
@@ -463,7 +458,7 @@ class RowDecoder:
             raise Malformed(self._protocol, part, "a row without columns")
         return row
 
-    def _fitted(self, layout: Layout, row: _Object | None, part: str) -> list[Any] | None:
+    def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
         cells = None if row is None else layout.fitted(row)
         if row is not None and cells is None:
             raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
@@ -472,61 +467,116 @@ class RowDecoder:
     def _layout(
         self,
         message: RowParts,
+        key: Key,
         table: _TableLayouts,
         known: TableSchema | None,
-        old: _Object | None,
-        new: _Object | None,
+        old: Object | None,
+        new: Object | None,
     ) -> Layout:
         """The layout for rows like this one."""
+        dialect = self._dialect
         declared, key_block = self._declared(message.schema), None
         values = _merged(old or {}, new or {})
         if declared and not declared.keys() >= values.keys():
-            key_block = bytes(key_of(message.key).schema)
+            key_block = bytes(key.schema)
             declared = {**declared, **(self._bounded(read_key_block(key_block)) | declared)}
-        usable = _usable(known, declared, values)
-        names = key_names(message.key)
-        key: KeyUse | None = KeyUse(names, key_block)
+        usable = self._usable(known, declared, values)
+        wire_names = {column.name: name for name, column in usable.items()}
+        key_names = None if key.payload is None else tuple(key.payload)
+        key_use: KeyUse | None = KeyUse(key_names, key_block)
         is_value_guessed = False
         if known is not None and len(usable) == len(values):
             schema = known
-            if key_block is None and values.keys() >= table.key_names(known):
-                key = None
+            if key_block is None and wire_names.keys() >= table.key_names(known, dialect):
+                key_use = None
         else:
+            names = dialect.column_names(list(values))
             columns = []
             for name, value in values.items():
-                column = usable.get(name) or _declared_column(declared.get(name), value)
+                column = usable.get(name) or self._declared_column(names[name], declared.get(name), value)
                 is_value_guessed = is_value_guessed or column is None
-                columns.append(column or self._guessed_column(name, value))
+                column = column or self._guessed_column(names[name], value)
+                wire_names[column.name] = name
+                columns.append(column)
             if not is_value_guessed:
                 # Other messages for which this is kept may have their members in another order.
                 place_of = {name: at for at, name in enumerate(declared)}
-                columns.sort(key=lambda column: (place_of.get(column.name, len(place_of)), column.name))
-            schema = TableSchema(table.id, tuple(columns), primary_key=names, complete=False)
-        places = [at for at, column in enumerate(schema.columns) if column.name in values]
-        shown = [schema.columns[at] for at in places]
+                columns.sort(
+                    key=lambda column: (place_of.get(wire_names[column.name], len(place_of)), column.name)
+                )
+            primary = None if key_names is None else tuple([names.get(name, name) for name in key_names])
+            schema = TableSchema(table.id, tuple(columns), primary_key=primary, complete=False)
+        places = [at for at, column in enumerate(schema.columns) if column.name in wire_names]
         in_key = frozenset(schema.handle_key())
-        reads = [
-            read_of(column.type, is_known=column.name in usable, is_key=column.name in in_key)
-            for column in shown
+        shown = [
+            self._layout_column(
+                name := wire_names[column.name],
+                column,
+                declared.get(name),
+                values[name],
+                is_known=name in usable,
+                is_key=column.name in in_key,
+            )
+            for column in [schema.columns[at] for at in places]
         ]
-        tells_types = b'"tidb_type"' in message.schema
+        hidden = [at for at, column in enumerate(schema.columns) if not dialect.has_values(column)]
         reader = TypedReader(
             self._protocol,
             schema,
             places,
-            reads,
+            [column.form.read for column in shown],
             _PARTS,
             known=known,
-            tells_types=tells_types,
+            tells_types=dialect.tells_types(message.schema),
+            hidden=frozenset(hidden),
             key_cell=wire_key_cell,
         )
-        return Layout(reader, message.schema, key, is_value_guessed=is_value_guessed)
+        return Layout(reader, shown, message.schema, key_use, is_value_guessed=is_value_guessed)
+
+    def _layout_column(
+        self,
+        name: str,
+        column: Column,
+        declared: DeclaredColumn | None,
+        value: object,
+        *,
+        is_known: bool,
+        is_key: bool,
+    ) -> LayoutColumn:
+        dialect = self._dialect
+        form = dialect.form(column, declared, value, is_known=is_known, is_key=is_key)
+        doubts = tuple(dialect.doubts(column, form, declared))
+        return LayoutColumn(name, form, doubts, dialect.null_value(column, declared))
+
+    def _usable(
+        self, known: TableSchema | None, declared: dict[str, DeclaredColumn], values: Object
+    ) -> dict[str, Column]:
+        """The catalogue's columns that the message does not contradict; all or none for a dropped table."""
+        if known is None:
+            return {}
+        dialect = self._dialect
+        columns = dialect.known_columns(known, list(values))
+        usable = {
+            name: columns[name]
+            for name, value in values.items()
+            if name in columns and dialect.fits(columns[name], declared.get(name), value)
+        }
+        if not known.complete and not len(usable) == len(values) == len(columns):
+            return {}
+        return usable
+
+    def _declared_column(self, name: str, declared: DeclaredColumn | None, value: object) -> Column | None:
+        """The column as the block declares it, None if that does not go with the value."""
+        if declared is None:
+            return None
+        column_type = self._dialect.declared_type(declared, value)
+        return None if column_type is None else Column(name, column_type, nullable=declared.optional)
 
     def _guessed_column(self, name: str, value: object) -> Column:
         """The column as its JSON value looks. Raises Malformed for an object or an array, and for a number
         that no column has.
         """
-        if type(value) is Decimal and _fitting(float, value) is ABSENT:
+        if type(value) is Decimal and fitting(float, value) is ABSENT:
             raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
         if value is not None and type(value) not in _LIKE:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
@@ -547,27 +597,13 @@ class RowDecoder:
         return columns
 
 
-def _add_key(images: Sequence[_Object | None], key: bytes | None, wanted: frozenset[str] | None) -> None:
-    """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.
-
-    Old rows have the same key: TiCDC splits an UPDATE that changes it, unless `output-raw-change-event` is
-    set as well. `wanted`: the columns that a key of the table can have; None if nobody knows.
-    """
-    columns = key_of(key).payload or {}
-    if wanted is not None:
-        columns = {name: value for name, value in columns.items() if name in wanted}
-    for image in images:
-        if image is not None:
-            for name, value in columns.items():
-                image.setdefault(name, Decimal(repr(value)) if type(value) is float else value)
-
-
 def _reusable(
     message: RowParts,
+    key: Key,
     table: _TableLayouts,
     known: TableSchema | None,
-    old: _Object | None,
-    new: _Object | None,
+    old: Object | None,
+    new: Object | None,
 ) -> Layout | None:
     """The layout that was made for such a row before."""
     names = (old or {}).keys() | (new or {}).keys()
@@ -575,13 +611,13 @@ def _reusable(
         if len(layout.names) != len(names):
             continue
         if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
-            is_of_key = layout.key is None or layout.key.is_of(message.key)
+            is_of_key = layout.key is None or layout.key.is_of(key)
             if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):
                 return layout
     return None
 
 
-def _merged(old: _Object, new: _Object) -> _Object:
+def _merged(old: Object, new: Object) -> Object:
     """The columns of both images, each with the value that tells more of its type."""
     return {name: _telling(old.get(name), new.get(name)) for name in {**new, **old}}
 
@@ -590,36 +626,3 @@ def _telling(old: object, new: object) -> object:
     """Any value rather than NULL, and a fraction rather than a whole number, which fits its type as well."""
     is_wider = type(old) is Decimal and type(new) is int
     return old if new is None or is_wider else new
-
-
-def _usable(
-    known: TableSchema | None, declared: dict[str, DeclaredColumn], values: _Object
-) -> dict[str, Column]:
-    """The catalogue's columns that the message does not contradict; all or none for a dropped table."""
-    if known is None:
-        return {}
-    columns = {column.name: column for column in known.columns if column.generated is not Generated.VIRTUAL}
-    usable = {
-        name: columns[name]
-        for name, value in values.items()
-        if name in columns and _fits(columns[name], declared.get(name), value)
-    }
-    if not known.complete and not len(usable) == len(values) == len(columns):
-        return {}
-    return usable
-
-
-def _declared_column(declared: DeclaredColumn | None, value: object) -> Column | None:
-    """The column as the block declares it, None if that does not go with the value."""
-    if declared is None:
-        return None
-    column_type = guessed_type(declared)
-    if _fitting(_kind_of(column_type), value) is ABSENT:
-        return None
-    return Column(declared.field, column_type, nullable=declared.optional)
-
-
-def _fits(column: Column, declared: DeclaredColumn | None, value: object) -> bool:
-    """Whether neither the block nor the value contradicts the catalogue's column."""
-    is_agreed = declared is None or agrees(column, declared)
-    return is_agreed and _fitting(_kind_of(column.type), value) is not ABSENT

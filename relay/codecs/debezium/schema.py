@@ -276,6 +276,7 @@ class DeclaredColumn(msgspec.Struct, frozen=True):
     name: str | None = None
     parameters: dict[str, str] | None = None
     tidb_type: str | None = None
+    default: Any = None
 
 
 class _Part(msgspec.Struct):

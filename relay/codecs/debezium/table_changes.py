@@ -10,14 +10,15 @@ pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from relay.catalog import Catalog, DdlMessage, learn, left_by
 from relay.codecs.debezium.ddl_events import (
+    DIALECT,
     VIEW,
     defined_in,
     quoted_id,
@@ -59,7 +60,9 @@ from relay.mysql.types import (
 _Size = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
 
-class _Column(msgspec.Struct):
+class ListedColumn(msgspec.Struct):
+    """A column in the list."""
+
     name: Annotated[str, Meta(min_length=1)]
     typeName: Annotated[str, Meta(min_length=1)]
     typeExpression: str | None = None
@@ -77,8 +80,10 @@ class _Column(msgspec.Struct):
     generated: bool | None = None
 
 
-class _ListedTable(msgspec.Struct):
-    columns: list[_Column]
+class ListedTable(msgspec.Struct):
+    """A table in the list."""
+
+    columns: list[ListedColumn]
     defaultCharsetName: str | None = None
     primaryKeyColumnNames: list[str] | None = None
     comment: str | None = None
@@ -87,7 +92,7 @@ class _ListedTable(msgspec.Struct):
 class _Change(msgspec.Struct):
     type: Literal["CREATE", "ALTER", "DROP"]
     id: str
-    table: _ListedTable | None = None
+    table: ListedTable | None = None
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -97,13 +102,27 @@ class Told(msgspec.Struct, frozen=True):
     wire: Json
 
 
-_MEMBERS: Final = (frozenset(_Change.__struct_fields__), frozenset(_ListedTable.__struct_fields__))
-_COLUMN_MEMBERS: Final = frozenset(_Column.__struct_fields__)
+_MEMBERS: Final = (frozenset(_Change.__struct_fields__), frozenset(ListedTable.__struct_fields__))
+_COLUMN_MEMBERS: Final = frozenset(ListedColumn.__struct_fields__)
 _PATH: Final = "payload.tableChanges"
 
 
-def parse(protocol: str, changes: bytes | None, lossy: list[Lossy]) -> list[Told]:
-    """Read the list, None for none; members that are not known are left out and counted. Raises Malformed."""
+class TableDialect(NamedTuple):
+    """What is a producer's own in the list: its name, how a column's type is read (raises ValueError), and
+    the column that is told, with what only the known one has.
+    """
+
+    name: str
+    type_of: Callable[[ListedColumn], ColumnType]
+    merged: Callable[[ListedColumn, Column | None, TableSchema, bool], Column]
+
+
+def parse(
+    protocol: str, changes: bytes | None, lossy: list[Lossy], dialect: TableDialect | None = None
+) -> list[Told]:
+    """Read the list (of TiCDC, unless another dialect is given), None for none; members that are not known
+    are left out and counted. Raises Malformed.
+    """
     if changes is None:
         return []
     try:
@@ -117,7 +136,7 @@ def parse(protocol: str, changes: bytes | None, lossy: list[Lossy]) -> list[Told
     counted = [_tidy(each) for each in found]
     lossy += [Lossy.EXTRAS for each in counted if each]
     for at, change in enumerate(told):
-        _check(protocol, f"{_PATH}[{at}]", change)
+        _check(protocol, f"{_PATH}[{at}]", change, dialect or TICDC)
     return [Told(change, wire) for change, wire in zip(told, found, strict=True)]
 
 
@@ -149,7 +168,7 @@ def _text(value: str | float | bool) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _check(protocol: str, path: str, change: _Change) -> None:
+def _check(protocol: str, path: str, change: _Change, dialect: TableDialect) -> None:
     """Raise Malformed for a table that cannot be one."""
     if change.table is None:
         return
@@ -159,7 +178,7 @@ def _check(protocol: str, path: str, change: _Change) -> None:
             raise Malformed(protocol, f"{path}.table.columns[{at}].name", "a column that stands twice")
         names.add(column.name.lower())
         try:
-            _type(column)
+            dialect.type_of(column)
         except ValueError as error:
             raise Malformed(protocol, f"{path}.table.columns[{at}]", str(error)) from error
     key = [name.lower() for name in change.table.primaryKeyColumnNames or ()]
@@ -187,7 +206,7 @@ _ONE: Final = re.compile(r'"((?:[^"]|"")*)"\."((?:[^"]|"")+)"').fullmatch
 # ---------------------------------------------------------------- types
 
 
-def _type(column: _Column) -> ColumnType:
+def _type(column: ListedColumn) -> ColumnType:
     """The column's type with all its parameters. Raises ValueError."""
     word = parse_type(column.typeName)
     said = _expression(column, word)
@@ -210,7 +229,7 @@ def _type(column: _Column) -> ColumnType:
     return with_implied_parameters(checked_type(found))
 
 
-def _parameters(column: _Column, said: ColumnType, base: str) -> tuple[int | None, int | None]:
+def _parameters(column: ListedColumn, said: ColumnType, base: str) -> tuple[int | None, int | None]:
     """The length and the scale, of `typeExpression` where the column's own members are missing."""
     if base in {"enum", "set"}:
         return None, None
@@ -230,7 +249,7 @@ def _parameters(column: _Column, said: ColumnType, base: str) -> tuple[int | Non
     return length, scale
 
 
-def _expression(column: _Column, word: ColumnType) -> ColumnType:
+def _expression(column: ListedColumn, word: ColumnType) -> ColumnType:
     """The type of `typeExpression`, whose parameters stand for members that are missing; else of the name."""
     if not column.typeExpression:
         return word
@@ -246,7 +265,7 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
 
 
-def _default(column: _Column, column_type: ColumnType) -> Default | Absent:
+def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
     value = column.defaultValueExpression
     return ABSENT if value is None else read_default(_text(value), column_type)
 
@@ -255,7 +274,11 @@ def _default(column: _Column, column_type: ColumnType) -> Default | Absent:
 
 
 def definition(
-    table: TableId, told: _ListedTable, known: TableSchema | None, defined: frozenset[str]
+    table: TableId,
+    told: ListedTable,
+    known: TableSchema | None,
+    defined: frozenset[str],
+    dialect: TableDialect | None = None,
 ) -> TableSchema:
     """Return the definition that is told; `known` itself if it says the same.
 
@@ -269,7 +292,9 @@ def definition(
     by_name = {column.name.lower(): column for column in before.columns}
     shape = msgspec.structs.replace(before, charset=charset, collation=collation)
     columns = tuple(
-        _merged(column, by_name.get(column.name.lower()), shape, is_defined=column.name.lower() in defined)
+        (dialect or TICDC).merged(
+            column, by_name.get(column.name.lower()), shape, column.name.lower() in defined
+        )
         for column in _in_order(told.columns)
     )
     names = {column.name for column in columns}
@@ -290,7 +315,7 @@ def definition(
     return known if known == found else found
 
 
-def _in_order(columns: list[_Column]) -> list[_Column]:
+def _in_order(columns: list[ListedColumn]) -> list[ListedColumn]:
     """The columns by position, where each has one of its own."""
     positions = {column.position for column in columns}
     if None in positions or len(positions) < len(columns):
@@ -298,7 +323,7 @@ def _in_order(columns: list[_Column]) -> list[_Column]:
     return sorted(columns, key=lambda column: column.position or 0)
 
 
-def _merged(told: _Column, known: Column | None, table: TableSchema, *, is_defined: bool) -> Column:
+def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:
     """The column that is told, with what only the known one has."""
     column_type = _type(told)
     base = column_type.base
@@ -354,11 +379,18 @@ def _now(column_type: ColumnType) -> str:
     return f"{NOW}({column_type.length})" if column_type.length else NOW
 
 
+TICDC: Final = TableDialect(DIALECT, _type, _merged)
+
 # ---------------------------------------------------------------- events
 
 
 def told_events(
-    protocol: str, message: DdlMessage, told: Sequence[Told], catalog: Catalog, lossy: list[Lossy]
+    protocol: str,
+    message: DdlMessage,
+    told: Sequence[Told],
+    catalog: Catalog,
+    lossy: list[Lossy],
+    dialect: TableDialect = TICDC,
 ) -> tuple[list[Event], Catalog]:
     """Return the event of a DDL message and the catalogue after it; what is not understood is counted.
 
@@ -377,8 +409,12 @@ def told_events(
             found = None
             if each.change.table is not None and each.change.table.columns:
                 origin = known or _view_of(change, table) or catalog.table(table, message.at)
-                found = definition(table, each.change.table, origin, defined)
-            entries.append(_entry(each, change, table, found))
+                found = definition(table, each.change.table, origin, defined, dialect)
+            entries.append(
+                _entry(each, change, table, found)
+                if dialect is TICDC
+                else _as_told(each, table, found, dialect)
+            )
             is_drop = each.change.type == "DROP"
             if not change.kinds and is_drop and each.change.table is None:
                 gone.append(table)
@@ -403,6 +439,13 @@ def _entry(told: Told, change: SchemaChange, table: TableId, definition: TableSc
     elif not wire["table"].get("defaultCharsetName"):
         wire["table"]["defaultCharsetName"] = table_charset(definition)
     return TableChange(told.change.type, name, table, definition, msgspec.json.encode(wire))
+
+
+def _as_told(
+    told: Told, table: TableId, definition: TableSchema | None, dialect: TableDialect
+) -> TableChange:
+    wire = msgspec.json.encode(told.wire)
+    return TableChange(told.change.type, told.change.id, table, definition, wire, dialect.name)
 
 
 def _view_of(change: SchemaChange, table: TableId) -> TableSchema | None:

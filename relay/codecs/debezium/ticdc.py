@@ -31,6 +31,7 @@ from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.schema import counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
+from relay.codecs.debezium.ticdc_columns import TicdcColumns
 from relay.codecs.debezium.value_writing import micro_digits
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Keys, Lossy, source_losses
 from relay.codecs.wire import lookalikes
@@ -138,7 +139,7 @@ class Decoder:
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
         self._uncounted = uncounted_bytes(answers.limits)
-        self._rows = RowDecoder(NAME, answers.limits)
+        self._rows = RowDecoder(NAME, TicdcColumns(), answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

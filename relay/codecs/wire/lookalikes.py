@@ -30,7 +30,9 @@ class _Format(NamedTuple):
 
 
 _SIMPLE: Final = _Format("TiCDC Simple")
-_DEBEZIUM: Final = _Format("Debezium", ("ticdc-debezium",))
+_DEBEZIUM: Final = _Format("Debezium", ("debezium-json", "ticdc-debezium"))
+_HISTORY: Final = _Format("the schema history of a Debezium connector")
+_FLAT: Final = _Format("rows that Debezium's ExtractNewRecordState has flattened")
 _DATAWORKS: Final = _Format("DataWorks")
 _MAXWELL: Final = _Format("Maxwell")
 _CKAFKA: Final = _Format("CKafka's official format 1", ("ckafka-json",))
@@ -39,6 +41,10 @@ _OPEN: Final = _Format("TiCDC Open Protocol", ("ticdc-open-protocol",))
 _AVRO: Final = _Format("Avro with the number of a schema registry")
 #: Members that only this format has together; the first that fits counts.
 _BY_MEMBERS: Final = (
+    (frozenset({"position", "ddl", "tableChanges"}), _HISTORY),
+    (frozenset({"position", "ddl", "databaseName"}), _HISTORY),
+    (frozenset({"__op"}), _FLAT),
+    (frozenset({"__deleted"}), _FLAT),
     (frozenset({"commitTs", "buildTs"}), _SIMPLE),
     (frozenset({"commitTs", "schemaVersion"}), _SIMPLE),
     (frozenset({"isDdl", "type"}), _CANAL),
@@ -52,6 +58,8 @@ _BY_MEMBERS: Final = (
     (frozenset({"prevStruct", "postStruct"}), _Format("the default format of OceanBase's OMS")),
     (frozenset({"event_type", "domain", "sequence"}), _Format("MaxScale")),
 )
+#: Members that flattened rows may have inside of `payload`.
+_FLAT_MEMBERS: Final = frozenset({"__op", "__deleted"})
 _MAXWELL_TYPES: Final = frozenset(
     f'"{word}"'.encode()
     for word in (
@@ -69,8 +77,12 @@ def refusal(protocol: str, value: bytes | None) -> UnsupportedMessage | None:
         return _refusal(protocol, _binary_format(value))
     try:
         members: dict[str, Any] = _decode_members(value)
+        payload = members.get("payload")
+        inside: dict[str, Any] = _decode_members(payload) if payload and "schema" in members else {}
     except REFUSED:
         return None
+    if not inside.keys().isdisjoint(_FLAT_MEMBERS):
+        return _refusal(protocol, _FLAT)
     return refusal_of_members(protocol, members)
 
 

@@ -38,6 +38,7 @@ from relay.model import (
     TableSchema,
     Value,
     WireKey,
+    is_later,
 )
 from relay.records import ConsumerRecord
 
@@ -131,7 +132,9 @@ class Table(Generic[Kept]):
             return commit_ts > at.commit_ts
         if at.partition == record.partition and at.topic == record.topic:
             return record.offset > at.offset
-        return event_time_ns > at.event_time_ns
+        if event_time_ns > at.event_time_ns:
+            return True
+        return isinstance(record, Position) and is_later(record.log, at.log)
 
     def forget(self) -> None:
         """Forget what was compiled."""
@@ -665,11 +668,10 @@ class TypedWriters(Generic[Plan]):
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
         images = change.images
-        before, after = images.before, images.after
+        after = images.after
+        before = images.before if after is None or self._target.has_before else None
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        if not self._target.has_before and after is not None:
-            before = None
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
         reader: Any = getattr(images, "reader", None)

@@ -95,6 +95,17 @@ def _string(sql: str, start: int, *, backslash_escapes: bool) -> tuple[str, int]
     return _ESCAPED.sub(lambda found: _unescape(found, quote), text), match.end()
 
 
+def unquoted(literal: str) -> str:
+    """Return the text of a literal in single quotes; as it is if it is none, or more than one."""
+    if not literal.startswith("'"):
+        return literal
+    try:
+        text, end = _string(literal, 0, backslash_escapes=True)
+    except DdlNotUnderstood:
+        end = -1
+    return text if end == len(literal) else literal.strip("'")
+
+
 def _unescape(found: re.Match[str], quote: str) -> str:
     escaped: str | None = found.group(1)
     if escaped is not None:

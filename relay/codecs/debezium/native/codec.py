@@ -17,16 +17,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.catalog import Catalog
 from relay.codecs.codec import Codec, RowSignature
-from relay.codecs.debezium.native.message_writing import NAME
-from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.decoder import Decoder
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.writing import Encoder, carries
-from relay.codecs.losses import Keys, Lossy
-from relay.errors import UnsupportedMessage
-from relay.model import Event
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.codecs.losses import Keys
 
 PROFILES: Final = {
     "flink": {
@@ -38,6 +33,9 @@ PROFILES: Final = {
         "temporal": "text",
         "replace.null.with.default": "false",
         "key-change-headers": "false",
+        "heartbeats": "drop",
+        "ddl": "drop",
+        "watermarks": "drop",
     },
     "kafka-connect": {
         "time.precision.mode": "microseconds",
@@ -50,30 +48,18 @@ PROFILES: Final = {
         "schema-columns": "optional",
         "replace.null.with.default": "false",
         "key-change-headers": "false",
+        "heartbeats": "drop",
+        "ddl": "drop",
+        "watermarks": "drop",
     },
 }
 
 
-class Decoder:
-    """Reads nothing yet."""
-
-    def __init__(self, options: DebeziumOptions, answers: Answers) -> None: ...
-
-    def decode(
-        self,
-        record: ConsumerRecord,  # noqa: ARG002
-        catalog: Catalog,  # noqa: ARG002
-        lossy: list[Lossy],  # noqa: ARG002
-    ) -> tuple[list[Event], Catalog]:
-        """Refuse every message."""
-        raise UnsupportedMessage(NAME, "", "this protocol is written only")
-
-
 CODEC: Final = Codec(
     name=NAME,
-    title="Debezium JSON, as Debezium's MySQL connector and Kafka Connect's JsonConverter write it",
+    title="Debezium JSON of its own MySQL and MariaDB connectors, 1.9 to 3.6",
     options=DebeziumOptions,
-    decodes=carries(DebeziumOptions()),
+    decodes=carries(DebeziumOptions(provide_transaction_metadata=True, replace_null_with_default=False)),
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,

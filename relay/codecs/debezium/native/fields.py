@@ -66,14 +66,14 @@ class Field(msgspec.Struct, frozen=True):
     doc: str | None = None
     more: tuple[tuple[str, Any], ...] = ()
 
-    def node(self, column: Column, default: Any) -> Json:  # noqa: ANN401 - any value of JSON
-        """Return the schema of this column; `default` None: it has none."""
+    def node(self, column: Column, default: Any, doc: str | None = None) -> Json:  # noqa: ANN401 - any value of JSON
+        """Return the schema of this column; `default` None: it has none. `doc`: its comment."""
         return node(
             self.type,
             optional=column.nullable is not False,
             name=self.name,
             version=None if self.name is None else 1,
-            doc=self.doc,
+            doc=doc or self.doc,
             parameters=dict(self.parameters) or None,
             default=default,
             field=column.name,
@@ -224,7 +224,7 @@ def _members(base: str, members: tuple[str, ...] | None, options: DebeziumOption
     """ENUM's or SET's; a plain string where the members are not known."""
     if members is None or options.enum_schema == "string":
         return STRING
-    allowed = ",".join([member.replace(",", "\\,") for member in members])
+    allowed = ",".join([member.replace("\\", "\\\\").replace(",", "\\,") for member in members])
     return Field("string", ENUM if base == "enum" else SET, (("allowed", allowed),))
 
 

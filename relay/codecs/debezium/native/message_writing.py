@@ -32,7 +32,7 @@ from relay.codecs.debezium.native.fields import (
     table_name,
     value_schema,
 )
-from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.value_writing import ValueWriter
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
@@ -44,7 +44,6 @@ from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSche
 from relay.mysql.numbers import decimal_text
 from relay.mysql.types import has_parameters
 
-NAME: Final = "debezium-json"
 #: The release whose messages these are.
 VERSION: Final = "3.6.1.Final"
 
@@ -242,7 +241,9 @@ class Messages(Target[RowPlan]):
         return found
 
     def _node(self, column: Column) -> Json:
-        return field_of(column.type, self._options).node(column, self._default(column))
+        options = self._options
+        doc = column.comment if options.include_schema_comments else None
+        return field_of(column.type, options).node(column, self._default(column), doc)
 
     def _head(self, table: TableId, columns: Sequence[Column], relaxed: Sequence[str]) -> bytes:
         """The text before a payload; `relaxed` columns are missing in one of the images."""

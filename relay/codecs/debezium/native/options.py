@@ -14,6 +14,7 @@ from msgspec import Meta
 from relay.codecs.codec import Options
 from relay.codecs.wire.shaping import InsertUnknownBefore
 
+NAME: Final = "debezium-json"
 _TARGET: Final = {"side": "target"}
 
 
@@ -64,7 +65,8 @@ class DebeziumOptions(Options, frozen=True):
         name="include.schema.changes", default=True
     )
     include_schema_comments: Annotated[
-        bool, Meta(description="write comments of tables and columns in `tableChanges`", extra=_TARGET)
+        bool,
+        Meta(description="write comments of tables and columns in `tableChanges` and schemas", extra=_TARGET),
     ] = msgspec.field(name="include.schema.comments", default=False)
     schema_name_adjustment_mode: Annotated[
         Literal["none", "avro", "avro_unicode"], Meta(description="characters of schema names", extra=_TARGET)
@@ -130,6 +132,9 @@ class DebeziumOptions(Options, frozen=True):
             extra=_TARGET,
         ),
     ] = "producer"
+    heartbeats: Annotated[
+        Literal["keep", "drop"], Meta(description="write heartbeats of the source, or none", extra=_TARGET)
+    ] = "keep"
     key_change_headers: Annotated[
         bool,
         Meta(

@@ -2,7 +2,7 @@
 
 Contract: `changes_of` gives what the connector writes for a statement, from the canonical event alone: one
 message a table for a rename or DROP of several. What it shows of a column is what TiCDC shows
-(`relay.codecs.debezium.ddl_events`), but for `_own_members`. Literals are spelled as in DDL. Sources:
+(`relay.codecs.debezium.ddl_events`), but for `_own_members`. Texts are spelled as literals of DDL. Sources:
 debezium/debezium ConnectTableChangeSerializer, SchemaFactory (3.6); records of 3.6.1.
 """
 
@@ -89,7 +89,7 @@ def shown_table(schema: TableSchema, *, has_comments: bool) -> Json:
             _column(column, at, charset, has_comments=has_comments)
             for at, column in enumerate(schema.columns, 1)
         ],
-        "comment": (schema.comment or None) if has_comments else None,
+        "comment": _escaped(schema.comment) if has_comments and schema.comment else None,
     }
 
 
@@ -117,7 +117,7 @@ def _own_members(column: Column) -> Json:
     own: Json = {
         "typeName": name,
         "typeExpression": name,
-        "comment": None if column.comment is None else column.comment.replace("'", "''") or None,
+        "comment": _escaped(column.comment) if column.comment else None,
         "defaultValueExpression": _default(column),
     }
     if members is None:

@@ -11,6 +11,7 @@ BinlogValueConverters, JdbcValueConverters (3.6); records of 3.6.1.
 from __future__ import annotations
 
 import functools
+import re
 import struct
 from collections.abc import Callable
 from datetime import datetime
@@ -352,7 +353,21 @@ def _vector(text: str) -> list[float]:
         raise ValueError("not a vector") from None
 
 
-_WRITES: Final[dict[str, Write]] = {"float": _write_float, "vector": _vector}
+_STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
+
+
+def _compact(text: str) -> str:
+    """JSON without space between its parts, as the connector prints what it reads from the binlog."""
+    if " " not in text and "\n" not in text:
+        return text
+    if "\\" in text:
+        return _STRING.sub(lambda match: match[1] or "", text)
+    parts = text.split('"')
+    parts[::2] = ["".join(part.split()) for part in parts[::2]]
+    return '"'.join(parts)
+
+
+_WRITES: Final[dict[str, Write]] = {"float": _write_float, "vector": _vector, "json": _compact}
 
 # ---------------------------------------------------------------- dates and times
 

@@ -21,8 +21,8 @@ from relay.codecs.debezium.native.fields import (
     TRANSACTION_VALUE,
     Json,
 )
-from relay.codecs.debezium.native.message_writing import NAME, Messages, native_key, printed
-from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.message_writing import Messages, native_key, printed
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.schema_changes import CHANGE_KEY, CHANGE_VALUE, changes_of
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
@@ -197,7 +197,7 @@ class Encoder:
             yield from self._schema_change(event, caused_by, lossy)
         elif isinstance(event, TransactionMark) and self._has_transactions:
             yield self._mark(event)
-        elif isinstance(event, Heartbeat):
+        elif isinstance(event, Heartbeat) and self._options.heartbeats == "keep":
             yield self._control_message(
                 ({"serverName": self._options.topic_prefix}, HEARTBEAT_KEY),
                 ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),

@@ -1,0 +1,192 @@
+"""Columns in the dialect of Debezium's own connectors: how their values look, and what they tell of a type.
+
+Contract: what a schema block says of a column counts; where messages have none, the column is what connectors
+with the source's options make of the catalogue's type. Names that `field.name.adjustment.mode` has changed
+are those of the catalogue again, or, of `avro_unicode`, what they were made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from relay.codecs.debezium.defaults import null_default, zero_is_null
+from relay.codecs.debezium.envelope import Key
+from relay.codecs.debezium.kinds import fitting
+from relay.codecs.debezium.native.envelope import key_of
+from relay.codecs.debezium.native.forms import declared_type, expected, form_of
+from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.reading import Doubt, Form, Object
+from relay.codecs.debezium.schema import DeclaredColumn
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.base64_text import base64_text
+from relay.model import ABSENT, Column, ColumnType, TableSchema
+
+#: What stands for a value that the log does not have (`unavailable.value.placeholder`): as text, as bytes in
+#: both forms of base64, and as hexadecimal digits.
+_PLACEHOLDER: Final = b"__debezium_unavailable_value"
+PLACEHOLDERS: Final = (
+    _PLACEHOLDER.decode(),
+    base64_text(_PLACEHOLDER),
+    base64_text(_PLACEHOLDER).replace("+", "-").replace("/", "_"),
+    _PLACEHOLDER.hex(),
+)
+_UNAVAILABLE: Final = frozenset(PLACEHOLDERS)
+#: The first of all times, as connectors write it for dates that are not in the calendar.
+_EPOCHS: Final = (0, "1970-01-01Z", "1970-01-01T00:00:00Z")
+
+
+class DebeziumColumns:
+    """Debezium's own dialect, of connectors that were set to these options."""
+
+    key_of = staticmethod(key_of)
+
+    def __init__(self, options: DebeziumOptions) -> None:
+        self._options = options
+
+    def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:  # noqa: ARG002 - rows have all columns
+        """Leave out what the log did not have, in all images that lack it; it is absent then."""
+        for image in images:
+            for name in [name for name, value in (image or {}).items() if _is_unavailable(value)]:
+                del (image or {})[name]
+
+    def has_values(self, column: Column) -> bool:  # noqa: ARG002 - also generated ones
+        """Return that rows have every column."""
+        return True
+
+    def known_columns(self, known: TableSchema, names: Sequence[str]) -> Mapping[str, Column]:
+        """Return the definition's columns by their name on the wire."""
+        columns = {column.name: column for column in known.columns}
+        if columns.keys() >= set(names):
+            return columns
+        for mode in ("avro_unicode", "avro"):
+            adjusted = {adjusted_name(name, mode): column for name, column in columns.items()}
+            if len(adjusted) == len(columns) and adjusted.keys() >= set(names):
+                return adjusted
+        return columns
+
+    def column_names(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the names before `avro_unicode` has changed them, if that is said; else as they are."""
+        if self._options.field_name_adjustment_mode == "avro_unicode":
+            found = {name: _original(name) for name in names}
+            if len(set(found.values())) == len(found):
+                return found
+        return {name: name for name in names}
+
+    def fits(self, column: Column, declared: DeclaredColumn | None, value: object) -> bool:
+        """Whether neither the block nor the value contradicts the catalogue's column."""
+        return self._form(column, declared, value, is_known=True) is not None
+
+    def declared_type(self, declared: DeclaredColumn, value: object) -> ColumnType | None:
+        """Return the type that the block declares, None if that does not go with the value."""
+        column_type = declared_type(declared, self._options)
+        form = form_of(column_type, declared, value, self._options, is_known=False)
+        return None if form is None else column_type
+
+    def form(
+        self,
+        column: Column,
+        declared: DeclaredColumn | None,
+        value: object,
+        *,
+        is_known: bool,
+        is_key: bool,  # noqa: ARG002 - all columns look alike
+    ) -> Form:
+        """Return how the column's values look; of a guess they are what JSON has."""
+        form = self._form(column, declared, value, is_known=is_known)
+        return Form(_LIKE.get(type(value), str)) if form is None else form
+
+    def _form(
+        self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool
+    ) -> Form | None:
+        if declared is None:
+            declared = expected(column.name, column.type, self._options, value)
+        return form_of(column.type, declared, value, self._options, is_known=is_known)
+
+    def doubts(self, column: Column, form: Form, declared: DeclaredColumn | None) -> Iterator[Doubt]:
+        """Give the wire values that mean two things: the default or NULL, 1970-01-01 or a date that is not in
+        the calendar, for which Debezium writes it also in columns that can be NULL.
+        """
+        if self.null_value(column, declared) is not ABSENT:
+            return
+        default = _default(column, form, declared)
+        if default is not ABSENT:
+            yield default, Lossy.NULL_OR_DEFAULT
+        if column.type.base in {"date", "datetime"}:
+            for value in _EPOCHS:
+                if value != default and fitting(form.kind, value) is not ABSENT:
+                    yield value, Lossy.EPOCH_OR_ZERO_DATE
+
+    def null_value(self, column: Column, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value that stands for NULL beside NULL itself: nothing was inserted in 1970."""
+        if not zero_is_null(column):
+            return ABSENT
+        default = 0 if declared is None else declared.default
+        return default if default in _EPOCHS and default is not False else ABSENT
+
+    def tells_types(self, block: bytes) -> bool:
+        """Whether a schema block tells types as the catalogue has them: if they are propagated."""
+        return b'"__debezium.source.column.type"' in block
+
+
+#: The kinds of columns of which nothing is known.
+_LIKE: Final[dict[type, Any]] = {bool: bool, int: int, Decimal: float}
+
+
+def _is_unavailable(value: object) -> bool:
+    return type(value) is str and value in _UNAVAILABLE
+
+
+def _default(column: Column, form: Form, declared: DeclaredColumn | None) -> Any:  # noqa: ANN401 - any JSON value
+    """The wire value that NULL is written as, ABSENT if there is none.
+
+    Without a schema block it is found for types whose values are what JSON has.
+    """
+    if declared is not None:
+        if not declared.optional or declared.default is None:
+            return ABSENT
+        default = declared.default
+        return fitting(form.kind, Decimal(repr(default)) if type(default) is float else default)
+    if form.read is not None and column.type.base not in {"enum", "set"}:
+        return ABSENT
+    default = null_default(column, None)
+    return ABSENT if default is None else fitting(form.kind, default)
+
+
+# ---------------------------------------------------------------- names
+
+
+_AVRO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+_UNICODE_NAME: Final = re.compile(r"[^A-Za-z0-9]")
+_ESCAPE: Final = re.compile(r"(?:_u[0-9a-fA-F]{4})+")
+
+
+def adjusted_name(name: str, mode: str) -> str:
+    """Return a column's name as `field.name.adjustment.mode` makes it (io.debezium.schema
+    SchemaNameAdjuster): what Avro does not allow becomes `_`, or `_u` and four digits of its code; `_` itself
+    is a code then, too. A digit in front gets a `_` or is a code.
+    """
+    if mode == "avro":
+        adjusted = _AVRO_NAME.sub("_", name)
+        return "_" + adjusted if adjusted[:1].isdigit() else adjusted
+    adjusted = _UNICODE_NAME.sub(lambda match: _codes(match[0]), name)
+    return _codes(adjusted[0]) + adjusted[1:] if adjusted[:1].isdigit() else adjusted
+
+
+def _codes(character: str) -> str:
+    data = character.encode("utf-16-be", "surrogatepass")
+    return "".join([f"_u{int.from_bytes(data[at : at + 2]):04x}" for at in range(0, len(data), 2)])
+
+
+def _original(name: str) -> str:
+    """The name before `avro_unicode`; as it is if its codes are no text."""
+    try:
+        return _ESCAPE.sub(_characters, name)
+    except UnicodeDecodeError:
+        return name
+
+
+def _characters(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("_u", "")).decode("utf-16-be")

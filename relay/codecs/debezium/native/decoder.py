@@ -1,0 +1,265 @@
+"""Debezium's own connectors for MySQL and MariaDB, read.
+
+    key             {key columns}, or {schema, payload}; none for a table without a key
+    row             {before after source transaction op ts_ms …}; op is c, u, d or r (read by a snapshot)
+    tombstone       no value, behind each DELETE
+    TRUNCATE        as a row, op is t, without images and key
+    DDL             {source ts_ms databaseName schemaName ddl tableChanges}, in a topic of its own
+    transaction     {status id event_count data_collections ts_ms}, in a topic of its own
+    heartbeat       {ts_ms}, in a topic of its own; the key is {serverName}
+
+Each value as such, or as {schema, payload}. It cannot say: dates that are not in the calendar, years below
+100, NULL where a column has a default (unless `replace.null.with.default=false`), commit timestamps.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from relay.catalog import Catalog, DdlMessage
+from relay.codecs.debezium.envelope import image
+from relay.codecs.debezium.native import envelope as _wire
+from relay.codecs.debezium.native.columns import PLACEHOLDERS, DebeziumColumns
+from relay.codecs.debezium.native.envelope import Body, Envelope, Origin
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.table_changes import NATIVE
+from relay.codecs.debezium.reading import RowDecoder, RowParts
+from relay.codecs.debezium.table_changes import change_word, parse, told_events
+from relay.codecs.losses import Lossy
+from relay.codecs.wire import lookalikes
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.rows import NAMELESS
+from relay.errors import Malformed, UnsupportedMessage
+from relay.limits import check_values, uncounted_bytes
+from relay.model import (
+    Bootstrap,
+    Event,
+    Heartbeat,
+    Op,
+    RowChange,
+    SchemaChange,
+    Source,
+    TableId,
+    TransactionMark,
+)
+from relay.mysql.types import quoted_table
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+_OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
+_TRUNCATE: Final = "t"
+_LOGICAL: Final = "m"
+#: Statements that change no table, and that connectors send nevertheless.
+_NO_DDL: Final = re.compile(
+    r"\s*+(?:SET|USE|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|FLUSH|GRANT|REVOKE|ANALYZE|OPTIMIZE)\b",
+    re.IGNORECASE,
+).match
+_PLACEHOLDER_BYTES: Final = tuple(text.encode() for text in PLACEHOLDERS)
+_MARKS: Final = {"BEGIN": True, "END": False}
+
+# Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
+# for every row.
+_UPDATE: Final = Op.UPDATE
+_DELETE: Final = Op.DELETE
+_READ: Final = Op.READ
+
+
+class Decoder:
+    """Reads JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without."""
+
+    def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
+        self._limits = answers.limits
+        self._uncounted = uncounted_bytes(answers.limits)
+        self._rows = RowDecoder(NAME, DebeziumColumns(options), answers.limits)
+
+    def decode(
+        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        """Give the record's event; see `relay.codecs.codec.Decoder`."""
+        value = record.value
+        if not value:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        if len(value) > self._uncounted:
+            check_values(NAME, "", value, self._limits)
+        if record.key and len(record.key) > self._uncounted:
+            check_values(NAME, "key", record.key, self._limits)
+        counted = len(lossy)
+        try:
+            return self._event(_wire.parse(value), record, catalog, lossy)
+        except REFUSED:
+            del lossy[counted:]
+        try:
+            message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
+        except Malformed as error:
+            raise lookalikes.refusal(NAME, value) or error from None
+        if is_invalid_text:
+            lossy.append(Lossy.INVALID_TEXT)
+        try:
+            return self._event(message, record, catalog, lossy)
+        except REFUSED as error:
+            raise Malformed(NAME, "payload", "a row that is no JSON object of columns") from error
+
+    def _event(
+        self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[list[Event], Catalog]:
+        body = message.body()
+        if body is None:
+            lossy.append(Lossy.TOMBSTONE)
+            return [], catalog
+        origin = body.source
+        if origin is None or origin.connector not in _wire.CONNECTORS:
+            return _control(body, origin, record, catalog), catalog
+        op = _OPS.get(body.op or "")
+        source = _wire.source_of(body, origin, record)
+        if op is not None:
+            parts = _row_parts(op, body, origin, bytes(message.schema), record.key)
+            if op is _UPDATE and parts.before is None:
+                lossy.append(Lossy.BEFORE_UNKNOWN)
+            at = _wire.position_of(source, origin, record, is_read=op is _READ)
+            read = self._rows.read_generally if _has_placeholder(record.value) else self._rows.read
+            schema, images = read(parts, at, catalog, lossy)
+            emitted_at_ns, transaction = _wire.emitted_at_ns(body, record), _wire.transaction_of(body)
+            return [RowChange(op, schema, images, source, emitted_at_ns, transaction)], catalog
+        if body.op == _TRUNCATE:
+            return _truncation(body, origin, source, record, catalog, lossy)
+        if body.op is None and (body.ddl is not UNSET or image(body.tableChanges)):
+            return _ddl(body, origin, source, record, catalog, lossy)
+        raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, r, t, and no DDL")
+
+
+def _has_placeholder(value: bytes | None) -> bool:
+    """Whether a value may stand for one that the log does not have."""
+    for placeholder in _PLACEHOLDER_BYTES:  # noqa: SIM110 - a generator would cost every row
+        if placeholder in (value or b""):
+            return True
+    return False
+
+
+def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowParts:
+    """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
+    before = image(body.before) if op is _DELETE or op is _UPDATE else None
+    after = None if op is _DELETE else image(body.after)
+    if op is _DELETE and before is None:
+        before = _old_key(key)
+    if op is not _DELETE and after is None:
+        raise Malformed(NAME, "payload.after", "a row message without a row")
+    if not origin.table:
+        raise Malformed(NAME, "payload.source.table", NAMELESS)
+    return RowParts((origin.db or "", origin.table), before, after, schema, key)
+
+
+def _old_key(key: bytes | None) -> bytes:
+    """The columns of the key as the old row of a DELETE that has none. Raises Malformed without a key."""
+    columns = _wire.key_of(key).payload
+    if not columns:
+        raise Malformed(NAME, "payload.before", "a row message without a row")
+    return msgspec.json.encode(columns)
+
+
+# ---------------------------------------------------------------- DDL
+
+
+def _ddl(
+    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+) -> tuple[list[Event], Catalog]:
+    told = parse(NAME, image(body.tableChanges), lossy, NATIVE)
+    ddl = body.ddl or ""
+    if not told and (not ddl.strip() or _NO_DDL(ddl)):
+        lossy.append(Lossy.STATEMENT)
+        return [], catalog
+    database = origin.db or body.databaseName or ""
+    message = DdlMessage(
+        ddl,
+        TableId(database, "" if len(told) != 1 else origin.table or ""),
+        change_word(told),
+        source,
+        _wire.position_of(source, origin, record, is_read=False),
+        _wire.emitted_at_ns(body, record),
+    )
+    if _wire.snapshot_of(origin) is None:
+        return told_events(NAME, message, told, catalog, lossy, NATIVE)
+    if not any(each.change.table for each in told):
+        # What a snapshot does first, DROP … IF EXISTS, is no statement of the source.
+        lossy.append(Lossy.STATEMENT)
+        return [], catalog
+    events, learnt = told_events(NAME, message, told, catalog, [], NATIVE)
+    return [defined for event in events for defined in _definitions(event)], learnt
+
+
+def _definitions(event: Event) -> list[Event]:
+    """The definitions that a schema change of a snapshot tells."""
+    if not isinstance(event, SchemaChange):
+        return [event]
+    told = [each.definition for each in event.table_changes if each.definition is not None]
+    return [Bootstrap(schema, event.source, event.emitted_at_ns) for schema in told]
+
+
+def _truncation(
+    body: Body, origin: Origin, source: Source, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+) -> tuple[list[Event], Catalog]:
+    if not origin.table:
+        raise Malformed(NAME, "payload.source.table", NAMELESS)
+    table = TableId(origin.db or "", origin.table)
+    message = DdlMessage(
+        f"TRUNCATE TABLE {quoted_table(table)}",
+        table,
+        _TRUNCATE,
+        source,
+        _wire.position_of(source, origin, record, is_read=False),
+        _wire.emitted_at_ns(body, record),
+    )
+    return told_events(NAME, message, (), catalog, lossy, NATIVE)
+
+
+# ---------------------------------------------------------------- messages without a table
+
+
+def _control(body: Body, origin: Origin | None, record: ConsumerRecord, catalog: Catalog) -> list[Event]:
+    """The event of a message without `source`: of a transaction, or a heartbeat. Raises UnsupportedMessage
+    for all others.
+    """
+    emitted_at_ns = _wire.emitted_at_ns(body, record)
+    if origin is None and body.status in _MARKS and body.id is not None:
+        return [
+            TransactionMark(
+                _MARKS[body.status],
+                body.id,
+                Source("mysql", emitted_at_ns),
+                emitted_at_ns,
+                body.event_count,
+                tuple(
+                    [
+                        (_table_named(each.data_collection, record, catalog), each.event_count)
+                        for each in body.data_collections or ()
+                    ]
+                ),
+            )
+        ]
+    if origin is None and body.ts_ms is not None and body.op is None and body.ddl is UNSET:
+        name = _server_name(record.key)
+        if name is not None:
+            return [Heartbeat(Source("mysql", emitted_at_ns, name=name), emitted_at_ns)]
+    if origin is not None and origin.connector is not None:
+        raise _wire.foreign(NAME, origin)
+    raise lookalikes.refusal(NAME, record.value) or _wire.foreign(NAME, origin)
+
+
+def _server_name(key: bytes | None) -> str | None:
+    """The connector's name in a heartbeat's key, None if it is no such key."""
+    columns = _wire.key_of(key).payload or {}
+    name = columns.get("serverName")
+    return name if isinstance(name, str) and len(columns) == 1 else None
+
+
+def _table_named(name: str, record: ConsumerRecord, catalog: Catalog) -> TableId:
+    """The table of a name such as `db.table`. Names may have dots themselves: one that is known is meant."""
+    parts = name.split(".")
+    possible = [TableId(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, min(len(parts), 64))]
+    at = Source("mysql", record.time_ms(0) * 1_000_000).at(record)
+    found = next((table for table in possible if catalog.has(table, at)), None)
+    return found or (possible[0] if possible else TableId("", name))

@@ -1,0 +1,540 @@
+"""How values of MySQL's types look in JSON of Debezium's connectors, by a column's Connect schema.
+
+Contract: `form_of` gives the form of a column's values; None where the schema or the value contradicts the
+type. `expected` is the schema that a connector with given options has for a type, where messages have none;
+`declared_type` the type that a schema tells. Those that read raise ValueError. Sources: Debezium 3.6 "MySQL
+connector", data types; io.debezium.data and io.debezium.time; apache/kafka JsonConverter; records of 1.9.7 to
+3.6.1.
+"""
+
+from __future__ import annotations
+
+import binascii
+import functools
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay.codecs.debezium import schema as names
+from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, fitting, is_no_number
+from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.reading import Form
+from relay.codecs.debezium.schema import DeclaredColumn
+from relay.codecs.debezium.values import read_bits, scaled, unsigned64
+from relay.codecs.wire.base64_text import read_base64
+from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
+from relay.model import ABSENT, ColumnType
+from relay.mysql.members import label_reader
+from relay.mysql.numbers import go_text, read_decimal, shortest_float32
+from relay.mysql.temporal import read_date
+from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
+
+DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
+_CONNECT_DATE, _CONNECT_TIME, _CONNECT_TIMESTAMP = (
+    "org.apache.kafka.connect.data.Date",
+    "org.apache.kafka.connect.data.Time",
+    "org.apache.kafka.connect.data.Timestamp",
+)
+_ISO_DATE, _ISO_TIME, _ISO_TIMESTAMP = (
+    "io.debezium.time.IsoDate",
+    "io.debezium.time.IsoTime",
+    "io.debezium.time.IsoTimestamp",
+)
+_TIME, _NANO_TIME, _NANO_TIMESTAMP = (
+    "io.debezium.time.Time",
+    "io.debezium.time.NanoTime",
+    "io.debezium.time.NanoTimestamp",
+)
+_VECTORS: Final = frozenset({"io.debezium.data.FloatVector", "io.debezium.data.DoubleVector"})
+_GEOMETRY, _POINT = "io.debezium.data.geometry.Geometry", "io.debezium.data.geometry.Point"
+#: What `column.propagate.source.type` adds to a column's parameters.
+_SOURCE_TYPE: Final = "__debezium.source.column.type"
+_SOURCE_LENGTH: Final = "__debezium.source.column.length"
+_SOURCE_SCALE: Final = "__debezium.source.column.scale"
+#: The mark of a binary column that was declared as text with CHARACTER SET binary.
+AS_TEXT: Final = "binary"
+
+
+class _Case(NamedTuple):
+    """A column: its type, whether that is the catalogue's, its schema, one of its values."""
+
+    type: ColumnType
+    is_known: bool
+    declared: DeclaredColumn
+    value: object
+    options: DebeziumOptions
+
+    @property
+    def digits(self) -> int | None:
+        """The digits of a second, None if as many are shown as a value needs."""
+        return self.type.length if self.is_known else None
+
+
+def form_of(
+    column_type: ColumnType,
+    declared: DeclaredColumn,
+    value: object,
+    options: DebeziumOptions,
+    *,
+    is_known: bool,
+) -> Form | None:
+    """Return how the column's values look, None if schema or value contradict the type."""
+    case = _Case(column_type, is_known, declared, value, options)
+    make = _BY_NAME.get(declared.name or "") or _BY_TYPE.get(declared.type)
+    form = None if make is None else make(case)
+    return None if form is None or fitting(form.kind, value) is ABSENT else form
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _boolean(case: _Case) -> Form | None:
+    if case.type.base not in {"bit", "tinyint"}:
+        return None
+    # JdbcSinkDataTypesConverter, or a snapshot, has numbers instead.
+    return Form(int if type(case.value) is int else bool, int)
+
+
+def _integer(case: _Case) -> Form | None:
+    base = case.type.base
+    if base == "year":
+        return Form(int, _read_year)
+    if base not in INTEGERS:
+        return None
+    if type(case.value) is bool and base == "tinyint":
+        return Form(bool, int)
+    return Form(int, unsigned64 if base == "bigint" and case.type.unsigned else None)
+
+
+def _read_year(year: int) -> int:
+    """1900 is no YEAR of MySQL: Debezium writes it for 0000."""
+    return 0 if year == 1900 else year
+
+
+def _float(case: _Case) -> Form | None:
+    base = case.type.base
+    if base == "decimal":
+        return Form(Decimal, functools.partial(scaled, case.type.scale))
+    if base not in FLOATS:
+        return None
+    if is_no_number(case.value):
+        return Form(FLOAT_OR_TEXT, float)
+    return Form(float, shortest_float32 if base == "float" else None)
+
+
+def _decimal(case: _Case) -> Form | None:
+    """DECIMAL, and BIGINT UNSIGNED with `precise`: bytes, or a JSON number with `decimal.format=NUMERIC`."""
+    base = case.type.base
+    if base != "decimal" and base not in INTEGERS:
+        return None
+    told = (case.declared.parameters or {}).get("scale", "")
+    scale = int(told) if told.isascii() and told.isdigit() and len(told) < 4 else case.type.scale or 0
+    is_number = type(case.value) in {int, Decimal}
+    if base in INTEGERS:
+        return Form(int) if is_number else Form(str, _read_unscaled)
+    if is_number:
+        return Form(Decimal, functools.partial(scaled, scale))
+    return Form(str, functools.partial(_read_decimal_bytes, scale))
+
+
+#: More bytes no DECIMAL of 65 digits has.
+_MOST_BYTES: Final = 40
+
+
+def _read_unscaled(text: str) -> int:
+    """A whole number of its bytes in base64, the highest first, with a sign."""
+    try:
+        data = read_base64(text)
+    except ValueError:
+        raise ValueError("not base64 of a number (is decimal.handling.mode another one?)") from None
+    if not 0 < len(data) <= _MOST_BYTES:
+        raise ValueError("not the bytes of a number")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _read_decimal_bytes(scale: int, text: str) -> Decimal:
+    unscaled = _read_unscaled(text)
+    return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def _variable_decimal(case: _Case) -> Form | None:
+    if case.type.base != "decimal" and case.type.base not in INTEGERS:
+        return None
+    read = functools.partial(_read_variable_decimal, case.type.scale)
+    return Form(dict, read if case.type.base == "decimal" else lambda parts: int(read(parts)))
+
+
+def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
+    own, text = parts.get("scale"), parts.get("value")
+    if type(own) is not int or not 0 <= own < _MOST_BYTES or type(text) is not str:
+        raise ValueError("not a scale and a number")
+    return scaled(scale, _read_decimal_bytes(own, text))
+
+
+def _read_decimal_text(scale: int | None, text: str) -> Decimal:
+    return scaled(scale, read_decimal(text))
+
+
+def _bits(case: _Case) -> Form | None:
+    return Form(str, read_bits) if case.type.base == "bit" else None
+
+
+def _vector(case: _Case) -> Form | None:
+    return Form(list, _read_vector) if case.type.base == "vector" else None
+
+
+def _read_vector(numbers: list[Any]) -> str:
+    return "[" + ",".join([go_text(float(number)) for number in numbers]) + "]"
+
+
+# ---------------------------------------------------------------- text and bytes
+
+
+def _string(case: _Case) -> Form | None:
+    """Text, and what the handling modes make text of: DECIMAL, BIGINT UNSIGNED, binary columns."""
+    base = case.type.base
+    if base == "decimal":
+        return Form(str, functools.partial(_read_decimal_text, case.type.scale))
+    if base in INTEGERS:
+        return Form(str, _read_whole)
+    if base in BINARIES:
+        return _binary_text(case)
+    if base in {"enum", "set"}:
+        return _label(case)
+    is_other = base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    return None if is_other else Form(str)
+
+
+def _read_whole(text: str) -> int:
+    number = read_decimal(text)
+    if number != number.to_integral_value():
+        raise ValueError("not a whole number")
+    return int(number)
+
+
+def _bytes(case: _Case) -> Form | None:
+    return Form(str, read_base64) if case.type.base in BINARIES else None
+
+
+def _binary_text(case: _Case) -> Form:
+    """A binary column as a string: it was declared as text with CHARACTER SET binary, or the connector's
+    `binary.handling.mode` is not `bytes`. Where the option says `bytes`, the values have to tell.
+    """
+    mode = case.options.binary_handling_mode
+    length = case.type.length if case.type.base == "binary" else None
+    if case.type.charset == AS_TEXT:
+        return Form(str, functools.partial(_read_latin1, length or 0))
+    if mode != "bytes":
+        return Form(str, _BINARY_MODES[mode])
+    return Form(str, functools.partial(_guess_binary, length), is_guess=True)
+
+
+def _read_url_safe(text: str) -> bytes:
+    return read_base64(text.replace("-", "+").replace("_", "/"))
+
+
+def _read_hex(text: str) -> bytes:
+    try:
+        return binascii.a2b_hex(text)
+    except ValueError:
+        raise ValueError("not hexadecimal digits (is binary.handling.mode another one?)") from None
+
+
+_BINARY_MODES: Final[dict[str, Callable[[str], bytes]]] = {
+    "base64": read_base64,
+    "base64-url-safe": _read_url_safe,
+    "hex": _read_hex,
+}
+_HEX: Final = re.compile(r"(?:[0-9a-f]{2})*", re.ASCII).fullmatch
+
+
+def _guess_binary(length: int | None, text: str) -> bytes:
+    """Hexadecimal digits if it can be, unless BINARY(n) has another length; else base64."""
+    is_hex = _HEX(text) is not None and (length is None or len(text) == 2 * length)
+    return _read_hex(text) if is_hex else _read_url_safe(text)
+
+
+def _read_latin1(length: int, text: str) -> bytes:
+    """Bytes that were read as Latin-1, as Debezium does with CHARACTER SET binary."""
+    try:
+        return text.encode("latin-1").ljust(length, b"\0")
+    except UnicodeEncodeError:
+        raise ValueError("text of characters that are no bytes") from None
+
+
+def _label(case: _Case) -> Form | None:
+    if case.type.base not in {"enum", "set"}:
+        return None
+    return Form(str, label_reader(case.type, has_escapes=True))
+
+
+def _json(case: _Case) -> Form | None:
+    return Form(str) if case.type.base == "json" else None
+
+
+def _geometry(case: _Case) -> Form | None:
+    return Form(dict, _read_geometry) if case.type.base in GEOMETRIES else None
+
+
+#: SRIDs are unsigned 32-bit numbers.
+_SRID_END: Final = 1 << 32
+
+
+def _read_geometry(parts: dict[str, Any]) -> bytes:
+    """MySQL's own form: SRID as 4 bytes, the lowest first, then WKB (MySQL Reference Manual 8.4 §13.4.3)."""
+    wkb, srid = parts.get("wkb"), parts.get("srid")
+    srid = 0 if srid is None else srid
+    if type(wkb) is not str or type(srid) is not int or not 0 <= srid < _SRID_END:
+        raise ValueError("not a geometry")
+    return srid.to_bytes(4, "little") + read_base64(wkb)
+
+
+# ---------------------------------------------------------------- dates and times
+
+
+#: The smallest TIME, and how far below it Debezium before 2.6 writes it in a column with digits of a second.
+_LEAST_TIME_MICROS: Final = -3_020_399_000_000
+_TOO_LOW_MICROS: Final = 2_000_000
+
+
+def _clock(micros: int, digits: int | None) -> str:
+    is_least = _LEAST_TIME_MICROS - _TOO_LOW_MICROS < micros < _LEAST_TIME_MICROS
+    return time_text(_LEAST_TIME_MICROS if is_least else micros, digits)
+
+
+def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
+    """The form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
+
+    def make(case: _Case) -> Form | None:
+        if case.type.base != base:
+            return None
+        digits = case.digits
+        if per > 1:
+            return Form(int, lambda count: text(count // per if count >= 0 else -(-count // per), digits))
+        return Form(int, lambda count: text(count * micros, digits))
+
+    return make
+
+
+def _floored_nanos(case: _Case) -> Form | None:
+    if case.type.base != "datetime":
+        return None
+    digits = case.digits
+    return Form(int, lambda nanos: datetime_text(nanos // 1_000, digits))
+
+
+def _date(case: _Case) -> Form | None:
+    return Form(int, date_text) if case.type.base == "date" else None
+
+
+def _iso_date(case: _Case) -> Form | None:
+    return Form(str, lambda iso: read_date(iso.removesuffix("Z"))) if case.type.base == "date" else None
+
+
+def _iso_time(case: _Case) -> Form | None:
+    digits = case.digits
+    return Form(str, lambda iso: _clock_text(iso, digits)) if case.type.base == "time" else None
+
+
+_CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9}))?Z?", re.ASCII).fullmatch
+
+
+def _clock_text(iso: str, digits: int | None) -> str:
+    match = _CLOCK(iso)
+    if match is None:
+        raise ValueError("not a time")
+    hours, minutes, seconds, fraction = match.groups(default="")
+    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    return time_text(whole * 1_000_000 + int(fraction[:6].ljust(6, "0")), digits)
+
+
+def _iso_datetime(case: _Case) -> Form | None:
+    digits = case.digits
+    if case.type.base != "datetime":
+        return None
+    return Form(str, lambda iso: _wall_text(iso, digits))
+
+
+_MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
+
+
+def _wall_text(iso: str, digits: int | None) -> str:
+    if iso[:19] == _MIDNIGHT_1970:
+        return datetime_text(0, digits)
+    return timestamp_text(iso, digits)
+
+
+def _zoned(case: _Case) -> Form | None:
+    digits = case.digits
+    return Form(str, lambda iso: _zoned_text(iso, digits)) if case.type.base == "timestamp" else None
+
+
+def _zoned_text(iso: str, digits: int | None) -> str:
+    """The zero TIMESTAMP comes with its digits, too."""
+    is_zero = iso[:19] == _MIDNIGHT_1970 and not iso[19:-1].strip(".0") and iso[-1:] == "Z"
+    return timestamp_text(_MIDNIGHT_1970 + "Z" if is_zero else iso, digits)
+
+
+_Make = Callable[[_Case], Form | None]
+_BY_TYPE: Final[dict[str, _Make]] = {
+    "boolean": _boolean, "int8": _integer, "int16": _integer, "int32": _integer, "int64": _integer,
+    "float": _float, "double": _float, "string": _string, "bytes": _bytes,
+}  # fmt: skip
+_BY_NAME: Final[dict[str, _Make]] = {
+    DECIMAL: _decimal,
+    VARIABLE_DECIMAL: _variable_decimal,
+    names.BITS: _bits,
+    names.ENUM: _label,
+    names.SET: _label,
+    names.JSON: _json,
+    **dict.fromkeys(_VECTORS, _vector),
+    _GEOMETRY: _geometry,
+    _POINT: _geometry,
+    names.YEAR: _integer,
+    names.DATE: _date,
+    _CONNECT_DATE: _date,
+    _ISO_DATE: _iso_date,
+    names.TIME: _counted("time", _clock, 1),
+    _TIME: _counted("time", time_text, 1_000),
+    _CONNECT_TIME: _counted("time", time_text, 1_000),
+    _NANO_TIME: _counted("time", time_text, 1, per=1_000),
+    _ISO_TIME: _iso_time,
+    names.MILLIS: _counted("datetime", datetime_text, 1_000),
+    names.MICROS: _counted("datetime", datetime_text, 1),
+    _CONNECT_TIMESTAMP: _counted("datetime", datetime_text, 1_000),
+    _NANO_TIMESTAMP: _floored_nanos,
+    _ISO_TIMESTAMP: _iso_datetime,
+    names.ZONED: _zoned,
+}
+
+# ---------------------------------------------------------------- schemas that are expected
+
+
+_INTEGER_TYPES: Final = {"tinyint": "int16", "smallint": "int16", "mediumint": "int32", "int": "int32"}
+_UNSIGNED_TYPES: Final = {"smallint": "int32", "int": "int64"}
+#: Semantic names by type and `time.precision.mode`, where they are not the usual ones.
+_MODES: Final = {
+    "date": {"connect": _CONNECT_DATE, "isostring": _ISO_DATE},
+    "time": {"connect": _CONNECT_TIME, "isostring": _ISO_TIME, "nanoseconds": _NANO_TIME},
+    "datetime": {
+        "connect": _CONNECT_TIMESTAMP,
+        "isostring": _ISO_TIMESTAMP,
+        "nanoseconds": _NANO_TIMESTAMP,
+        "microseconds": names.MICROS,
+    },
+}
+_NAMED: Final = {
+    "year": names.YEAR, "json": names.JSON, "enum": names.ENUM, "set": names.SET, "timestamp": names.ZONED,
+    "vector": "io.debezium.data.FloatVector",
+}  # fmt: skip
+
+
+def expected(field: str, column_type: ColumnType, options: DebeziumOptions, value: object) -> DeclaredColumn:
+    """Return the schema of a column, as connectors with these options have it; text tells ISO text where
+    numbers were expected.
+    """
+    type_, name = _expected(column_type, options, is_text=type(value) is str)
+    return DeclaredColumn(field, type_, name=name)
+
+
+def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:
+    base, mode = column_type.base, "isostring" if is_text else options.time_precision_mode
+    if base in INTEGERS:
+        return _expected_integer(column_type, options)
+    if base in FLOATS:
+        return ("double" if base == "double" or column_type.scale is not None else "float"), None
+    if base == "decimal":
+        precise = options.decimal_handling_mode == "precise"
+        return ("bytes", DECIMAL) if precise else (options.decimal_handling_mode, None)
+    if base == "bit":
+        return ("boolean", None) if column_type.length == 1 else ("bytes", names.BITS)
+    if base in {"date", "time", "datetime"}:
+        micros = names.MICROS if (column_type.length or 0) > 3 else names.MILLIS
+        usual = {"date": names.DATE, "time": names.TIME, "datetime": micros}[base]
+        return "int64", _MODES[base].get(mode, usual)
+    if base in BINARIES and base not in GEOMETRIES:
+        is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
+        return ("string" if is_text else "bytes"), None
+    return "string", _GEOMETRY if base in GEOMETRIES else _NAMED.get(base)
+
+
+def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tuple[str, str | None]:
+    if column_type.base == "bigint":
+        mode = options.bigint_unsigned_handling_mode if column_type.unsigned else "long"
+        return {"long": ("int64", None), "precise": ("bytes", DECIMAL), "string": ("string", None)}[mode]
+    found = _UNSIGNED_TYPES.get(column_type.base) if column_type.unsigned else None
+    return found or _INTEGER_TYPES[column_type.base], None
+
+
+# ---------------------------------------------------------------- types that are declared
+
+
+_TYPES_BY_NAME: Final = {
+    _CONNECT_DATE: "date", _ISO_DATE: "date", names.DATE: "date", names.TIME: "time", _TIME: "time",
+    _CONNECT_TIME: "time", _NANO_TIME: "time", _ISO_TIME: "time", _CONNECT_TIMESTAMP: "datetime",
+    _NANO_TIMESTAMP: "datetime", _ISO_TIMESTAMP: "datetime", _GEOMETRY: "geometry", _POINT: "point",
+    VARIABLE_DECIMAL: "decimal", **dict.fromkeys(_VECTORS, "vector"),
+}  # fmt: skip
+
+
+def declared_type(declared: DeclaredColumn, options: DebeziumOptions) -> ColumnType:
+    """Return the MySQL type of a schema: that which `column.propagate.source.type` tells, else by its
+    semantic name, else by its plain type.
+    """
+    parameters = declared.parameters or {}
+    told = parameters.get(_SOURCE_TYPE)
+    found = None if told is None else _propagated(told, parameters)
+    members = _members(declared)
+    if found is not None:
+        return msgspec.structs.replace(found, members=members) if found.base in {"enum", "set"} else found
+    if declared.name == DECIMAL:
+        return _declared_decimal(parameters, options)
+    if declared.name in {names.ENUM, names.SET}:
+        return ColumnType("enum" if declared.name == names.ENUM else "set", members=members)
+    base = _TYPES_BY_NAME.get(declared.name or "")
+    return names.guessed_type(declared) if base is None else ColumnType(base)
+
+
+def _propagated(word: str, parameters: dict[str, str]) -> ColumnType | None:
+    """The type of a word such as `INT UNSIGNED`, with the length and the scale beside it."""
+    head, _, rest = word.partition(" ")
+    length, scale = parameters.get(_SOURCE_LENGTH), parameters.get(_SOURCE_SCALE)
+    sizes = "" if length is None else f"({length})" if scale is None else f"({length},{scale})"
+    if head.lower() in {"enum", "set"}:
+        return ColumnType(head.lower())
+    try:
+        return parse_type(f"{head}{sizes} {rest}")
+    except ValueError:
+        return None
+
+
+def _declared_decimal(parameters: dict[str, str], options: DebeziumOptions) -> ColumnType:
+    precision, scale = _number(parameters, "connect.decimal.precision"), _number(parameters, "scale")
+    if (precision, scale) == (20, 0) and options.bigint_unsigned_handling_mode == "precise":
+        return ColumnType("bigint", unsigned=True)
+    return ColumnType("decimal", length=precision, scale=scale)
+
+
+def _number(parameters: dict[str, str], name: str) -> int | None:
+    text = parameters.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
+
+
+#: A label of ENUM and the comma behind it; one with a backslash before it is of the label.
+_LABEL: Final = re.compile(r"((?:[^\\,]++|\\.)*+\\?),", re.DOTALL)
+
+
+def _members(declared: DeclaredColumn) -> tuple[str, ...] | None:
+    """The labels in `allowed`: commas in ENUM's have a backslash before them, backslashes are doubled."""
+    allowed = (declared.parameters or {}).get("allowed") or ""
+    if not allowed or declared.name not in {names.ENUM, names.SET}:
+        return None
+    is_set = declared.name == names.SET
+    parts: list[str] = allowed.split(",") if is_set else _LABEL.findall(allowed + ",")
+    if not 0 < len(parts) <= MAX_MEMBERS["set" if is_set else "enum"]:
+        return None
+    return tuple([part.replace("\\,", ",").replace("\\\\", "\\") for part in parts])

@@ -1,0 +1,117 @@
+"""`tableChanges` of Debezium's own connectors, read.
+
+Contract: a `TableDialect`. Connectors tell columns as the statement words them, with the labels of ENUM and
+SET and the defaults as literals of SQL; before 2.0 without labels, defaults and comments. The statement's own
+text is always there and says more, so that a column which it has understood stays as it is, unless the list
+contradicts it. Source: Debezium 3.6 io.debezium.relational.history.ConnectTableChangeSerializer; records of
+1.9.7 to 3.6.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from relay.codecs.debezium.defaults import NOW, read_default
+from relay.codecs.debezium.native.forms import AS_TEXT
+from relay.codecs.debezium.table_changes import ListedColumn, TableDialect
+from relay.model import ABSENT, Absent, Column, ColumnType, Default, TableSchema
+from relay.mysql.ddl.tokens import unquoted
+from relay.mysql.types import (
+    CHARS,
+    FLOATS,
+    as_binary,
+    checked_type,
+    parse_type,
+    with_implied_parameters,
+)
+
+#: Digits of a FLOAT from which on it is a DOUBLE.
+_DOUBLE_DIGITS: Final = 24
+
+
+def _type(column: ListedColumn) -> ColumnType:
+    """The column's type with all its parameters. Raises ValueError."""
+    word = parse_type(column.typeName)
+    base, length, scale = word.base, column.length, column.scale
+    if base in {"enum", "set"}:
+        members = None if column.enumValues is None else tuple(map(unquoted, column.enumValues))
+        return checked_type(ColumnType(base, charset=column.charsetName, members=members))
+    if base == "float" and scale is None and (length or 0) > _DOUBLE_DIGITS:
+        base = "double"
+    if base in FLOATS and scale is None:
+        length = None
+    if base == "decimal" and length is not None and scale is None:
+        scale = 0
+    found = ColumnType(
+        base,
+        unsigned=word.unsigned,
+        zerofill=word.zerofill,
+        length=word.length if length is None else length,
+        scale=None if scale is None else int(scale),
+        charset=column.charsetName if base in CHARS else None,
+    )
+    if column.charsetName == "binary" and base in CHARS:
+        # Rows have it as text in which each character is a byte.
+        found = msgspec.structs.replace(found, base=as_binary(base), charset=AS_TEXT)
+    return with_implied_parameters(checked_type(found))
+
+
+def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:  # noqa: ARG001 - comments stay as they are known
+    """The column that is told, with what only the known one has."""
+    column_type = _type(told)
+    if known is not None and _agrees(column_type, told, known):
+        return _as_text(known) if column_type.charset == AS_TEXT else known
+    has_update = bool(told.autoIncremented) and column_type.base in {"timestamp", "datetime"}
+    now = f"{NOW}({column_type.length})" if column_type.length else NOW
+    column = Column(
+        name=told.name,
+        type=column_type,
+        nullable=told.optional,
+        default=_default(told, column_type),
+        comment=told.comment or None,
+        auto_increment=bool(told.autoIncremented) and not has_update,
+        on_update=now if has_update else None,
+    )
+    if known is None or known.type.base != column_type.base:
+        return column
+    if column_type.members is None and known.type.members is not None:
+        column_type = msgspec.structs.replace(column_type, members=known.type.members)
+    return msgspec.structs.replace(
+        column,
+        type=column_type,
+        default=known.default if column.default is ABSENT else column.default,
+        comment=column.comment or known.comment,
+        generated=known.generated,
+        on_update=column.on_update or known.on_update,
+    )
+
+
+def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
+    """Whether the column that is known says the same, and more."""
+    mine = known.type
+    if (mine.base, mine.unsigned) != (column_type.base, column_type.unsigned):
+        return False
+    if told.optional is not None and known.nullable is not None and told.optional is not known.nullable:
+        return False
+    if column_type.members is not None:
+        return mine.members == column_type.members
+    is_sized = column_type.length is not None or column_type.scale is not None
+    return not is_sized or (mine.length, mine.scale) == (column_type.length, column_type.scale)
+
+
+def _as_text(column: Column) -> Column:
+    return msgspec.structs.replace(column, type=msgspec.structs.replace(column.type, charset=AS_TEXT))
+
+
+def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
+    """The default: text of SQL without its quotes."""
+    value = column.defaultValueExpression
+    if value is None:
+        return ABSENT
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return read_default(unquoted(f"'{text}'"), column_type)
+
+
+NATIVE: Final = TableDialect("debezium", _type, _merged)
