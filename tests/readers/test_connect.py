@@ -5,10 +5,10 @@ row, and Debezium's JDBC sink leaves PostgreSQL with the rows that the source ha
 from __future__ import annotations
 
 import pytest
-from readers.connect import Sink, steps, unwrapped
+from readers.connect import Sink, TaskFailed, steps, unwrapped
 from readers.java import Program
 from readers.sources import BY_TABLE, FILES, comparable, topics_of_tables, translated, wrongly_read
-from readers.truth import Step, Table, final_difference
+from readers.truth import Step, Table, final_difference, tables
 
 TARGET = "debezium-json"
 #: Connect has no dates that are none; as text they reach the reader.
@@ -46,3 +46,11 @@ def test_rows_in_postgresql(sink: Sink, file: str) -> None:
             if said := final_difference(table, sink.rows(stored, table)):
                 wrong[table.id] = said
     assert wrong == {}
+
+
+def test_without_the_profile_the_task_fails(sink: Sink) -> None:
+    """TIME beyond a day, BIT and other things that Debezium itself does not get through."""
+    topics = topics_of_tables(translated("ticdc/open-protocol/01_all_types", TARGET, BY_TABLE, ddl="drop"))
+    for table in tables("01_all_types").values():
+        with pytest.raises(TaskFailed):
+            sink.store(topics[table.database, table.name])

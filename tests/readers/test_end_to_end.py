@@ -82,11 +82,15 @@ async def test_postgresql_has_the_rows_of_the_source(kafka: Any, sink: Sink, tmp
     expected = Counter(out.topic for record in records for out in translator.translate(record))
     await kafka.produce(source, records)
     process = await relay_process(tmp_path, kafka.bootstrap_servers, source)
-    await kafka.until(lambda: _are_there(kafka, process, set(expected)))
-    written = [record for topic in expected for record in await kafka.read(topic, expected[topic])]
-    process.send_signal(signal.SIGTERM)
-    status, _ = await finished(process)
-    assert status == 0
+    try:
+        await kafka.until(lambda: _are_there(kafka, process, set(expected)))
+        written = [record for topic in expected for record in await kafka.read(topic, expected[topic])]
+        process.send_signal(signal.SIGTERM)
+        status, _ = await finished(process)
+        assert status == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
     assert Counter(record.topic for record in written) == expected
 
     topics = topics_of_tables(written)

@@ -5,10 +5,10 @@ with the types that one would declare.
 from __future__ import annotations
 
 import pytest
-from readers.flink import steps
+from readers.flink import ReaderFailed, steps
 from readers.java import Program
 from readers.sources import BY_TABLE, FILES, topics_of_tables, translated, wrongly_read
-from readers.truth import Step, Table
+from readers.truth import Step, Table, tables
 from support import CANAL
 
 
@@ -27,3 +27,12 @@ def test_debezium_json(flink: Program, file: str) -> None:
         return steps(flink, "debezium-json", table, values)
 
     assert wrongly_read(file, read) == {}
+
+
+@pytest.mark.parametrize("statements", ["01_all_types", "10_ddl"])
+def test_without_the_profile_a_job_fails(flink: Program, statements: str) -> None:
+    """Bytes as text, and statements: what these tests would find."""
+    values = [record.value for record in translated(f"ticdc/open-protocol/{statements}", CANAL)]
+    table, *_ = tables(statements).values()
+    with pytest.raises(ReaderFailed):
+        steps(flink, CANAL, table, values)
