@@ -53,13 +53,12 @@ class TableFinder:
         the target's own decoder tells them apart, where there is one. A record without a value, a tombstone,
         is about the table of the one before it.
         """
-        reader = self._reader
-        if len(tables) < 2 or reader is None:
+        if len(tables) < 2 or self._reader is None:
             return [_only(tables)] * len(produced)
         found: list[TableId | None] = []
         for out in produced:
             is_tombstone = out.value is None and bool(found)
-            found.append(found[-1] if is_tombstone else _only(reader.tables_of(_read(out))))
+            found.append(found[-1] if is_tombstone else _only(self._reader.tables_of(_read(out))))
         return found
 
 

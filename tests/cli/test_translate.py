@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import row_message
+from support import DATA, row_message
 from typer.testing import Result
 
 Run = Callable[..., Result]
@@ -151,6 +151,27 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
         "--on-error: dead-letter needs a file to write to (add --dead-letters FILE)",
     ):
         assert f"error: {expected}" in result.stderr
+
+
+def test_each_table_has_its_own_topic(relay: Run, tmp_path: Path) -> None:
+    given, out = DATA / "ticdc/open-protocol/10_ddl.jsonl", tmp_path / "out"
+    result = relay(
+        "translate", "--from", "ticdc-open-protocol", "--to", "canal-json", given, "--output", out,
+        *("--topic", "{topic}.{database}.{table}", "--include-table", "ddl_db.*", "--exclude-table", "*.tmp_?"),
+        *("--exclude-event", "update"),
+    )  # fmt: skip
+    assert result.exit_code == 0
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    messages = [(each["topic"], json.loads(each["value"])) for each in found]
+    topics = {topic.removeprefix("ticdc-10_ddl.") for topic, _ in messages}
+    assert {"ddl_db.users", "ddl_db.type_change"} <= topics
+    assert not topics & {"ddl_db.tmp_a", "ddl_db.tmp_b", "ddl_other.t", "ddl_other.people_moved"}
+    assert "UPDATE" not in {message["type"] for _, message in messages}
+    for topic, message in messages:
+        if message["type"] in {"INSERT", "DELETE"}:
+            assert topic == f"ticdc-10_ddl.{message['database']}.{message['table']}"
+    assert "table-left-out" in result.stderr
+    assert "kind-left-out" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -184,12 +184,17 @@ def _type(field: FieldInfo) -> str:
     origin = typing.get_origin(annotation)
     if origin is dict:
         return "table of options" if typing.get_args(annotation)[1] is str else "table of integers"
-    name = "list of text" if origin is tuple else _TYPE_NAMES[annotation]
+    name = _list_type(annotation) if origin is tuple else _TYPE_NAMES[annotation]
     for item in field.metadata:
         name += f" > {item.gt}" if isinstance(item, annotated_types.Gt) else ""
         name += f" ≥ {item.ge}" if isinstance(item, annotated_types.Ge) else ""
         name += f", ≤ {item.le}" if isinstance(item, annotated_types.Le) else ""
     return name
+
+
+def _list_type(annotation: object) -> str:
+    member = typing.get_args(annotation)[0]
+    return "list of tables" if isinstance(member, type) and issubclass(member, BaseModel) else "list of text"
 
 
 def _default(field: FieldInfo) -> str:

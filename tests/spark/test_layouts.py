@@ -17,7 +17,7 @@ from spark.backfills import config_for
 from spark.test_files import relayed
 from support import OPEN, captured, record, row_message
 
-from relay import ConsumerRecord, Translator
+from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config.choices import FileFormat, Layout
 from relay.errors import ConfigError
 from relay.model import TableId
@@ -267,3 +267,12 @@ def test_a_tombstone_lies_with_its_row() -> None:
         made += translator.translate(record(message, at))
     tables = [TableId("d", "a"), TableId("d", "b")]
     assert TableFinder(config).find(made, tables) == [tables[0], tables[0], tables[1], tables[1]]
+
+
+def test_tables_of_a_target_that_is_only_written() -> None:
+    """Of a source record about one table they are known; nobody can tell rows of several apart."""
+    finder = TableFinder(config_for("in", "out", route={"to": "flat-json"}))
+    produced = [ProducerRecord("out", 0, 0, None, b'{"id":1}', ())] * 2
+    one, other = TableId("d", "a"), TableId("d", "b")
+    assert finder.find(produced, [one]) == [one, one]
+    assert finder.find(produced, [one, other]) == [None, None]
