@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 from relay import CodecError, ConsumerRecord, ProducerRecord, RelayError, Resolver, Translator
 from relay.codecs import BUILT_IN
 
+#: Those that can be read.
+READABLE = [name for name, codec in BUILT_IN.items() if codec.is_readable]
 #: The targets' options by name of the set, and how many partitions the target has (None: the source's).
 OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
     "default": (None, {name: {} for name in BUILT_IN}),
@@ -52,6 +54,20 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "debezium-include-start-ts": "true",
                 "enable-tidb-extension": "true",
                 "output-raw-change-event": "true",
+            },
+            "flat-json": {
+                "op-values": "numbers",
+                "deleted-values": "booleans",
+                "commit-ts-column": "__commit_ts",
+                "gtid-column": "__gtid",
+                "version-column": "__version",
+                "deletes": "both",
+                "decimals": "number",
+                "binary": "hex",
+                "enum": "index",
+                "json": "nested",
+                "timestamp-format": "iso",
+                "timezone": "Asia/Shanghai",
             },
         },
     ),
@@ -83,6 +99,18 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "cluster-id": "elsewhere",
                 "large-message-handle-compression": "snappy",
             },
+            "flat-json": {
+                "op-column": "",
+                "deleted-column": "",
+                "database-column": "",
+                "table-column": "",
+                "time-column": "",
+                "version-column": "__version",
+                "version": "offset",
+                "deletes": "tombstone",
+                "zero-dates": "null",
+                "timezone": "-05:00",
+            },
         },
     ),
 }
@@ -106,7 +134,7 @@ def jobs(folder: Path) -> Iterator[Job]:
         origin, variant = path.parts[-3:-1]
         name = f"{origin}/{variant}/{path.stem}"
         source = _protocol(origin, variant)
-        for each in [source] if source else BUILT_IN:
+        for each in [source] if source else READABLE:
             yield Job(path, name, each)
         if source == "canal-json":
             yield Job(path, f"{name} as ckafka-json", "ckafka-json", "ckafka-json")

@@ -14,6 +14,7 @@ from relay.cli.arguments import STANDARD, ConfigFile, InputFormat
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
+from relay.partitioning import Partitioning
 from relay.policies import Policy
 
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
@@ -36,13 +37,20 @@ def _protocols(incomplete: str) -> list[str]:
     return [name for name in PROTOCOLS if name.startswith(incomplete)]
 
 
+def _sources(incomplete: str) -> list[str]:
+    """Return those of them that can be read."""
+    from relay.codecs import PROTOCOLS
+
+    return [name for name in _protocols(incomplete) if PROTOCOLS[name].is_readable]
+
+
 _From = Annotated[
     str,
     typer.Option(
         "--from",
         metavar="PROTOCOL",
         help="Protocol of the input; `relay formats` lists them.",
-        autocompletion=_protocols,
+        autocompletion=_sources,
     ),
 ]
 _To = Annotated[
@@ -79,7 +87,11 @@ _InputFormat = Annotated[
 ]
 _Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
 _Topic = Annotated[
-    str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
+    str,
+    typer.Option(
+        metavar="TEMPLATE",
+        help="The output's topic; {topic} is the record's own, {database} and {table} those of its events.",
+    ),
 ]
 _Partitions = Annotated[
     int | None,
@@ -91,6 +103,16 @@ _Partitions = Annotated[
         show_default="the record's own partition",
     ),
 ]
+_PartitionBy = Annotated[
+    Partitioning | None,
+    typer.Option(
+        help="What --partitions goes by. index-value: table and key; key: the record's key, as Kafka's "
+        "clients do.",
+        show_default="index-value",
+    ),
+]
+_TableGlobs = list[str] | None
+_EventKinds = list[str] | None
 _OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
 _DeadLetters = Annotated[
     str | None,
@@ -151,6 +173,22 @@ def _translate(
     output: _Output = STANDARD,
     topic: _Topic = "{topic}",
     partitions: _Partitions = None,
+    partition_by: _PartitionBy = None,
+    include_table: Annotated[
+        _TableGlobs,
+        typer.Option(metavar="GLOB", help="Only tables that match database.table; may be repeated."),
+    ] = None,
+    exclude_table: Annotated[
+        _TableGlobs,
+        typer.Option(metavar="GLOB", help="No tables that match; their DDL is learnt. May be repeated."),
+    ] = None,
+    include_event: Annotated[
+        _EventKinds,
+        typer.Option(metavar="KIND", help="Only events of this kind: insert, schema-change …; repeatable."),
+    ] = None,
+    exclude_event: Annotated[
+        _EventKinds, typer.Option(metavar="KIND", help="No events of this kind; may be repeated.")
+    ] = None,
     input_format: _InputFormat = InputFormat.AUTO,
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,
@@ -177,6 +215,11 @@ def _translate(
         output=output,
         topic=topic,
         partitions=partitions,
+        partition_by=partition_by,
+        include_tables=tuple(include_table or ()),
+        exclude_tables=tuple(exclude_table or ()),
+        include_events=tuple(include_event or ()),
+        exclude_events=tuple(exclude_event or ()),
         input_format=input_format,
         on_error=on_error,
         dead_letters=dead_letters,
@@ -223,6 +266,10 @@ def _formats(
     target: Annotated[str | None, typer.Option("--to", metavar="PROTOCOL", autocompletion=_protocols)] = None,
     from_option: _FromOptions = None,
     to_option: _ToOptions = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE", help="Show what this profile of --to sets, and why."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the protocols with their options, or, with --from and --to, what a route between two of them
@@ -231,7 +278,10 @@ def _formats(
     from relay.cli.formats import formats
 
     options = tuple(from_option or ()), tuple(to_option or ())
-    raise finish(lambda: formats(source, target, *options, as_json=as_json), show_traceback=context.obj)
+    raise finish(
+        lambda: formats(source, target, *options, profile=profile, as_json=as_json),
+        show_traceback=context.obj,
+    )
 
 
 _Settings = Annotated[

@@ -6,7 +6,7 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -16,7 +16,7 @@ import typer
 from relay.cli.arguments import key_values
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
 from relay.codecs import PROTOCOLS, codec_named
-from relay.codecs.codec import SIDES, Codec, Options, parse_options, side_of
+from relay.codecs.codec import PROFILE, SIDES, Codec, Options, parse_options, side_of
 from relay.codecs.losses import Before, Carries
 from relay.errors import ConfigError, Problem
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPE_WIDTH = 200
+_PROFILE = "options for a certain kind of reader, together; one that is given besides wins"
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -42,29 +43,47 @@ def formats(
     source_options: Sequence[str],
     target_options: Sequence[str],
     *,
+    profile: str | None = None,
     as_json: bool,
 ) -> None:
-    """Print what a route loses, one protocol if only one side is named, or all if none is.
+    """Print what a route loses, one protocol if only one side is named, or all if none is; with a profile,
+    what that of the target sets.
 
     Raises ConfigError with every problem.
     """
     problems: list[Problem] = []
+    if profile is not None:
+        problems += _profile_problems(target, target_options)
+        target_options = (*target_options, f"{PROFILE}={profile}")
+    if problems:
+        raise ConfigError(problems)
     from_side = _side(source, source_options, "from", problems)
     to_side = _side(target, target_options, "to", problems)
     if problems:
         raise ConfigError(problems)
     if from_side is not None and to_side is not None:
         (source_codec, _), (target_codec, options) = from_side, to_side
-        lost = route_losses(source_codec.decodes, target_codec.encodes(options)) + large_row_losses(options)
+        lost = route_losses(source_codec.decodes, target_codec.output(options)) + large_row_losses(options)
         _print_route(source_codec.name, target_codec.name, lost, as_json=as_json)
+        return
+    if profile is not None and to_side is not None:
+        given = key_values(target_options, "--to-option", problems)
+        show_profile(to_side[0], profile, given, as_json=as_json)
         return
     chosen = from_side or to_side
     codecs = list(PROTOCOLS.values()) if chosen is None else [chosen[0]]
-    carries = None if chosen is None else chosen[0].encodes(chosen[1])
+    carries = None if chosen is None else chosen[0].output(chosen[1])
     if as_json:
         _print_json(codecs, carries)
     else:
         _print_protocols(codecs, carries)
+
+
+def _profile_problems(target: str | None, target_options: Sequence[str]) -> Iterator[Problem]:
+    if target is None:
+        yield Problem("--profile", "belongs to no protocol", "add --to PROTOCOL")
+    if any(text.startswith(f"{PROFILE}=") for text in target_options):
+        yield Problem("--profile", "is also in --to-option", "keep one")
 
 
 def _side(
@@ -89,8 +108,11 @@ def _side(
 
 
 def options_of(codec: Codec) -> list[Option]:
-    """Return a codec's options with type, default and description, from the fields of its `Options`."""
-    return [
+    """Return a codec's options with type, default and description: the profiles, if it has any, and the
+    fields of its `Options`.
+    """
+    profiles = [Option(PROFILE, " | ".join(codec.profiles), "", "target", _PROFILE)] if codec.profiles else []
+    return profiles + [
         Option(
             field.encode_name,
             _type_name(field.type),
@@ -100,6 +122,40 @@ def options_of(codec: Codec) -> list[Option]:
         )
         for field in msgspec.structs.fields(codec.options)
     ]
+
+
+class ProfileOption(msgspec.Struct, frozen=True):
+    """What an option is with a profile, and why; `is_given`: the user gave it besides, and it wins."""
+
+    name: str
+    value: str
+    reason: str
+    is_given: bool
+
+
+def profile_options(codec: Codec, profile: str, given: Mapping[str, str]) -> list[ProfileOption]:
+    """Return what a profile sets, in its order, with options that the user gave besides."""
+    reasons = {option.name: option.description for option in options_of(codec)}
+    reasons |= codec.profile_reasons.get(profile, {})
+    return [
+        ProfileOption(name, given.get(name, value), reasons[name], name in given)
+        for name, value in codec.profiles[profile].items()
+    ]
+
+
+def show_profile(codec: Codec, profile: str, given: Mapping[str, str], *, as_json: bool) -> None:
+    """Print what a profile sets, and why."""
+    found = profile_options(codec, profile, given)
+    if as_json:
+        options = [msgspec.structs.asdict(option) for option in found]
+        _echo_json({"protocol": codec.name, "profile": profile, "options": options})
+        return
+    typer.echo(f"{codec.name}, profile {profile}:")
+    settings = [f"{option.name}={option.value}" for option in found]
+    width = max(map(len, settings), default=0)
+    for setting, option in zip(settings, found, strict=True):
+        typer.echo(f"  {setting:{width}}  {'given besides' if option.is_given else option.reason}")
+    typer.echo("An option that is given besides wins.")
 
 
 def _description(annotation: Any) -> str:  # noqa: ANN401 - any annotation
@@ -192,6 +248,7 @@ def _print_json(codecs: Sequence[Codec], carries: Carries | None) -> None:
         entry: dict[str, Any] = {
             "name": codec.name,
             "title": codec.title,
+            "readable": codec.is_readable,
             "options": [msgspec.structs.asdict(option) for option in options_of(codec)],
         }
         if carries is not None:

@@ -16,6 +16,7 @@ from relay.codecs.losses import Before, Carries, Lossy
 
 FIELD_WORDS: Final[Mapping[str, str]] = {
     "before": "the old row of an update",
+    "deletes": "deleted rows",
     "delete_image": "the columns of a deleted row other than its key",
     "primary_key": "which columns are the primary key",
     "column_types": "the types of columns",
@@ -48,6 +49,7 @@ _FIELDS: Final[Mapping[Lossy, str]] = {
     Lossy.BEFORE_IMAGE: "before",
     Lossy.COLUMN_TYPE: "column_types",
     Lossy.DECIMAL_DIGITS: "exact_decimals",
+    Lossy.DELETE: "deletes",
     Lossy.EVENT_TIME_PRECISION: "event_time_milliseconds",
     Lossy.NULL_REPLACED_BY_DEFAULT: "null_beside_default",
     Lossy.TRANSACTION_MARK: "transaction_marks",
@@ -70,12 +72,15 @@ _OTHER_WORDS: Final[Mapping[Lossy, str]] = {
     Lossy.EXTRAS: "members of the message that the target has no place for",
     Lossy.HEARTBEAT: "heartbeats",
     Lossy.INVALID_TEXT: "bytes that are no UTF-8, where text should stand",
+    Lossy.KIND_LEFT_OUT: "events of kinds that are not chosen",
+    Lossy.NO_TOPIC: "statements of databases and watermarks, while no table's topic is in use",
     Lossy.NULL_OR_DEFAULT: "a column's default, which may stand for NULL",
     Lossy.RECORD_TIME: "the Kafka timestamp is beyond the year 4199: it is kept, and not used as a time",
     Lossy.REPEATED_HOUR: "a local time that comes twice when clocks go back: the earlier one is taken",
     Lossy.SCHEMA_GUESSED: "the table's DDL is not known: the types are those that the message tells",
     Lossy.STATEMENT: "a statement that is no DDL",
     Lossy.TABLE_DEFINITION: "a statement's table is named without its definition, which is not known",
+    Lossy.TABLE_LEFT_OUT: "events of tables that are not chosen; their DDL is learnt",
     Lossy.TOMBSTONE: "a record without a value, which says nothing",
     Lossy.VALUE_GUESSED: "nothing but a value tells a column's type",
 }

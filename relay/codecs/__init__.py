@@ -10,11 +10,13 @@ import functools
 from typing import Final
 
 from relay.codecs.canal import canal_json, ckafka_json, ticdc_canal_json
-from relay.codecs.codec import Codec
+from relay.codecs.codec import SIDES, Codec
 from relay.codecs.debezium import ticdc as ticdc_debezium
 from relay.codecs.debezium.native import codec as debezium_json
+from relay.codecs.flat import flat_json
 from relay.codecs.open_protocol import codec as ticdc_open_protocol
 from relay.codecs.wire.large_messages import Handling, LargeMessageOptions, object_location
+from relay.codecs.wire.shaped import encoder_of
 from relay.errors import ConfigError, Problem
 from relay.plugins import installed, unusable
 from relay.shown import quoted
@@ -29,6 +31,7 @@ BUILT_IN: Final = {
         ticdc_open_protocol.CODEC,
         ticdc_debezium.CODEC,
         debezium_json.CODEC,
+        flat_json.CODEC,
     )
 }
 #: All of them, also those of other packages, which are loaded when somebody asks: they import this package.
@@ -53,14 +56,21 @@ def _protocols() -> dict[str, Codec]:
 
 
 def codec_named(name: str, key_path: str) -> Codec:
-    """The codec of this name. Raises ConfigError, with the near names, if there is none."""
-    if name in BUILT_IN:  # whatever else is installed
-        return BUILT_IN[name]
-    protocols = _protocols()
-    if name in protocols:
-        return protocols[name]
-    near = difflib.get_close_matches(name, protocols, n=3, cutoff=0.4)
-    hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(protocols)
+    """The codec of this name. `key_path`: where the name stands; `from` is a source, which must be readable.
+
+    Raises ConfigError: with the near names if there is none, or with those that can be read.
+    """
+    is_source = SIDES.get(key_path) == "source"
+    # relay's own are found whatever else is installed.
+    codec = BUILT_IN.get(name) or _protocols().get(name)
+    if codec is not None and (codec.is_readable or not is_source):
+        return codec
+    names = [each.name for each in _protocols().values() if each.is_readable or not is_source]
+    if codec is not None:
+        hint = "protocols that can be read: " + ", ".join(names)
+        raise ConfigError([Problem(key_path, f"{name} can only be written, not read", hint)])
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = "did you mean " + " or ".join(near) + "?" if near else "protocols: " + ", ".join(names)
     raise ConfigError([Problem(key_path, f"there is no protocol {quoted(name)}", hint)])
 
 
@@ -71,5 +81,6 @@ __all__ = [
     "Handling",
     "LargeMessageOptions",
     "codec_named",
+    "encoder_of",
     "object_location",
 ]

@@ -22,16 +22,20 @@ from relay.codecs.losses import Carries, Keys, Lossy
 from relay.errors import ConfigError, Problem
 from relay.model import Event
 from relay.needs import Answers
-from relay.records import Blob, ConsumerRecord
+from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import quoted, shown_name
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
-    """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`."""
+    """The bytes of an outgoing record before it has a topic and partition; `blobs` as in `ProducerRecord`.
+
+    `headers` stand before those of the record that it comes from.
+    """
 
     key: bytes | None
     value: bytes | None
     blobs: tuple[Blob, ...] = ()
+    headers: tuple[Header, ...] = ()
 
 
 class Decoder(Protocol):
@@ -70,6 +74,10 @@ class Encoder(Protocol):
         ...
 
 
+KeepOrDrop = Literal["keep", "drop"]
+_TARGET: Final = {"side": "target"}
+
+
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """The options that every codec has; fields are spelled with hyphens outside (`enable-tidb-extension`).
 
@@ -79,8 +87,15 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
     """
 
     strict: Annotated[
-        bool, Meta(description="refuse a record instead of losing anything of it", extra={"side": "target"})
+        bool, Meta(description="refuse a record instead of losing anything of it", extra=_TARGET)
     ] = False
+    ddl: Annotated[
+        KeepOrDrop,
+        Meta(description="statements: written, or left out and counted; relay learns both", extra=_TARGET),
+    ] = "keep"
+    watermarks: Annotated[
+        KeepOrDrop, Meta(description="watermarks: written, or left out and counted", extra=_TARGET)
+    ] = "keep"
 
     def problems(self) -> list[Problem]:
         """What is wrong with these options on either side; `path` is the option's name."""
@@ -173,11 +188,13 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
-    `decodes` is the most that its decoder can find in a message, `encodes` what its encoder writes with given
-    options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0. `keys`:
-    what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known cheaply; None
-    if they are not. `joining`: how messages of neighbouring source records are joined with given options,
-    None if they are not. `profiles`: named sets of the target's options, as texts, for known readers.
+    `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
+    the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
+    with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
+    `keys`: what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known
+    cheaply; None if they are not. `joining`: how messages of neighbouring source records are joined with
+    given options, None if they are not. `profiles`: named sets of the target's options, as texts, for known
+    readers; `profile_reasons`: why a profile sets an option, where its own description does not tell.
     """
 
     name: str
@@ -185,13 +202,34 @@ class Codec(msgspec.Struct, frozen=True):
     options: type[Options]
     decodes: Carries
     encodes: Callable[[Any], Carries]
-    decoder: Callable[[Any, Answers], Decoder]
+    decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     profiles: Mapping[str, Mapping[str, str]] = {}
+    profile_reasons: Mapping[str, Mapping[str, str]] = {}
+
+    def output(self, options: Options) -> Carries:
+        """Return what the output says with these options: `encodes`, less what they leave out."""
+        says = self.encodes(options)
+        return msgspec.structs.replace(
+            says,
+            ddl=says.ddl and options.ddl == "keep",
+            watermark=says.watermark and options.watermarks == "keep",
+        )
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be a source."""
+        return self.decoder is not None
+
+    def open_decoder(self, options: Any, answers: Answers) -> Decoder:  # noqa: ANN401 - any codec's options
+        """Return a decoder. Raises TypeError for a protocol that is only written."""
+        if self.decoder is None:
+            raise TypeError(f"{self.name} is only written")
+        return self.decoder(options, answers)
 
 
 Side = Literal["source", "target"]
@@ -210,36 +248,104 @@ def side_of(annotation: Any) -> Side | None:  # noqa: ANN401 - a type annotation
     return side
 
 
+#: The option that stands for a set of others (`Codec.profiles`).
+PROFILE: Final = "profile"
+
+
 def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None = None) -> Options:
     """Read `name=value` texts into the codec's frozen options, for one side of a route or (None) for no
-    certain one.
+    certain one. An option that is given besides a profile wins over it.
 
     Raises ConfigError with every problem: an unknown name (with the near ones), an option of the other side,
-    a value that does not fit.
+    a value that does not fit, options that contradict each other.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(codec.options)}
-    problems = []
+    problems: list[Problem] = []
     values: dict[str, Any] = {}
-    for name, text in given.items():
+    for name, text in _with_profile(codec, given, key_path, side, problems).items():
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
-            hint = (
-                "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(fields))
-            )
-            shown = shown_name(name)
-            problems.append(Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint))
+            problems.append(_unknown_option(codec, name, list(fields), key_path))
             continue
         only = side_of(fields[name].type)
         if side is not None and only not in {None, side}:
-            message = f"is an option of the {only} side, and would do nothing on the {side} side"
-            problems.append(Problem(f"{key_path}.{name}", message, f"give it to the {only}, or leave it out"))
+            problems.append(_wrong_side(f"{key_path}.{name}", only, side))
             continue
         try:
             values[name] = msgspec.convert(text, fields[name].type, strict=False)
         except msgspec.ValidationError as error:
             problems.append(Problem(f"{key_path}.{name}", f"{quoted(text)} does not fit: {error}"))
     options = msgspec.convert(values, codec.options)
-    problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in options.problems()]
+    found = options.problems()
+    if side == "target":
+        found = [*found, *_key_problems(codec, options)]
+    problems += [problem._replace(path=f"{key_path}.{problem.path}") for problem in found]
     if problems:
         raise ConfigError(problems)
     return options
+
+
+def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with which a source reads what a target with these options writes; these are known
+    to be right.
+    """
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(codec.options)}
+    options = _with_profile(codec, given, "", None, [])
+    return {name: text for name, text in options.items() if side_of(fields[name]) != "target"}
+
+
+def _with_profile(
+    codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None, problems: list[Problem]
+) -> Mapping[str, str]:
+    """Return the options with those of the profile that they name, which the others win over."""
+    if PROFILE not in given:
+        return given
+    rest, path = {name: text for name, text in given.items() if name != PROFILE}, f"{key_path}.{PROFILE}"
+    if side == "source":
+        problems.append(_wrong_side(path, "target", side))
+        return rest
+    found = codec.profiles.get(given[PROFILE])
+    if found is None:
+        message = f"{codec.name} has no profile {quoted(given[PROFILE])}"
+        hint = "profiles: " + ", ".join(sorted(codec.profiles)) if codec.profiles else "it has none"
+        problems.append(Problem(path, message, hint))
+        return rest
+    return {**found, **rest}
+
+
+def _unknown_option(codec: Codec, name: str, names: Sequence[str], key_path: str) -> Problem:
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = "did you mean " + " or ".join(near) + "?" if near else "options: " + ", ".join(sorted(names))
+    shown = shown_name(name)
+    return Problem(f"{key_path}.{shown}", f"{codec.name} has no option {shown!r}", hint)
+
+
+def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
+    message = f"is an option of the {only} side, and would do nothing on the {side} side"
+    return Problem(path, message, f"give it to the {only}, or leave it out")
+
+
+def has_row_keys(options: Options) -> bool:
+    """Whether the Kafka key of a row is to be its primary key, whatever the target's producer writes."""
+    return getattr(options, "key", "producer") == "primary-key"
+
+
+def keys_of(codec: Codec, options: Options) -> Keys:
+    """Return what a row's Kafka key stands for with these options."""
+    return Keys.ROW if has_row_keys(options) else codec.keys
+
+
+def _key_problems(codec: Codec, options: Options) -> list[Problem]:
+    """Find what `key` and `tombstones`, of codecs that have them, cannot stand beside."""
+    has_tombstones = getattr(options, "tombstones", False)
+    asked = {"key": has_row_keys(options), "tombstones": has_tombstones}
+    problems = []
+    if getattr(options, "max_batch_size", 1) > 1:
+        problems += [
+            Problem(name, "a message of several rows has no key of one row", "set max-batch-size=1")
+            for name, is_asked in asked.items()
+            if is_asked
+        ]
+    if has_tombstones and codec.keys is not Keys.ROW and not asked["key"]:
+        message = f"{codec.name} has no keys of rows, which tombstones need"
+        problems.append(Problem("tombstones", message, "set key=primary-key"))
+    return problems

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -46,6 +46,7 @@ class Lossy(enum.StrEnum):
     BEFORE_UNKNOWN = "before-unknown"
     COLUMNS_ABSENT = "columns-absent"
     TYPE_PARAMETERS = "type-parameters"
+    DELETE = "delete"
     DELETE_IMAGE = "delete-image"
     BEFORE_IMAGE = "before-image"
     INVALID_TEXT = "invalid-text"
@@ -76,14 +77,18 @@ class Lossy(enum.StrEnum):
     DDL_COPIES = "ddl-copies"
     TABLE_DEFINITION = "table-definition"
     RECORD_TIME = "record-time"
+    TABLE_LEFT_OUT = "table-left-out"
+    KIND_LEFT_OUT = "kind-left-out"
+    NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
-#: understood, copies of a statement that the target has once, and timestamps of records that are no times
-#: (they are kept, but messages cannot have them).
+#: understood, copies of a statement that the target has once, timestamps of records that are no times
+#: (they are kept, but messages cannot have them), what is left out on request, and what is about no table
+#: where no topic is in use yet.
 INFORMATIONAL: Final = frozenset(
     {
         Lossy.SCHEMA_GUESSED,
@@ -94,6 +99,9 @@ INFORMATIONAL: Final = frozenset(
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
         Lossy.RECORD_TIME,
+        Lossy.TABLE_LEFT_OUT,
+        Lossy.KIND_LEFT_OUT,
+        Lossy.NO_TOPIC,
     }
 )
 
@@ -139,6 +147,7 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     before: Before
+    deletes: bool = True
     delete_image: bool
     primary_key: bool
     column_types: bool = True
@@ -170,6 +179,10 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
         return what is not Lossy.EXTRAS and bool(getattr(self, what.replace("-", "_")))
 
 
+_NO_FACTS: Final[dict[str, Any]] = dict.fromkeys(Carries.__struct_fields__, False)
+#: What is found in messages of a protocol that is only written.
+NOTHING: Final = Carries(**_NO_FACTS | {"before": Before.NONE})
+
 #: How the loss of each field of `Source` and of `Transaction` is counted; None for what every target has in
 #: some form. A target carries a field if its `Carries` says so under the counter's name.
 SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
@@ -181,6 +194,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "gtid": Lossy.GTID,
     "binlog_file": None,  # counted with the position, without which it says nothing
     "binlog_position": Lossy.BINLOG_POSITION,
+    "binlog_row": None,  # likewise
     "server_id": Lossy.SERVER_ID,
     "thread_id": Lossy.THREAD_ID,
     "snapshot": Lossy.SNAPSHOT,
@@ -188,7 +202,6 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
     "time_unit_ns": None,
-    "binlog_row": None,
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,

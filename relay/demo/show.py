@@ -91,7 +91,7 @@ def show_limits(
     source = translator.route.source.encodes(
         parse_options(translator.route.source, from_options, "from.option")
     )
-    target = translator.route.target.encodes(parse_options(translator.route.target, to_options, "to.option"))
+    target = translator.route.target.output(parse_options(translator.route.target, to_options, "to.option"))
     names = [
         name
         for name in Carries.__struct_fields__

@@ -72,3 +72,15 @@ def _number(text: str, largest: int) -> int:
 def set_text(members: tuple[str, ...], bits: int) -> str:
     """Return the labels of a bit map, joined by commas."""
     return ",".join(label for at, label in enumerate(members) if bits >> at & 1)
+
+
+def label_text(column_type: ColumnType, number: int) -> str | None:
+    """Return the label of an index of ENUM, or those of a bit map of SET; None for a number that has none, or
+    if the members are not known.
+    """
+    members = column_type.members
+    if members is None:
+        return None
+    if column_type.base == "enum":
+        return members[number - 1] if 0 < number <= len(members) else None
+    return set_text(members, number) if 0 <= number < 1 << len(members) else None

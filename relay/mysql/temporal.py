@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
@@ -58,6 +58,17 @@ def read_timestamp(zone: tzinfo, text: str) -> str:
         return _print(_moment(text) + shift if sign == "-" else _moment(text) - shift, text)
     except OverflowError:
         raise ValueError("a timestamp beyond the calendar") from None
+
+
+def is_date(text: str) -> bool:
+    """Whether this `YYYY-MM-DD` is a day of the calendar, in the years 1 to 9999: not so 0000-00-00,
+    2020-02-00 and 2009-11-31.
+    """
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def moments(zone: tzinfo, text: str) -> int:

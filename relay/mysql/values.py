@@ -22,11 +22,12 @@ import msgspec
 
 from relay.model import ColumnType, Value
 from relay.mysql import numbers, temporal
+from relay.mysql.members import label_reader, label_text
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
 
-#: Text to canonical value, and back.
+#: Text to canonical value, and back; None for a value that is written as NULL.
 Read = Callable[[str], Value]
-Write = Callable[[Any], str]
+Write = Callable[[Any], str | None]
 
 
 class TextStyle(msgspec.Struct, frozen=True):
@@ -36,8 +37,12 @@ class TextStyle(msgspec.Struct, frozen=True):
     zero bytes; `keeps_scale`: DECIMAL always with the digits of its scale; `is_loose`: producers that look
     alike write labels of ENUM, offsets behind TIMESTAMP, binary text of their own, and Canal an empty text
     for some JSON; `zone`: the zone of TIMESTAMP; `read_binary`: how binary text is read, None if each
-    character is a byte. `unmoved`: called for a TIMESTAMP that is written in UTC because its zone's calendar
-    has no such time.
+    character is a byte; `write_binary`: how it is written, with the zero bytes at the end of BINARY(n), None
+    for the same. `has_labels`: ENUM and SET are labels, where the members are known. `has_null_dates`: a date
+    that is not in the calendar is NULL. `is_iso`: a `T` stands between date and time.
+
+    `unmoved`: called for a TIMESTAMP that is written in UTC because its zone's calendar has no such time, or
+    for a date that is written as NULL; `unlabelled` for a number for which there is no label.
     """
 
     float_text: Callable[[float], str]
@@ -47,7 +52,12 @@ class TextStyle(msgspec.Struct, frozen=True):
     is_loose: bool = False
     zone: tzinfo = UTC
     read_binary: Callable[[str], bytes] | None = None
+    write_binary: Callable[[bytes], str] | None = None
+    has_labels: bool = False
+    has_null_dates: bool = False
+    is_iso: bool = False
     unmoved: Callable[[], None] | None = None
+    unlabelled: Callable[[], None] | None = None
 
 
 def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
@@ -60,7 +70,10 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
     if base in BINARIES:
         return _bytes_reader(column_type, style.read_binary or read_bytes)
     if base in {"enum", "set"}:
-        return functools.partial(_read_members, column_type)
+        labels = label_reader(column_type) if style.has_labels else None
+        return labels or functools.partial(_read_members, column_type)
+    if style.is_iso and base in {"datetime", "timestamp"}:
+        return functools.partial(_read_iso, reader(column_type, msgspec.structs.replace(style, is_iso=False)))
     if base == "timestamp":
         return functools.partial(temporal.read_timestamp, style.zone)
     if base == "json":
@@ -149,6 +162,8 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     base = column_type.base
     if base == "year":
         return str if style.zero_year == "0" else functools.partial(_year_text, style.zero_year)
+    if base in {"enum", "set"} and style.has_labels:
+        return functools.partial(_label_text, column_type, style.unlabelled)
     if base in INTEGERS or base in {"bit", "enum", "set"}:
         return str
     if base == "decimal":
@@ -156,10 +171,69 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     if base in FLOATS:
         return numbers.float_writer(style.float_text) if base == "float" else style.float_text
     if base in BINARIES:
-        return _bytes_text if style.pads_binary or base != "binary" else _stripped_bytes_text
+        return _binary_writer(column_type, style)
+    return _temporal_writer(base, style) if base in _CALENDAR else None
+
+
+def _binary_writer(column_type: ColumnType, style: TextStyle) -> Write:
+    if style.write_binary is None:
+        return _bytes_text if style.pads_binary or column_type.base != "binary" else _stripped_bytes_text
+    length = column_type.length
+    if column_type.base != "binary" or length is None or length > LONGEST_BINARY:
+        return style.write_binary
+    return functools.partial(_padded_text, style.write_binary, length)
+
+
+def _padded_text(write: Callable[[bytes], str], length: int, value: bytes) -> str:
+    return write(value.ljust(length, b"\0"))
+
+
+#: Types whose values have a date.
+_CALENDAR: Final = frozenset({"date", "datetime", "timestamp"})
+
+
+def _temporal_writer(base: str, style: TextStyle) -> Write | None:
+    write: Write | None = None
     if base == "timestamp" and style.zone is not UTC:
-        return functools.partial(temporal.timestamp_text, style.zone, unmoved=style.unmoved)
-    return None
+        write = functools.partial(temporal.timestamp_text, style.zone, unmoved=style.unmoved)
+    if style.is_iso and base != "date":
+        write = functools.partial(_iso_text, write)
+    if style.has_null_dates:
+        write = functools.partial(_dated_text, write, style.unmoved)
+    return write
+
+
+def _iso_text(write: Write | None, value: str) -> str:
+    text = value if write is None else cast("str", write(value))
+    return text.replace(" ", "T", 1)
+
+
+def _read_iso(read: Read | None, text: str) -> Value:
+    text = text.replace("T", " ", 1)
+    return text if read is None else read(text)
+
+
+def _dated_text(write: Write | None, lost: Callable[[], None] | None, value: str) -> str | None:
+    """Return the text of a value whose date is in the calendar; None for others."""
+    if not temporal.is_date(value[:10]):
+        if lost is not None:
+            lost()
+        return None
+    return value if write is None else write(value)
+
+
+def _label_text(column_type: ColumnType, lost: Callable[[], None] | None, value: int | str) -> str:
+    """Return the label of an index, or those of a bit map, and the number itself if it has none; the empty
+    text for index 0, by which MySQL keeps an invalid value of ENUM.
+    """
+    if isinstance(value, str):
+        return value
+    if not value:
+        return ""
+    text = label_text(column_type, value)
+    if text is None and lost is not None:
+        lost()
+    return str(value) if text is None else text
 
 
 def _year_text(zero: str, value: int) -> str:
@@ -174,7 +248,7 @@ def _stripped_bytes_text(value: bytes) -> str:
     return value.rstrip(b"\0").decode("latin-1")
 
 
-def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> Callable[[str], str] | None:
+def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> Write | None:
     """Return how text of one style becomes text of the other; None if both spell this type alike."""
     if _spelled_alike(column_type.base, source, target):
         return None
@@ -182,14 +256,19 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         if column_type.base == "float":
             return numbers.float_converter(numbers.read_float, numbers.float_writer(target.float_text))
         return numbers.float_converter(numbers.read_double, target.float_text)
-    if column_type.base == "binary" and not target.pads_binary and not source.read_binary:
+    if column_type.base == "binary" and not target.pads_binary and not _has_own_binary(source, target):
         return _stripped_text
     if column_type.base == "year":
         return functools.partial(_converted_year, target.zero_year)
     read, write = reader(column_type, source), writer(column_type, target)
     if read is None or write is None:
-        return cast("Callable[[str], str] | None", read or write)
+        return cast("Write | None", read or write)
     return lambda text: write(read(text))
+
+
+def _has_own_binary(source: TextStyle, target: TextStyle) -> bool:
+    """Whether binary text of the one or the other is something else than a character a byte."""
+    return source.read_binary is not None or target.write_binary is not None
 
 
 def _stripped_text(text: str) -> str:
@@ -208,8 +287,17 @@ def _converted_year(zero: str, text: str) -> str:
 _LOOSE: Final = BINARIES | {"timestamp", "enum", "set", "json"}
 
 
+def _is_reshaped(base: str, source: TextStyle, target: TextStyle) -> bool:
+    """Whether one side's text is not what its producer writes."""
+    if base in {"enum", "set"}:
+        return source.has_labels or target.has_labels
+    if base in BINARIES:
+        return _has_own_binary(source, target)
+    return base in _CALENDAR and (target.has_null_dates or source.is_iso or target.is_iso)
+
+
 def _spelled_alike(base: str, source: TextStyle, target: TextStyle) -> bool:
-    if source.is_loose and base in _LOOSE:
+    if (source.is_loose and base in _LOOSE) or _is_reshaped(base, source, target):
         return False
     if base in FLOATS:
         return source.float_text is target.float_text

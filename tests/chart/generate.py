@@ -86,10 +86,11 @@ def protocols() -> str:
             options[codec.name] = {"name": name, "value": value}
         else:
             without.append(codec.name)
+    sources = [codec for codec in BUILT_IN.values() if codec.is_readable]
     lists = {
-        "sourcesWithoutWatermarks": [each.name for each in BUILT_IN.values() if not each.decodes.watermark],
+        "sourcesWithoutWatermarks": [each.name for each in sources if not each.decodes.watermark],
         "sourcesWithDdlInPartition0": [
-            each.name for each in BUILT_IN.values() if each.decodes.ddl and not each.ddl_everywhere
+            each.name for each in sources if each.decodes.ddl and not each.ddl_everywhere
         ],
         "targetsWithoutWatermarks": without,
         "targetsThatNeedAnOption": options,

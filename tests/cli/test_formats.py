@@ -10,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from relay.cli.arguments import InputFormat
+from relay.cli.commands import _protocols, _sources
 from relay.cli.formats import _type_name
 from relay.cli.loss_words import FIELD_WORDS
 from relay.codecs.losses import Carries
@@ -47,6 +48,7 @@ def test_json(relay: Run) -> None:
     assert options["strict"]["side"] == "target"
     assert options["strict"]["type"] == "true | false"
     assert options["strict"]["default"] == "false"
+    assert [name for name, entry in found.items() if not entry["readable"]] == ["flat-json"]
     one = json.loads(relay("formats", "--from", "made-up", "--json").stdout)["protocols"]
     assert one[0]["carries"]["before"] == "full"
 
@@ -84,7 +86,21 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
     ("arguments", "message"),
     [
         (("--from", "nope"), "from: there is no protocol 'nope'"),
+        (
+            ("--from", "flat-json"),
+            "from: flat-json can only be written, not read (protocols that can be read: ",
+        ),
+        (("--from", "flat-jso"), "from: there is no protocol 'flat-jso'"),
         (("--to", "made-up", "--to-option", "mood=x"), "to.option.mood: made-up has no option 'mood'"),
+        (
+            ("--to", "canal-json", "--profile", "fli"),
+            "to.option.profile: canal-json has no profile 'fli' (profiles: canal-adapter, flink)",
+        ),
+        (("--profile", "flink"), "--profile: belongs to no protocol (add --to PROTOCOL)"),
+        (
+            ("--to", "canal-json", "--profile", "flink", "--to-option", "profile=flink"),
+            "--profile: is also in --to-option (keep one)",
+        ),
         (("--from-option", "a=b"), "--from-option: belongs to no protocol (add --from PROTOCOL)"),
         (
             ("--from", "made-up", "--from-option", "strict=true"),
@@ -106,8 +122,79 @@ def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> 
     assert message in result.stderr
 
 
+def test_names_of_sources_are_completed_to_those_that_can_be_read() -> None:
+    assert _protocols("fl") == ["flat-json"]
+    assert _sources("fl") == []
+    assert _sources("canal") == ["canal-json"]
+
+
+def test_what_rows_of_tables_lose(relay: Run) -> None:
+    text = relay(
+        "formats", "--from", "ticdc-open-protocol", "--to", "flat-json", "--profile", "clickhouse"
+    ).stdout
+    for lost in ("the old row of an update", "the types of columns", "watermarks", "zero dates"):
+        assert lost in text
+    for kept in ("the commit ts of TiDB", "deleted rows", "which columns are the primary key"):
+        assert kept not in text
+    dropped = ("--to-option", "deletes=drop")
+    assert "deleted rows" in relay("formats", "--from", "canal-json", "--to", "flat-json", *dropped).stdout
+
+
 def test_every_field_of_carries_has_words() -> None:
     assert set(FIELD_WORDS) == set(Carries.__struct_fields__)
+
+
+FLINK = """canal-json, profile flink:
+  ddl=drop               the job fails on a statement other than CREATE
+  watermarks=drop        the job fails on them
+  max-batch-size=1       of several rows in a message, one gets the old values of another
+  unknown-before=insert  the job fails on an UPDATE without its old row
+  enum=label             a column is STRING there, and a number would stay one
+  binary=base64          BYTES is read as base64, and the job fails on other text
+  zero-dates=text        such a column is STRING there; with zero-dates=null it can be DATE or TIMESTAMP
+  timestamp-format=sql   iso is for tables with canal-json.timestamp-format.standard=ISO-8601
+An option that is given besides wins.
+"""
+CANAL_ADAPTER = """canal-json, profile canal-adapter:
+  ddl=keep               Canal sends statements, and the adapter applies them
+  watermarks=drop        Canal has none, and the adapter takes one for a change without rows
+  max-batch-size=1       several rows a message are read as well
+  unknown-before=insert  an UPDATE without its old row would read as one that changes nothing
+  enum=index             the adapter expects numbers, with sqlType 4 and -7
+  binary=producer        the adapter expects a character for each byte, with sqlType 2004
+  zero-dates=keep        the adapter reads them, and makes null of them itself
+  timestamp-format=sql   the adapter reads MySQL's text
+An option that is given besides wins.
+"""
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("flink", FLINK), ("canal-adapter", CANAL_ADAPTER)])
+def test_what_a_profile_sets_and_why(relay: Run, profile: str, expected: str) -> None:
+    assert relay("formats", "--to", "canal-json", "--profile", profile).stdout == expected
+
+
+def test_an_option_besides_a_profile_is_shown(relay: Run) -> None:
+    arguments = ("formats", "--to", "canal-json", "--profile", "flink", "--to-option", "ddl=keep")
+    changed = FLINK.replace("ddl=drop               the job fails on a statement other than CREATE", "")
+    expected = changed.replace("  \n", "  ddl=keep               given besides\n", 1)
+    assert relay(*arguments).stdout == expected
+    found = json.loads(relay(*arguments, "--json").stdout)
+    assert (found["protocol"], found["profile"]) == ("canal-json", "flink")
+    assert found["options"][0] == {
+        "name": "ddl", "value": "keep", "reason": "the job fails on a statement other than CREATE", "is_given": True,
+    }  # fmt: skip
+    assert found["options"][1]["is_given"] is False
+
+
+def test_a_route_with_a_profile(relay: Run) -> None:
+    route = ("formats", "--from", "ticdc-open-protocol", "--to", "canal-json", "--profile", "flink")
+    assert "- DDL: schema changes are not written" in relay(*route).stdout
+
+
+def test_the_profiles_of_a_protocol(relay: Run) -> None:
+    text = relay("formats", "--to", "canal-json").stdout
+    assert "flink | canal-adapter" in text
+    assert "flink" not in relay("formats", "--to", "ticdc-open-protocol").stdout
 
 
 def test_type_names() -> None:

@@ -441,7 +441,7 @@ def test_captured_rows_survive_the_way_through_this_protocol(path: str) -> None:
 def test_generated_rows_come_back_from_their_text(case: Case, style: str) -> None:
     codec = PROTOCOLS[CKAFKA]
     options = parse_options(codec, {"value-style": style}, "")
-    encoder, decoder = codec.encoder(options, Answers()), codec.decoder(options, Answers())
+    encoder, decoder = codec.encoder(options, Answers()), codec.open_decoder(options, Answers())
     catalog = Catalog()
     found: list[RowChange] = []
     for offset, payload in enumerate(encoder.encode([case.created, *case.changes], record(b""), [])):

@@ -39,7 +39,8 @@ from relay import (
     UnsupportedMessage,
 )
 from relay.catalog import Catalog
-from relay.codecs import PROTOCOLS
+from relay.codecs.debezium.native.decoder import Decoder
+from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.model import ABSENT, DdlKind, Source
 from relay.needs import Answers
 
@@ -529,8 +530,7 @@ def test_bytes_that_are_no_text_are_counted() -> None:
 
 def test_limits_hold() -> None:
     limits = Limits(columns=3, values=40, ddl_bytes=50)
-    codec = PROTOCOLS[DEBEZIUM]
-    decoder = codec.decoder(codec.options(), Answers(limits))
+    decoder = Decoder(DebeziumOptions(), Answers(limits))
     wide = row(after={f"c{at}": at for at in range(4)})
     for message in (wide, ddl("CREATE TABLE t (" + "a INT, " * 20), row(after={"a": list(range(90))})):
         with pytest.raises(LimitExceeded):

@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from docs import layers
-from relay.cli.formats import options_of
+from relay.cli.formats import options_of, profile_options
 from relay.cli.loss_words import route_losses
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec, parse_options
@@ -95,6 +95,16 @@ def options_part() -> str:
     return "\n".join(parts)
 
 
+def profiles_part() -> str:
+    """What each profile sets, and why."""
+    parts = []
+    for codec in BUILT_IN.values():
+        for profile in codec.profiles:
+            rows = [(f"`{one.name}={one.value}`", one.reason) for one in profile_options(codec, profile, {})]
+            parts.append(f"#### {codec.name}, `profile={profile}`\n\n{table(('sets', 'because'), rows)}")
+    return "\n".join(parts)
+
+
 def carries_part() -> str:
     """What each protocol can say: a column for each variant."""
     columns = variants()
@@ -108,7 +118,8 @@ def carries_part() -> str:
 def losses_part() -> str:
     """What a route loses of all that its source may say, for every protocol and every target."""
     rows = []
-    for source, target in itertools.product(BUILT_IN.values(), variants()):
+    sources = [codec for codec in BUILT_IN.values() if codec.is_readable]
+    for source, target in itertools.product(sources, variants()):
         lost = "; ".join(loss.words for loss in route_losses(source.decodes, target.carries))
         rows.append((f"`{source.name}`", f"`{target.protocol}`, {target.options}", lost or "nothing"))
     return table(("from", "to", "what the target has no place for"), rows)
@@ -173,12 +184,17 @@ def _type(field: FieldInfo) -> str:
     origin = typing.get_origin(annotation)
     if origin is dict:
         return "table of options" if typing.get_args(annotation)[1] is str else "table of integers"
-    name = "list of text" if origin is tuple else _TYPE_NAMES[annotation]
+    name = _list_type(annotation) if origin is tuple else _TYPE_NAMES[annotation]
     for item in field.metadata:
         name += f" > {item.gt}" if isinstance(item, annotated_types.Gt) else ""
         name += f" ≥ {item.ge}" if isinstance(item, annotated_types.Ge) else ""
         name += f", ≤ {item.le}" if isinstance(item, annotated_types.Le) else ""
     return name
+
+
+def _list_type(annotation: object) -> str:
+    member = typing.get_args(annotation)[0]
+    return "list of tables" if isinstance(member, type) and issubclass(member, BaseModel) else "list of text"
 
 
 def _default(field: FieldInfo) -> str:
@@ -211,6 +227,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "protocols": protocols_part,
     "layers": layers.part,
     "options": options_part,
+    "profiles": profiles_part,
     "carries": carries_part,
     "losses": losses_part,
     "configuration": configuration_part,

@@ -411,7 +411,8 @@ def sample_routes(only: Callable[[str, str], bool]) -> list[tuple[str, str]]:
 
     What other packages read of damaged records is theirs.
     """
-    return [(source, target) for source in BUILT_IN for target in PROTOCOLS if only(source, target)]
+    sources = [name for name, codec in BUILT_IN.items() if codec.is_readable]
+    return [(source, target) for source in sources for target in PROTOCOLS if only(source, target)]
 
 
 __all__ = ["Lane", "OvertimeError", "Run", "Sample", "reduced", "reproduce", "sample_routes", "watch"]

@@ -30,6 +30,8 @@ _MIN_SECONDS: Final = 0.15
 _MAX_SECONDS: Final = 1.0
 #: Four times as long may take so many times the time: 4 is linear, 16 quadratic.
 MAX_RATIO: Final = 9.0
+#: How often a ratio that says so is measured again.
+_ROUNDS: Final = 3
 
 Grow = Callable[[int], ConsumerRecord]
 
@@ -61,13 +63,22 @@ def measured(bench: Bench, grow: Grow) -> None:
         record = grow(size)
         length = len(record.value or b"") + len(record.key or b"")
         times.append(_seconds(bench, record))
-        if times[-1] > _MIN_SECONDS and len(times) > 2:
-            # Once more, for what else the machine has to do.
-            least = min(times[-1], _seconds(bench, record))
-            if least / max(times[-3], 1e-4) > MAX_RATIO:
-                shown = ", ".join(f"{each:.3f}" for each in times)
-                raise BrokenError("time", "worse than linear", "", f"{length} bytes; by doubling: {shown} s")
+        is_suspect = times[-1] > _MIN_SECONDS and len(times) > 2 and _ratio(times[-1], times[-3]) > MAX_RATIO
+        if is_suspect and _least_ratio(bench, record, grow(size // 4)) > MAX_RATIO:
+            shown = ", ".join(f"{each:.3f}" for each in times)
+            raise BrokenError("time", "worse than linear", "", f"{length} bytes; by doubling: {shown} s")
         size *= 2
+
+
+def _least_ratio(bench: Bench, record: ConsumerRecord, quarter: ConsumerRecord) -> float:
+    """How many times longer the whole takes than its quarter, measured again, side by side, for what else
+    the machine has to do.
+    """
+    return min(_ratio(_seconds(bench, record), _seconds(bench, quarter)) for _ in range(_ROUNDS))
+
+
+def _ratio(whole: float, quarter: float) -> float:
+    return whole / max(quarter, 1e-4)
 
 
 def _seconds(bench: Bench, record: ConsumerRecord) -> float:

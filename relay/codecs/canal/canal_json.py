@@ -38,7 +38,17 @@ from relay.codecs.codec import Codec, Payload, RowSignature, ZonedOptions
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
-from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
+from relay.codecs.wire.shaping import (
+    Binary,
+    InsertUnknownBefore,
+    Key,
+    Members,
+    TimestampFormat,
+    Tombstones,
+    ZeroDates,
+    op_without_before,
+    shaped_style,
+)
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import Malformed, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
@@ -97,6 +107,12 @@ class CanalOptions(ZonedOptions, frozen=True):
         ),
     ] = 1
     unknown_before: InsertUnknownBefore = "insert"
+    enum: Members = "index"
+    binary: Binary = "producer"
+    zero_dates: ZeroDates = "keep"
+    timestamp_format: TimestampFormat = "sql"
+    key: Key = "producer"
+    tombstones: Tombstones = False
     hex_binary: Annotated[
         bool,
         Meta(
@@ -115,7 +131,7 @@ class CanalOptions(ZonedOptions, frozen=True):
     ] = ""
 
 
-def carries(_: CanalOptions) -> Carries:
+def carries(options: CanalOptions) -> Carries:
     """Return what a message can say."""
     return Carries(
         before=Before.CHANGED,
@@ -124,13 +140,14 @@ def carries(_: CanalOptions) -> Carries:
         type_parameters=True,
         ddl=True,
         watermark=False,
+        every_date=options.zero_dates != "null",
         commit_ts=False,
         gtid=True,
     )
 
 
 def _style(options: CanalOptions) -> TextStyle:
-    return TextStyle(
+    style = TextStyle(
         float_text=java_text,
         zero_year="0000",
         pads_binary=False,
@@ -139,6 +156,7 @@ def _style(options: CanalOptions) -> TextStyle:
         zone=options.zone(),
         read_binary=read_hex if options.hex_binary else None,
     )
+    return shaped_style(style, options)
 
 
 # ---------------------------------------------------------------- decoder
@@ -150,7 +168,8 @@ class Decoder:
     def __init__(self, options: CanalOptions, answers: Answers) -> None:
         self._limits, self._unchecked = answers.limits, unchecked_bytes(answers.limits)
         style, most = _style(options), answers.limits.cache_bytes
-        self._is_hex, self._name = options.hex_binary, options.table.partition(".")
+        self._is_told = options.hex_binary or options.binary != "producer"
+        self._name = options.table.partition(".")
         spelling_of = functools.partial(_spelling, style)
         self._rows = zoned(
             TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most), style
@@ -175,7 +194,7 @@ class Decoder:
         if not message.is_ddl and op is not None and message.data:
             source = _source(message, record, is_snapshot=op is READ)
             rows = self._rows
-            if len(message.sql_type) <= len(b"null") and not self._is_hex:
+            if len(message.sql_type) <= len(b"null") and not self._is_told:
                 rows = self._rows_without_numbers(message, lossy)
             if not message.table and self._name[0]:
                 message.database, _, message.table = self._name
@@ -395,6 +414,49 @@ class Encoder:
         )
 
 
+#: For Flink's `canal-json` format (2.3, CanalJsonDeserializationSchema).
+_FLINK: Final = {
+    "ddl": "drop",
+    "watermarks": "drop",
+    "max-batch-size": "1",
+    "unknown-before": "insert",
+    "enum": "label",
+    "binary": "base64",
+    "zero-dates": "text",
+    "timestamp-format": "sql",
+}
+_FLINK_REASONS: Final = {
+    "ddl": "the job fails on a statement other than CREATE",
+    "watermarks": "the job fails on them",
+    "max-batch-size": "of several rows in a message, one gets the old values of another",
+    "unknown-before": "the job fails on an UPDATE without its old row",
+    "enum": "a column is STRING there, and a number would stay one",
+    "binary": "BYTES is read as base64, and the job fails on other text",
+    "zero-dates": "such a column is STRING there; with zero-dates=null it can be DATE or TIMESTAMP",
+    "timestamp-format": "iso is for tables with canal-json.timestamp-format.standard=ISO-8601",
+}
+#: For Canal's client and its adapters (1.1.8, client-adapter 1.1.7): what Canal itself sends.
+_CANAL_ADAPTER: Final = {
+    "ddl": "keep",
+    "watermarks": "drop",
+    "max-batch-size": "1",
+    "unknown-before": "insert",
+    "enum": "index",
+    "binary": "producer",
+    "zero-dates": "keep",
+    "timestamp-format": "sql",
+}
+_CANAL_ADAPTER_REASONS: Final = {
+    "ddl": "Canal sends statements, and the adapter applies them",
+    "watermarks": "Canal has none, and the adapter takes one for a change without rows",
+    "max-batch-size": "several rows a message are read as well",
+    "unknown-before": "an UPDATE without its old row would read as one that changes nothing",
+    "enum": "the adapter expects numbers, with sqlType 4 and -7",
+    "binary": "the adapter expects a character for each byte, with sqlType 2004",
+    "zero-dates": "the adapter reads them, and makes null of them itself",
+    "timestamp-format": "the adapter reads MySQL's text",
+}
+
 CODEC: Final = Codec(
     name=NAME,
     title="upstream Alibaba Canal, flat JSON messages (flatMessage=true)",
@@ -407,4 +469,6 @@ CODEC: Final = Codec(
         ((b'"isDdl":false',), (b'"type":"INSERT"', b'"type":"UPDATE"', b'"type":"DELETE"')),
         (b'"isDdl":true',),
     ),
+    profiles={"flink": _FLINK, "canal-adapter": _CANAL_ADAPTER},
+    profile_reasons={"flink": _FLINK_REASONS, "canal-adapter": _CANAL_ADAPTER_REASONS},
 )

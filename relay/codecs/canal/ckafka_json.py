@@ -46,7 +46,15 @@ from relay.codecs.wire import lenient_json as _json
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.ddl import ddl_events
 from relay.codecs.wire.rows import NAMELESS
-from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
+from relay.codecs.wire.shaping import (
+    Binary,
+    KeepUnknownBefore,
+    Key,
+    Tombstones,
+    ZeroDates,
+    op_without_before,
+    shaped_style,
+)
 from relay.codecs.wire.ticdc import mysql_text
 from relay.errors import DecodeError, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, check_values
@@ -232,6 +240,10 @@ class CkafkaOptions(ZonedOptions, frozen=True):
         ),
     ] = "auto"
     unknown_before: KeepUnknownBefore = "update"
+    binary: Binary = "producer"
+    zero_dates: ZeroDates = "keep"
+    key: Key = "producer"
+    tombstones: Tombstones = False
     ddl_time_unit: Annotated[
         Literal["auto", "s", "ms"],
         Meta(
@@ -246,7 +258,7 @@ class CkafkaOptions(ZonedOptions, frozen=True):
         return zone_of(self.event_time_offset)
 
 
-def carries(_: CkafkaOptions) -> Carries:
+def carries(options: CkafkaOptions) -> Carries:
     """Return what a message can say."""
     return Carries(
         before=Before.FULL,
@@ -256,6 +268,7 @@ def carries(_: CkafkaOptions) -> Carries:
         type_parameters=False,
         ddl=True,
         watermark=False,
+        every_date=options.zero_dates != "null",
         event_time_milliseconds=False,
         commit_ts=False,
         gtid=True,
@@ -266,9 +279,10 @@ def carries(_: CkafkaOptions) -> Carries:
 
 def _style(options: CkafkaOptions) -> TextStyle:
     # The connector is a Java program, so floats are spelled as Java does; Debezium pads BINARY(n) (DBZ-254).
-    return TextStyle(
+    style = TextStyle(
         float_text=java_text, zero_year="0000", pads_binary=True, is_loose=True, zone=options.zone()
     )
+    return shaped_style(style, options)
 
 
 # ---------------------------------------------------------------- decoder

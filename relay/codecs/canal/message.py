@@ -259,6 +259,7 @@ _SQL_TYPES: Final = {
     "longblob": 2004, "date": 91, "datetime": 93, "timestamp": 93, "time": 92, "year": 12, "enum": 4,
     "set": -7, "json": 12, "vector": 12,
 }  # fmt: skip
+_VARCHAR: Final = 12
 #: The next wider java.sql.Types number, for an unsigned value that the signed type of its size cannot hold.
 _PROMOTED: Final = {"tinyint": 5, "smallint": 4, "int": -5, "bigint": 3}
 
@@ -308,10 +309,24 @@ class Dialect(msgspec.Struct, frozen=True):
         test = lacks_parameters if self.with_parameters else has_parameters
         return any(map(test, types))
 
+    def plain_sql_type(self, column_type: ColumnType) -> int:
+        """Return the `sqlType` of this type, before promotion: VARCHAR for what is another text than the
+        producer's.
+        """
+        return _VARCHAR if self._is_other_text(column_type) else java_sql_type(column_type)
+
+    def _is_other_text(self, column_type: ColumnType) -> bool:
+        base = column_type.base
+        if base in {"enum", "set"}:
+            return self.style.has_labels and column_type.members is not None
+        return base in BINARIES and self.style.write_binary is not None
+
     def sql_type_of(self, column_type: ColumnType) -> SqlTypeOf | None:
         """Return how the `sqlType` of this type depends on the value, None if it does not."""
+        if self._is_other_text(column_type):
+            return None
         null_sql_type = self.null_sql_types.get(column_type.base)
         if null_sql_type is None:
             return _promoted_sql_type(column_type)
-        plain = java_sql_type(column_type)
+        plain = self.plain_sql_type(column_type)
         return lambda text: null_sql_type if text is None else plain

@@ -52,7 +52,16 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
-from relay.codecs.wire.shaping import InsertUnknownBefore, op_without_before
+from relay.codecs.wire.shaping import (
+    Binary,
+    InsertUnknownBefore,
+    Key,
+    Members,
+    Tombstones,
+    ZeroDates,
+    op_without_before,
+    shaped_style,
+)
 from relay.codecs.wire.ticdc import (
     CONNECTOR,
     TSO_END,
@@ -195,6 +204,11 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
     unknown_before: InsertUnknownBefore = "insert"
+    enum: Members = "index"
+    binary: Binary = "producer"
+    zero_dates: ZeroDates = "keep"
+    key: Key = "producer"
+    tombstones: Tombstones = False
     claim_check_raw_value: Annotated[
         bool,
         Meta(description="a claim-check object is the message itself, without JSON and base64 around it"),
@@ -229,6 +243,7 @@ def carries(options: TicdcOptions) -> Carries:
         type_parameters=options.content_compatible,
         ddl=True,
         watermark=extension,
+        every_date=options.zero_dates != "null",
         commit_ts=extension,
         gtid=False,
         row_key=extension and options.output_row_key,
@@ -236,7 +251,8 @@ def carries(options: TicdcOptions) -> Carries:
 
 
 def _style(options: TicdcOptions) -> TextStyle:
-    return TextStyle(float_text=go_text, zero_year="0", pads_binary=True, zone=options.zone())
+    style = TextStyle(float_text=go_text, zero_year="0", pads_binary=True, zone=options.zone())
+    return shaped_style(style, options)
 
 
 def _dialect(options: TicdcOptions) -> Dialect:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect, java_sql_type
+from relay.codecs.canal.message import DELETE, UPDATE, Cells, Dialect
 from relay.codecs.canal.reading import TextReader, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
@@ -87,7 +87,7 @@ class TextWriter:
             (column.name, at, value_writer(column.type, dialect.style))
             for at, column in zip(places, columns, strict=True)
         ]
-        self._plain = {column.name: java_sql_type(column.type) for column in columns}
+        self._plain = {column.name: dialect.plain_sql_type(column.type) for column in columns}
         functions = [(column.name, dialect.sql_type_of(column.type)) for column in columns]
         self._varying = [(name, sql_type_of) for name, sql_type_of in functions if sql_type_of is not None]
         # Not the writer itself, which texts would keep alive.
@@ -193,7 +193,8 @@ class TextWriters:
     def __init__(self, protocol: str, dialect: Dialect, pool: CachePool) -> None:
         self.lost: list[Lossy] = []
         unmoved = functools.partial(self.lost.append, Lossy.ZERO_DATE)
-        style = msgspec.structs.replace(dialect.style, unmoved=unmoved)
+        unlabelled = functools.partial(self.lost.append, Lossy.ENUM_INDEX)
+        style = msgspec.structs.replace(dialect.style, unmoved=unmoved, unlabelled=unlabelled)
         self._dialect = msgspec.structs.replace(dialect, style=style)
         self._protocol = protocol
         self._sql_types: SqlTypeTexts = pool.part(_SQL_TYPES_SHARE).cache()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -236,10 +236,10 @@ class Messages(Target[RowPlan]):
 
         What only one of the two images has is optional.
         """
-        rows = [_names(plan, row) for row in images if row is not None]
+        rows = [image_names(plan.shown, row) for row in images if row is not None]
         if not has_start and all(names is plan.shown for names in rows):
             return plan.end
-        present, relaxed = _present(plan, rows)
+        present, relaxed = present_names(plan.place_of, rows)
         key = plan, has_start, present, relaxed
         found = self._ends.get(key)
         if found is None:
@@ -320,19 +320,22 @@ def _snapshot(table: TableId) -> bytes:
     return names + b',"server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null'
 
 
-def _names(plan: RowPlan, row: Row) -> Collection[str]:
-    """The columns of an image; `plan.shown` itself for a whole row."""
-    return row if type(row) is dict and len(row) < len(plan.shown) else plan.shown
+def image_names(shown: tuple[str, ...], row: Row) -> Collection[str]:
+    """Return the columns of an image; `shown` itself for a whole row."""
+    return row if type(row) is dict and len(row) < len(shown) else shown
 
 
-def _present(plan: RowPlan, rows: Sequence[Collection[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns that any of the rows has, and of those the ones that not all have. Each has its own in the
-    order of the table.
+def present_names(
+    place_of: Mapping[str, int], rows: Sequence[Collection[str]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns that any of the rows has, and of those the ones that not all have.
+
+    Each has its own in the order of the table, of which `place_of` tells.
     """
     if len(rows) == 1 or tuple(rows[0]) == tuple(rows[-1]):
         return tuple(rows[0]), ()
     first, second = frozenset(rows[0]), frozenset(rows[1])
-    present = tuple(sorted(first | second, key=plan.place_of.__getitem__))
+    present = tuple(sorted(first | second, key=place_of.__getitem__))
     return present, tuple([name for name in present if name not in first or name not in second])
 
 

@@ -45,7 +45,7 @@ from relay.codecs.wire.large_messages import (
 )
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import NAMELESS, TypedWriters
-from relay.codecs.wire.shaping import KeepUnknownBefore, op_without_before
+from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
@@ -86,6 +86,8 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
     ] = False
     output_old_value: Annotated[bool, Meta(description="an UPDATE has `before`")] = True
     unknown_before: KeepUnknownBefore = "update"
+    key: Key = "producer"
+    tombstones: Tombstones = False
     output_raw_change_event: Annotated[
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
@@ -150,7 +152,8 @@ class Decoder:
         if self._is_packed or value[0] != _BRACE:
             budget = Decompression(self._limits)
             value = decompressed(NAME, "", value, self._compression, budget)
-            if record.key:
+            # A key of relay's own, `key=primary-key`, is plain JSON.
+            if record.key and record.key[:2] != b'{"':
                 key = decompressed(NAME, "key", record.key, self._compression, budget)
                 record = msgspec.structs.replace(record, key=key)
         if len(value) > self._uncounted:

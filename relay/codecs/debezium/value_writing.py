@@ -31,13 +31,13 @@ from relay.codecs.wire.debezium_temporal import (
 )
 from relay.codecs.wire.lenient_json import go_number
 from relay.codecs.wire.rows import Convert, Read, Write
-from relay.model import Cell, Column
+from relay.model import Cell, Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.members import set_text
 from relay.mysql.types import GEOMETRIES
 
 #: NULL that stands for a value, and must not be replaced by the column's default.
-_NULL: Final = msgspec.Raw(b"null")
+NULL: Final = msgspec.Raw(b"null")
 #: So many digits every 64-bit float keeps (IEEE 754).
 _SAFE_DIGITS: Final = 15
 #: What numbers need no `go_number`: whole ones up to here, and fractions from here on.
@@ -52,6 +52,64 @@ _SHORT_YEAR: Final = Lossy.YEAR_BELOW_100
 _DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
 _ENUM_INDEX: Final = Lossy.ENUM_INDEX
 _COLUMN_TYPE: Final = Lossy.COLUMN_TYPE
+
+
+class LabelWriter:
+    """Writes ENUM and SET as labels; what has none is counted in `lost`."""
+
+    def __init__(self, lost: list[Lossy]) -> None:
+        self._lost = lost
+
+    def of(self, column_type: ColumnType) -> Write:
+        """Return how values of this type are written."""
+        members = column_type.members
+        if members is None:
+            return self._unknown_enum if column_type.base == "enum" else self._unknown_set
+        return self._enum(members) if column_type.base == "enum" else self._set(members)
+
+    def _unknown_enum(self, value: int | str) -> str:
+        """A label as it came; a number in digits: nobody knows its label before the table's DDL is seen."""
+        if isinstance(value, str):
+            return value
+        self._lost.append(_ENUM_INDEX)
+        return str(value)
+
+    def _unknown_set(self, value: int | str) -> str:
+        """As an ENUM; the empty SET needs no labels."""
+        return self._unknown_enum(value) if value else ""
+
+    def _enum(self, members: tuple[str, ...]) -> Write:
+        label_of = dict(enumerate(members, 1))
+        lost, is_ambiguous = self._lost, "" in members
+
+        def write(index: int) -> str:
+            label = label_of.get(index)
+            if label is not None:
+                return label
+            if index or is_ambiguous:
+                lost.append(_ENUM_INDEX)
+            return ""
+
+        return write
+
+    def _set(self, members: tuple[str, ...]) -> Write:
+        lost, end = self._lost, 1 << len(members)
+        longest = _SET_TEXT_BYTES + sum(map(len, members))
+        most = max(1, min(_CACHED_SETS, _CACHED_SET_BYTES // longest))
+        texts: dict[int, str] = {}
+
+        def write(mask: int) -> str:
+            text = texts.get(mask)
+            if text is None:
+                if not 0 <= mask < end:
+                    lost.append(_ENUM_INDEX)
+                    return ""
+                if len(texts) >= most:
+                    texts.clear()
+                text = texts[mask] = set_text(members, mask)
+            return text
+
+        return write
 
 
 class ValueWriter:
@@ -76,8 +134,11 @@ class ValueWriter:
         self._open = {
             nullable: _datetime_open(self._millis[nullable], self.too_fine) for nullable in (True, False)
         }
-        self._timestamps = {digits: _timestamp(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)}
+        self._timestamps = {
+            digits: timestamp_writer(digits, self.lost) for digits in (None, 0, 1, 2, 3, 4, 5, 6)
+        }
         self._decimal: Write = self._write_decimal
+        self._labels = LabelWriter(self.lost)
         self.shortcuts = self._all_shortcuts()
 
     def of(self, column: Column) -> Write | None:
@@ -95,7 +156,7 @@ class ValueWriter:
         if base == "bit":
             return _bit(column_type.length)
         if base in {"enum", "set"}:
-            return self._members(column)
+            return self._labels.of(column_type)
         if base in GEOMETRIES:
             return self._geometry
         return self._decimal if base == "decimal" else _WRITES.get(base)
@@ -120,7 +181,7 @@ class ValueWriter:
         return found
 
     def _dated(self, convert: Callable[[str], int | None], nullable: bool) -> Write:
-        lost, otherwise = self.lost, _NULL if nullable else 0
+        lost, otherwise = self.lost, NULL if nullable else 0
 
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             found = convert(text)
@@ -153,56 +214,6 @@ class ValueWriter:
         self.lost.append(_COLUMN_TYPE)
         return value
 
-    def _members(self, column: Column) -> Write:
-        members = column.type.members
-        if members is None:
-            return self._unknown_enum if column.type.base == "enum" else self._unknown_set
-        return self._enum(members) if column.type.base == "enum" else self._set(members)
-
-    def _unknown_enum(self, value: int | str) -> str:
-        """A label as it came; a number in digits: nobody knows its label before the table's DDL is seen."""
-        if isinstance(value, str):
-            return value
-        self.lost.append(_ENUM_INDEX)
-        return str(value)
-
-    def _unknown_set(self, value: int | str) -> str:
-        """As an ENUM; the empty SET needs no labels."""
-        return self._unknown_enum(value) if value else ""
-
-    def _enum(self, members: tuple[str, ...]) -> Write:
-        label_of = dict(enumerate(members, 1))
-        lost, is_ambiguous = self.lost, "" in members
-
-        def write(index: int) -> str:
-            label = label_of.get(index)
-            if label is not None:
-                return label
-            if index or is_ambiguous:
-                lost.append(_ENUM_INDEX)
-            return ""
-
-        return write
-
-    def _set(self, members: tuple[str, ...]) -> Write:
-        lost, end = self.lost, 1 << len(members)
-        longest = _SET_TEXT_BYTES + sum(map(len, members))
-        most = max(1, min(_CACHED_SETS, _CACHED_SET_BYTES // longest))
-        texts: dict[int, str] = {}
-
-        def write(mask: int) -> str:
-            text = texts.get(mask)
-            if text is None:
-                if not 0 <= mask < end:
-                    lost.append(_ENUM_INDEX)
-                    return ""
-                if len(texts) >= most:
-                    texts.clear()
-                text = texts[mask] = set_text(members, mask)
-            return text
-
-        return write
-
 
 def micro_digits(cell: Cell) -> str:
     """Return the digits of a DATETIME's text behind the first three of its fraction."""
@@ -216,8 +227,8 @@ _EPOCH: Final = datetime(1970, 1, 1)
 #: Earlier years are moved.
 _DAYS_OF_YEAR_100: Final = (datetime(100, 1, 1) - _EPOCH).days
 #: The separators of a DATETIME, which are every third character from the fifth on.
-_SHAPES: Final = frozenset({"-- ::", "-- ::."})
-_LONGEST: Final = len("0000-00-00 00:00:00.000000")
+SHAPES: Final = frozenset({"-- ::", "-- ::."})
+LONGEST: Final = len("0000-00-00 00:00:00.000000")
 _WITH_MILLIS: Final = len("0000-00-00 00:00:00.000")
 
 
@@ -240,7 +251,7 @@ def _datetime_micros(closely: Write) -> Write:
         except ValueError:
             return closely(text)
         days = since.days
-        if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and days >= _DAYS_OF_YEAR_100:
+        if text[4:20:3] in SHAPES and len(text) <= LONGEST and days >= _DAYS_OF_YEAR_100:
             return days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
         return closely(text)
 
@@ -260,7 +271,7 @@ def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
         days, micros = since.days, since.microseconds
         if micros % 1_000:
             too_fine.append(True)
-        if text[4:20:3] in _SHAPES and len(text) <= _LONGEST and days >= _DAYS_OF_YEAR_100:
+        if text[4:20:3] in SHAPES and len(text) <= LONGEST and days >= _DAYS_OF_YEAR_100:
             return days * 86_400_000 + since.seconds * 1_000 + micros // 1_000
         return closely(text)
 
@@ -278,22 +289,25 @@ def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
     return write
 
 
-def _timestamp(digits: int | None, lost: list[Lossy]) -> Write:
-    """A TIMESTAMP with so many fraction digits. What is not one gets the text of the zero timestamp."""
+def timestamp_writer(digits: int | None, lost: list[Lossy], null: msgspec.Raw | None = None) -> Write:
+    """Return how a TIMESTAMP with so many fraction digits is written. What is not one becomes `null`
+    (counted), or the text of the zero timestamp.
+    """
     length = 0
     if digits is not None:
-        length = _LONGEST - 6 + digits if digits else 19
+        length = LONGEST - 6 + digits if digits else 19
 
-    def write(text: str) -> str:
-        if len(text) == length and text[4:20:3] in _SHAPES and text >= FIRST_TIMESTAMP:
+    def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+        if len(text) == length and text[4:20:3] in SHAPES and text >= FIRST_TIMESTAMP:
             try:
                 if _from_iso(text).tzinfo is None:
                     return f"{text[:10]}T{text[11:]}Z"
             except ValueError:
                 pass
         found = iso_timestamp(text, digits)
-        if found == ZERO_TIMESTAMP and not text.startswith("0000-00-00"):
+        if found == ZERO_TIMESTAMP and (null is not None or not text.startswith("0000-00-00")):
             lost.append(_ZERO_DATE)
+            return found if null is None else null
         return found
 
     return write

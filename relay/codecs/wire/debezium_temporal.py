@@ -56,6 +56,16 @@ def date_days(text: str) -> int | None:
 
 
 @functools.lru_cache(maxsize=16_384)
+def calendar_days(text: str) -> int | None:
+    """Return the days since 1970 of a DATE as `date_days` does, of its own year."""
+    temporal.read_date(text)
+    try:
+        return date.fromisoformat(text).toordinal() - _EPOCH
+    except ValueError:
+        return None
+
+
+@functools.lru_cache(maxsize=16_384)
 def date_text(days: int) -> str:
     """Return the DATE so many days after 1970-01-01. Raises ValueError beyond the years 1 to 9999."""
     try:

@@ -38,7 +38,7 @@ class LocalTimes:
                 if len(calm_days) >= _MOST_DAYS:
                     calm_days.clear()
                 is_calm_day = calm_days[day] = is_calm(self._zone, day)
-            if not is_calm_day and (found := moments(self._zone, cell)) != 1:
+            if not is_calm_day and (found := moments(self._zone, cell.replace("T", " ", 1))) != 1:
                 lossy.append(Lossy.REPEATED_HOUR if found else Lossy.ZERO_DATE)
 
 

@@ -307,14 +307,18 @@ class TypedReader:
         shortcuts: Mapping[tuple[Read, Write], Convert],
         nulls: Sequence[Null | None] | None = None,
         *,
+        names: Sequence[str] | None = None,
         as_struct: bool = False,
         is_compiled: bool = True,
     ) -> RowFunction:
-        """Return the function that turns the cells into the target's values in one step a column."""
+        """Return the function that turns the cells into the target's values in one step a column; `names`:
+        the target's of the columns, None if it has the source's.
+        """
+        names = self.names if names is None else names
         steps = [_steps(read, write, shortcuts) for read, write in zip(self.reads, writes, strict=True)]
         if is_compiled:
-            return row_function(self.names, steps, nulls, as_struct=as_struct)
-        return plain_row_function(self.names, steps, nulls or [None] * len(steps))
+            return row_function(names, steps, nulls, as_struct=as_struct)
+        return plain_row_function(names, steps, nulls or [None] * len(steps))
 
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
@@ -551,6 +555,8 @@ class Target(Protocol[Plan]):
     has_structs: bool = False
     #: Whether updates have a before-image.
     has_before: bool = True
+    #: Whether virtual generated columns are written, of rows that have them.
+    has_virtual: bool = False
 
     def plan(self, schema: TableSchema) -> Plan:
         """Return what the encoder needs of a table beside the values of its rows."""
@@ -565,6 +571,10 @@ class Target(Protocol[Plan]):
         and the messages say something else than the definition.
         """
         return plan
+
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns as the target has them: it may give them other names, and let NULL in."""
+        return schema.columns
 
     def losses(self, plan: Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses, given what the source's messages tell."""
@@ -582,7 +592,7 @@ class Target(Protocol[Plan]):
 class TypedWriters(Generic[Plan]):
     """An encoder's row functions and plans, by table version.
 
-    Virtual generated columns are left out: no TiCDC wire has them.
+    Virtual generated columns are left out, unless the target has them: no TiCDC wire does.
     """
 
     def __init__(self, protocol: str, target: Target[Plan], pool: CachePool) -> None:
@@ -622,13 +632,15 @@ class TypedWriters(Generic[Plan]):
     ) -> Callable[[RowChange], Written[Plan]]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
-        columns = [schema.columns[at] for at in reader.places]
+        shown = target.columns_of(schema)
+        columns = [shown[at] for at in reader.places]
         if not self._hidden_places(schema).isdisjoint(reader.places):
             return self._write_canonical
         values = reader.row_function(
             [target.write_of(column) for column in columns],
             target.shortcuts,
             [target.null_of(column) for column in columns],
+            names=[column.name for column in columns],
             as_struct=is_compiled and self._is_struct(schema, reader.places),
             is_compiled=is_compiled,
         )
@@ -656,11 +668,10 @@ class TypedWriters(Generic[Plan]):
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
         images = change.images
-        before, after = images.before, images.after
+        after = images.after
+        before = images.before if after is None or self._target.has_before else None
         if (before if change.op is _DELETE else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
-        if not self._target.has_before and after is not None:
-            before = None
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
         reader: Any = getattr(images, "reader", None)
@@ -694,8 +705,8 @@ class TypedWriters(Generic[Plan]):
 
     def _unfit(self, schema: TableSchema, *rows: Row | None) -> NotRepresentable:
         """The error about the first column whose value cannot be written; it quotes no value."""
-        path = ""
-        for column, cell in (pair for row in rows if row for pair in zip(schema.columns, row, strict=True)):
+        path, columns = "", self._target.columns_of(schema)
+        for column, cell in (pair for row in rows if row for pair in zip(columns, row, strict=True)):
             write = self._target.write_of(column)
             if write is None or cell is None or cell is ABSENT or column.generated is Generated.VIRTUAL:
                 continue
@@ -716,7 +727,8 @@ class TypedWriters(Generic[Plan]):
         shown = tuple(
             [at for at in (range(len(schema.columns)) if places is None else places) if at not in hidden]
         )
-        columns = [schema.columns[at] for at in shown]
+        all_columns = self._target.columns_of(schema)
+        columns = [all_columns[at] for at in shown]
         names = [column.name for column in columns]
         steps = [_steps(None, self._target.write_of(column), {}) for column in columns]
         nulls = [self._target.null_of(column) for column in columns]
@@ -740,7 +752,9 @@ class TypedWriters(Generic[Plan]):
         return self._target.has_structs and len(places) == shown
 
     def _hidden_places(self, schema: TableSchema) -> frozenset[int]:
-        """Where the virtual generated columns of a table version stand."""
+        """Where the columns of a table version stand that the target leaves out."""
+        if self._target.has_virtual:
+            return _NOTHING
         found = self._hidden.get(schema)
         if found is None:
             found = hidden_places(schema)
@@ -755,6 +769,7 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
     )
 
 
+_NOTHING: Final[frozenset[int]] = frozenset()
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.

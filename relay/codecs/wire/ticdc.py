@@ -7,7 +7,7 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -71,11 +71,14 @@ def full_type_text(column_type: ColumnType) -> str:
 _UPDATE: Final = Op.UPDATE
 
 
-def split_updates(events: list[Event]) -> list[Event]:
+def split_updates(
+    events: list[Event], key_of: Callable[[TableSchema], tuple[str, ...]] = TableSchema.key_columns
+) -> list[Event]:
     """Return the events with every UPDATE of a key as DELETE of the old row and INSERT of the new one.
 
-    A key is the primary key or any unique key, also one that may be NULL. The manual speaks of keys that
-    cannot be NULL; the code and its records do not (pingcap/ticdc pkg/common/event, 2026-08).
+    `key_of`: the columns that count. By default a key is the primary key or any unique key, also one that may
+    be NULL. The manual speaks of keys that cannot be NULL; the code and its records do not (pingcap/ticdc
+    pkg/common/event, 2026-08).
     """
     for event in events:
         if type(event) is RowChange and event.op is _UPDATE and not event.images.surely_keeps_keys():
@@ -83,17 +86,25 @@ def split_updates(events: list[Event]) -> list[Event]:
     else:
         return events
     places: dict[TableSchema, tuple[int, ...]] = {}
-    return [part for event in events for part in (_split(event) if _changes_key(event, places) else [event])]
+    return [
+        part
+        for event in events
+        for part in (_split(event) if _changes_key(event, places, key_of) else [event])
+    ]
 
 
-def _changes_key(change: Event, places: dict[TableSchema, tuple[int, ...]]) -> TypeGuard[RowChange]:
+def _changes_key(
+    change: Event,
+    places: dict[TableSchema, tuple[int, ...]],
+    key_of: Callable[[TableSchema], tuple[str, ...]],
+) -> TypeGuard[RowChange]:
     """Whether it is an UPDATE of a key; `places` keeps where the key columns of definitions stand."""
     if not isinstance(change, RowChange) or change.op is not Op.UPDATE or change.images.surely_keeps_keys():
         return False
     images, schema = change.images, change.schema
     keys = places.get(schema)
     if keys is None:
-        keys = places[schema] = schema.places_of(schema.key_columns())
+        keys = places[schema] = schema.places_of(key_of(schema))
     before, after = images.cells_at(keys, is_old=True), images.cells_at(keys, is_old=False)
     return before is not None and after is not None and before != after
 

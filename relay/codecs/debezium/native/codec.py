@@ -1,59 +1,60 @@
-"""The codec `debezium-json`: Debezium's connectors for MySQL and MariaDB, as JsonConverter writes them."""
+"""Debezium JSON: messages of Debezium's own MySQL connector, as Kafka Connect's JsonConverter prints them.
+
+    key             {handle key columns}, null for a table without a key
+    row             {before after source transaction op ts_ms ts_us ts_ns}; op is c, u, d or r
+    tombstone       the key of a DELETE again, without a value
+    TRUNCATE        a row's message without rows; op is t (skipped.operations=none)
+    schema change   {source ts_ms databaseName schemaName ddl tableChanges}
+    transaction     {status id event_count data_collections ts_ms}
+    heartbeat       {ts_ms}
+
+With schemas each is {"schema": {…}, "payload": {…}}, in key and value. It cannot say: commit ts, watermarks,
+dates that are not in the calendar, NULL where a column has a default (replace.null.with.default), which type
+of MySQL a number has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
-from relay.codecs.codec import Codec, Payload, RowSignature
-from relay.codecs.debezium.native.decoder import NAME, Decoder
-from relay.codecs.debezium.native.options import DebeziumOptions
-from relay.codecs.losses import Before, Carries, Keys, Lossy
-from relay.model import Event
-from relay.needs import Answers
-from relay.records import ConsumerRecord
+from relay.codecs.codec import Codec, RowSignature
+from relay.codecs.debezium.native.decoder import Decoder
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.writing import Encoder, carries
+from relay.codecs.losses import Keys
 
-
-def carries(options: DebeziumOptions) -> Carries:
-    """What a message can say with these options."""
-    return Carries(
-        before=Before.FULL,
-        delete_image=True,
-        primary_key=True,
-        column_types=options.has_value_schema,
-        type_parameters=False,
-        ddl=options.include_schema_changes,
-        watermark=False,
-        exact_decimals=options.decimal_handling_mode != "double",
-        every_date=False,
-        null_beside_default=not options.replace_null_with_default,
-        commit_ts=False,
-        gtid=True,
-        binlog_position=True,
-        source_name=True,
-        snapshot=True,
-        server_id=True,
-        thread_id=True,
-        query=True,
-        transaction=options.provide_transaction_metadata,
-        transaction_order=options.provide_transaction_metadata,
-        transaction_total=options.provide_transaction_metadata,
-        transaction_marks=options.provide_transaction_metadata,
-    )
-
-
-class Encoder:
-    """Writes nothing yet."""
-
-    def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
-        del options, answers
-        self.prepare = None
-
-    def encode(
-        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
-        """See `relay.codecs.codec.Encoder`."""
-        raise NotImplementedError
+PROFILES: Final = {
+    "flink": {
+        "schemas.enable": "false",
+        "tombstones.on.delete": "false",
+        "decimal.handling.mode": "string",
+        "bigint.unsigned.handling.mode": "string",
+        "bit": "number",
+        "temporal": "text",
+        "vector": "text",
+        "replace.null.with.default": "false",
+        "key-change-headers": "false",
+        "heartbeats": "drop",
+        "ddl": "drop",
+        "watermarks": "drop",
+    },
+    "kafka-connect": {
+        "time.precision.mode": "microseconds",
+        "bigint.unsigned.handling.mode": "precise",
+        "bit": "number",
+        "time": "text",
+        "wide-decimals": "text",
+        "vector": "text",
+        "enum-schema": "string",
+        "zero-dates": "null",
+        "schema-columns": "optional",
+        "replace.null.with.default": "false",
+        "key-change-headers": "false",
+        "heartbeats": "drop",
+        "ddl": "drop",
+        "watermarks": "drop",
+    },
+}
 
 
 CODEC: Final = Codec(
@@ -66,4 +67,5 @@ CODEC: Final = Codec(
     encoder=Encoder,
     keys=Keys.ROW,
     row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"'),)),
+    profiles=PROFILES,
 )

@@ -25,7 +25,7 @@ from relay.codecs.debezium.envelope import image
 from relay.codecs.debezium.native import envelope as _wire
 from relay.codecs.debezium.native.columns import PLACEHOLDERS, DebeziumColumns
 from relay.codecs.debezium.native.envelope import Body, Envelope, Origin
-from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
 from relay.codecs.debezium.reading import RowDecoder, RowParts
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
@@ -50,7 +50,6 @@ from relay.mysql.types import quoted_table
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 
-NAME: Final = "debezium-json"
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
 _TRUNCATE: Final = "t"
 _LOGICAL: Final = "m"

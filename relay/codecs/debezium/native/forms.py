@@ -27,6 +27,7 @@ from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.model import ABSENT, ColumnType
+from relay.mysql import temporal
 from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
 from relay.mysql.temporal import read_date
@@ -85,8 +86,32 @@ def form_of(
     """Return how the column's values look, None if schema or value contradict the type."""
     case = _Case(column_type, is_known, declared, value, options)
     make = _BY_NAME.get(declared.name or "") or _BY_TYPE.get(declared.type)
-    form = None if make is None else make(case)
+    form = _shaped(case) or (None if make is None else make(case))
     return None if form is None or fitting(form.kind, value) is ABSENT else form
+
+
+#: How MySQL's own text of dates and times is read.
+_TEXTS: Final[dict[str, Callable[[str], str]]] = {
+    "date": temporal.read_date,
+    "time": temporal.read_time,
+    "datetime": temporal.read_datetime,
+    "timestamp": temporal.read_datetime,
+}
+
+
+def _shaped(case: _Case) -> Form | None:
+    """What options of a target have made of a column for readers (`bit`, `temporal`, `time`, `zero-dates`):
+    a number, or MySQL's own text; None if it looks otherwise.
+    """
+    base, declared = case.type.base, case.declared
+    if base == "bit":
+        if declared.name == DECIMAL:
+            return Form(int) if type(case.value) is int else Form(str, _read_unscaled)
+        return Form(int, unsigned64) if declared.type == "int64" else None
+    if declared.name is not None or declared.type != "string":
+        return None
+    read = _TEXTS.get(base)
+    return None if read is None else Form(str, read)
 
 
 # ---------------------------------------------------------------- numbers

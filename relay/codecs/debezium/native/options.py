@@ -14,6 +14,7 @@ from msgspec import Meta
 from relay.codecs.codec import Options
 from relay.codecs.wire.shaping import InsertUnknownBefore
 
+NAME: Final = "debezium-json"
 _TARGET: Final = {"side": "target"}
 
 
@@ -64,7 +65,8 @@ class DebeziumOptions(Options, frozen=True):
         name="include.schema.changes", default=True
     )
     include_schema_comments: Annotated[
-        bool, Meta(description="write comments of tables and columns in `tableChanges`", extra=_TARGET)
+        bool,
+        Meta(description="write comments of tables and columns in `tableChanges` and schemas", extra=_TARGET),
     ] = msgspec.field(name="include.schema.comments", default=False)
     schema_name_adjustment_mode: Annotated[
         Literal["none", "avro", "avro_unicode"], Meta(description="characters of schema names", extra=_TARGET)
@@ -83,6 +85,67 @@ class DebeziumOptions(Options, frozen=True):
         bool, Meta(description="write `transaction`, and BEGIN and END as messages", extra=_TARGET)
     ] = msgspec.field(name="provide.transaction.metadata", default=False)
     unknown_before: InsertUnknownBefore = "insert"
+    bit: Annotated[
+        Literal["producer", "number"],
+        Meta(
+            description="BIT: a boolean or bytes as the connector writes it, or a number in the form of "
+            "BIGINT UNSIGNED",
+            extra=_TARGET,
+        ),
+    ] = "producer"
+    temporal: Annotated[
+        Literal["producer", "text"],
+        Meta(
+            description="DATE, TIME, DATETIME and TIMESTAMP in the form of time.precision.mode, or as "
+            "MySQL's own text",
+            extra=_TARGET,
+        ),
+    ] = "producer"
+    time: Annotated[
+        Literal["producer", "text"], Meta(description="the same for TIME alone", extra=_TARGET)
+    ] = "producer"
+    zero_dates: Annotated[
+        Literal["keep", "null", "text"],
+        Meta(
+            description="dates that are not in the calendar: as the connector writes them (NULL, or 1970 in "
+            "a column that cannot be NULL), always NULL, or MySQL's own text, as all values of DATE, "
+            "DATETIME and TIMESTAMP then",
+            extra=_TARGET,
+        ),
+    ] = "keep"
+    wide_decimals: Annotated[
+        Literal["producer", "text"],
+        Meta(
+            description="DECIMAL of more than 38 digits: in the form of decimal.handling.mode, or text",
+            extra=_TARGET,
+        ),
+    ] = "producer"
+    vector: Annotated[
+        Literal["producer", "text"], Meta(description="VECTOR: a list of numbers, or its text", extra=_TARGET)
+    ] = "producer"
+    enum_schema: Annotated[
+        Literal["producer", "string"],
+        Meta(description="ENUM and SET in schemas: with their members, or as plain strings", extra=_TARGET),
+    ] = "producer"
+    schema_columns: Annotated[
+        Literal["producer", "optional"],
+        Meta(
+            description="columns in schemas: as the table has them, or all but the key optional and without "
+            "a default",
+            extra=_TARGET,
+        ),
+    ] = "producer"
+    heartbeats: Annotated[
+        Literal["keep", "drop"], Meta(description="write heartbeats of the source, or none", extra=_TARGET)
+    ] = "keep"
+    key_change_headers: Annotated[
+        bool,
+        Meta(
+            description="an UPDATE of a key, which is DELETE and INSERT, has __debezium.newkey and "
+            "__debezium.oldkey as headers",
+            extra=_TARGET,
+        ),
+    ] = True
 
     @property
     def has_key_schema(self) -> bool:

@@ -1,0 +1,162 @@
+"""Defaults of columns in the schemas of Debezium's MySQL connector, and what stands for NULL where there can
+be none.
+
+Contract: pure functions of a column. A default is written in the form of the column's values, rounded to its
+scale; one that is an expression, or no value of the type, is left out. CURRENT_TIMESTAMP is 1970. Source:
+debezium/debezium BinlogDefaultValueConverter (3.6).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.debezium.defaults import NOW
+from relay.codecs.debezium.native.fields import DATES, Field
+from relay.codecs.debezium.schema import BITS, JSON
+from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days
+from relay.codecs.wire.rows import Write
+from relay.model import Column, Default
+from relay.mysql.members import label_reader
+from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
+
+_EPOCH: Final = "1970-01-01 00:00:00"
+#: Exact for every DECIMAL, which has at most 65 digits.
+_CONTEXT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
+_WORDS: Final = {"true": "1", "false": "0"}
+
+
+def schema_default(column: Column, write: Write | None) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return `default` of a column in a schema, None if it has none; `write` writes the column's values."""
+    default = column.default
+    if not isinstance(default, Default) or default.text is None:
+        return None
+    text, base = default.text, column.type.base
+    if default.is_expression:
+        if base not in FRACTIONAL or not text.upper().startswith(NOW):
+            return None
+        text = _EPOCH
+    try:
+        value = _canonical(text.strip() if base not in CHARS else text, column)
+        if value is None:
+            return None
+        found = value if write is None else write(value)
+    except (ValueError, ArithmeticError, TypeError, LookupError):
+        return None
+    return None if isinstance(found, msgspec.Raw) and found == _NULL else found
+
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+def _canonical(text: str, column: Column) -> Any:  # noqa: ANN401 - any canonical value
+    """The default's value; None if the connector tells none of it."""
+    base = column.type.base
+    if base in DATES:
+        return _moment(text, column)
+    if base in {"enum", "set"}:
+        read = label_reader(column.type)
+        return text if read is None else read(text)
+    read_text = _READS.get(base)
+    if read_text is None:
+        return text
+    return read_text(_WORDS.get(text.lower(), text), column)
+
+
+def _moment(text: str, column: Column) -> str | None:
+    """A date in its column's form; 1970 for one that is not in the calendar, or none where NULL can be."""
+    base, digits = column.type.base, column.type.length or 0
+    day = text[:10]
+    is_date = calendar_days(day) is not None if _DAY(day) else False
+    if not is_date or (base == "timestamp" and text == _EPOCH):
+        if column.nullable is not False:
+            return None
+        text = _EPOCH
+    if base == "date":
+        return text[:10]
+    if base == "timestamp" and text == _EPOCH:
+        return text  # written as it is: MySQL has no such TIMESTAMP
+    whole, _, fraction = (text if len(text) > len(day) else f"{text} 00:00:00").partition(".")
+    return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole
+
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
+
+
+def _integer(text: str, _: Column) -> int:
+    if text[:2].lower() == "0x":
+        return int(text, 0)
+    return int(Decimal(text).to_integral_value(ROUND_HALF_UP, _CONTEXT))
+
+
+def _bit(text: str, _: Column) -> int:
+    return int(text, 0)
+
+
+def _decimal(text: str, column: Column) -> Decimal:
+    scale = column.type.scale
+    value = Decimal(text)
+    return value if scale is None else value.quantize(Decimal((0, (1,), -scale)), context=_CONTEXT)
+
+
+def _float(text: str, _: Column) -> float:
+    return float(text)
+
+
+def _bytes(text: str, _: Column) -> bytes:
+    """Text, or the bytes of a hexadecimal literal that are no text."""
+    return bytes.fromhex(text[2:]) if _HEX(text) else text.encode()
+
+
+_HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})+").fullmatch
+
+
+def _time(text: str, column: Column) -> str:
+    clock = text.rpartition(" ")[2]
+    whole, _, fraction = clock.partition(".")
+    digits = column.type.length or 0
+    return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole
+
+
+_READS: Final[dict[str, Callable[[str, Column], Any]]] = {
+    **dict.fromkeys(INTEGERS | {"year"}, _integer),
+    **dict.fromkeys(FLOATS, _float),
+    **dict.fromkeys(BINARIES, _bytes),
+    "bit": _bit,
+    "decimal": _decimal,
+    "time": _time,
+}
+
+# ---------------------------------------------------------------- in place of NULL
+
+_ZEROS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), 0),
+    **dict.fromkeys(("float", "double"), 0.0),
+    "boolean": False,
+    "string": "",
+    "bytes": b"",
+}
+_ISO: Final = {
+    "io.debezium.time.IsoDate": "1970-01-01Z",
+    "io.debezium.time.IsoTime": "00:00:00Z",
+    "io.debezium.time.IsoTimestamp": ZERO_TIMESTAMP,
+    "io.debezium.time.ZonedTimestamp": ZERO_TIMESTAMP,
+    JSON: "{}",
+}
+
+
+def fallback(column: Column, field: Field, *, is_number: bool) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return what the connector writes where NULL cannot be and there is no default: zero, the empty text,
+    1970; None for types that have no such value. `is_number`: exact decimals are numbers.
+    """
+    if field.name in _ISO:
+        return _ISO[field.name]
+    if field.name == BITS:
+        return bytes(((column.type.length or 64) + 7) // 8)
+    if field.type == "bytes" and field.name is not None:
+        return 0 if is_number else b"\0"
+    return _ZEROS.get(field.type)

@@ -1,0 +1,442 @@
+"""Rows of Debezium's MySQL connector, written: envelopes with their schemas, keys, headers of a changed key.
+
+Contract: all that is the same in every message of a table version is encoded once, as the text around a
+message's own numbers and rows (`RowPlan`). `Messages` is made for one encoder's options; what it keeps are
+caches. Member order is that of 3.1 to 3.6, schema before payload as JsonConverter has it. Sources:
+debezium/debezium Envelope, AbstractSourceInfoStructMaker, RelationalChangeRecordEmitter; apache/kafka connect
+JsonConverter, SimpleHeaderConverter; records of 3.6.1.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.codec import Payload
+from relay.codecs.debezium.message_writing import image_names, present_names
+from relay.codecs.debezium.native.defaults import fallback, schema_default
+from relay.codecs.debezium.native.fields import (
+    DATES,
+    DECIMAL,
+    FIELD_NAMES,
+    SCHEMA_NAMES,
+    Field,
+    Json,
+    field_of,
+    key_schema,
+    table_name,
+    value_schema,
+)
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.value_writing import ValueWriter
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.base64_text import base64_text
+from relay.codecs.wire.caches import ByteCache, CachePool
+from relay.codecs.wire.compiled import Null
+from relay.codecs.wire.rows import Target, TypeInfo, Write
+from relay.errors import NotRepresentable
+from relay.model import ABSENT, Column, Op, Snapshot, Source, TableId, TableSchema, Transaction
+from relay.mysql.numbers import decimal_text
+from relay.mysql.types import has_parameters
+
+#: The release whose messages these are.
+VERSION: Final = "3.6.1.Final"
+
+#: What stands for `transaction` where there is none, and behind it.
+_MIDDLES: Final = {
+    Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
+    Op.INSERT: msgspec.Raw(b'null,"op":"c"'),
+    Op.READ: msgspec.Raw(b'null,"op":"r"'),
+    Op.DELETE: msgspec.Raw(b'null,"op":"d"'),
+}
+_WORDS: Final = {Op.UPDATE: b"u", Op.INSERT: b"c", Op.READ: b"r", Op.DELETE: b"d"}
+
+#: An image: `{column: value}`, or of a whole row a struct that prints alike
+#: (`relay.codecs.wire.rows.row_struct`).
+Row = Any
+
+
+# Members that are the same in every message of a table version are one `Raw`: the value of the first of them,
+# with the others behind it.
+class SourceBlock(msgspec.Struct, gc=False):
+    """`source` of any message; `version` has `connector` and `name` behind it, `snapshot` what follows up to
+    `sequence`.
+    """
+
+    version: msgspec.Raw
+    ts_ms: int
+    snapshot: msgspec.Raw
+    ts_us: int
+    ts_ns: int | None
+    table: msgspec.Raw
+    server_id: int
+    gtid: str | None
+    file: str
+    pos: int
+    row: int
+    thread: int | None
+    query: str | None
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    before: Row
+    after: Row
+    source: SourceBlock
+    transaction: msgspec.Raw
+    ts_ms: int
+    ts_us: int
+    ts_ns: int | None
+
+
+class RowPlan(msgspec.Struct, frozen=True, eq=False):
+    """What all rows of a table version have in common.
+
+    `columns`: as they are written; `shown`: their names; `place_of`: where they stand. `key`: the columns of
+    the key, in its order, with their types. `key_value`: a one-column key's value, of a row that is a struct.
+    `streamed`: the members of `source` from `snapshot` to `sequence` of a row that is of no snapshot;
+    `table`: its name. `head`: the text before the payload of a message, `key_head` before that of a key.
+    `loses_parameters`: types have parameters that messages do not tell.
+    """
+
+    columns: tuple[Column, ...]
+    id: TableId
+    shown: tuple[str, ...]
+    place_of: dict[str, int]
+    key: tuple[tuple[str, Field], ...]
+    key_value: Callable[[Row], Any] | None
+    streamed: msgspec.Raw
+    table: msgspec.Raw
+    head: bytes
+    key_head: bytes
+    key_start: bytes
+    loses_parameters: bool
+
+
+class Messages(Target[RowPlan]):
+    """Writes the rows of one encoder; `lost` is what the values of its last row have lost."""
+
+    has_structs = True
+    has_virtual = True
+
+    def __init__(self, options: DebeziumOptions, pool: CachePool) -> None:
+        self._options = options
+        self._values, self._defaults = ValueWriter(options), ValueWriter(options)
+        #: What is written before the payload of messages without some columns.
+        self._heads: ByteCache[object, bytes] = pool.cache()
+        self._columns: ByteCache[TableSchema, tuple[Column, ...]] = pool.cache()
+        self.lost = self._values.lost
+        self.shortcuts = self._values.shortcuts
+        self._adjust = SCHEMA_NAMES[options.schema_name_adjustment_mode]
+        self._rename = FIELD_NAMES[options.field_name_adjustment_mode]
+        self.version = msgspec.Raw(
+            b'"%b","connector":"mysql","name":%b' % (VERSION.encode(), printed(options.topic_prefix))
+        )
+        self._key_tail = b"}}" if options.has_key_schema else b"}"
+
+    # ------------------------------------------------------------ tables
+
+    def columns_of(self, schema: TableSchema) -> tuple[Column, ...]:
+        """Return a table's columns as they are written: with their names there, and which can be NULL."""
+        found = self._columns.get(schema)
+        if found is None:
+            found = self._columns_of(schema)
+            self._columns.keep(schema, found, _PLAN_COLUMN_BYTES * len(found) + _TABLE_BYTES)
+        return found
+
+    def _columns_of(self, schema: TableSchema) -> tuple[Column, ...]:
+        key = frozenset(native_key(schema))
+        columns = [self._column_of(column, is_key=column.name in key) for column in schema.columns]
+        names = {column.name for column in columns}
+        if len(names) < len(columns):
+            reason = "field.name.adjustment.mode gives two columns of the table the same name"
+            raise NotRepresentable(NAME, "payload", reason)
+        return tuple(columns)
+
+    def _column_of(self, column: Column, *, is_key: bool) -> Column:
+        options, nullable, default = self._options, column.nullable is not False, column.default
+        if options.schema_columns == "optional":
+            nullable, default = True, ABSENT
+        elif options.zero_dates == "null" and column.type.base in DATES:
+            nullable = True
+        if is_key:
+            nullable = False
+        return msgspec.structs.replace(
+            column, name=self._rename(column.name), nullable=nullable, default=default
+        )
+
+    def plan(self, schema: TableSchema) -> RowPlan:
+        """Return the plan of a table version."""
+        options, columns = self._options, self.columns_of(schema)
+        place_of = {column.name: at for at, column in enumerate(columns)}
+        key = [columns[place_of[self._rename(name)]] for name in native_key(schema)]
+        head = key_head = b""
+        if options.has_value_schema:
+            head = self._head(schema.id, columns, ())
+        if options.has_key_schema:
+            block = key_schema(self._name(schema.id), [self._node(column) for column in key], self._adjust)
+            key_head = b'{"schema":%b,"payload":' % printed(block)
+        carried = {"bit", "enum", "set", "decimal"} if options.has_value_schema else frozenset()
+        key_value = None
+        if len(key) == 1:
+            key_value = operator.attrgetter(f"f{place_of[key[0].name]}")
+        return RowPlan(
+            columns=columns,
+            id=schema.id,
+            shown=tuple(place_of),
+            place_of=place_of,
+            key=tuple([(column.name, field_of(column.type, options)) for column in key]),
+            key_value=key_value,
+            streamed=self.snapshot(None, schema.id.database),
+            table=msgspec.Raw(printed(schema.id.table)),
+            head=head,
+            key_head=key_head,
+            key_start=key_head + b"{%b:" % printed(key[0].name) if key else b"",
+            loses_parameters=any(
+                has_parameters(column.type) and column.type.base not in carried for column in columns
+            ),
+        )
+
+    def plan_bytes(self, plan: RowPlan) -> int:
+        """Return about how much memory a plan takes."""
+        return len(plan.head) + 2 * len(plan.key_head) + _PLAN_COLUMN_BYTES * len(plan.shown)
+
+    def losses(self, plan: RowPlan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: its types, and their parameters."""
+        untyped = (Lossy.UNTYPED,) if type_info.types else ()
+        loses_parameters = type_info.parameters and plan.loses_parameters
+        return (*untyped, Lossy.TYPE_PARAMETERS) if loses_parameters else untyped
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return self._values.of(column)
+
+    def null_of(self, column: Column) -> Null | None:
+        """Return what is written for NULL, counted: the default where JsonConverter writes it, and where the
+        column cannot be NULL; None if NULL stays.
+        """
+        value, options = None, self._options
+        if column.nullable is False or options.replace_null_with_default:
+            value = self._default(column)
+        if value is None and column.nullable is False:
+            is_number = options.decimal_format == "NUMERIC"
+            value = fallback(column, field_of(column.type, options), is_number=is_number)
+        if value is None:
+            return None
+        lost = self.lost
+
+        def null() -> Any:  # noqa: ANN401 - what msgspec prints
+            lost.append(_NULL_REPLACED)
+            return value
+
+        return null
+
+    def _default(self, column: Column) -> Any:  # noqa: ANN401 - any value of JSON
+        found = schema_default(column, self._defaults.of(column))
+        self._defaults.lost.clear()
+        return found
+
+    def _node(self, column: Column) -> Json:
+        options = self._options
+        doc = column.comment if options.include_schema_comments else None
+        return field_of(column.type, options).node(column, self._default(column), doc)
+
+    def _head(self, table: TableId, columns: Sequence[Column], relaxed: Sequence[str]) -> bytes:
+        """The text before a payload; `relaxed` columns are missing in one of the images."""
+        nodes = []
+        for column in columns:
+            shown = msgspec.structs.replace(column, nullable=True) if column.name in relaxed else column
+            nodes.append(self._node(shown))
+        block = value_schema(self._name(table), nodes, self._adjust)
+        return b'{"schema":%b,"payload":' % printed(block)
+
+    def _name(self, table: TableId) -> str:
+        return table_name(self._options.topic_prefix, table.database, table.table)
+
+    # ------------------------------------------------------------ rows
+
+    def snapshot(self, snapshot: Snapshot | None, database: str) -> msgspec.Raw:
+        """Return the members of `source` from `snapshot` to `sequence`.
+
+        Of a row that is of no snapshot the connector leaves the first one to its default, which a converter
+        may write as null.
+        """
+        word = b'"false"' if self._options.replace_null_with_default else b"null"
+        if snapshot is not None:
+            word = b'"%b"' % snapshot.value.encode()
+        return msgspec.Raw(b'%b,"db":%b,"sequence":null' % (word, printed(database)))
+
+    def source(
+        self, source: Source, snapshot: msgspec.Raw, table: msgspec.Raw, place: tuple[int, int]
+    ) -> SourceBlock:
+        """Return the block of an event. `place`: position and row if its source tells no binlog position."""
+        ns, position = source.event_time_ns, source.binlog_position
+        pos, row = place
+        if position is not None:
+            pos = position
+        if source.binlog_row is not None:
+            row = source.binlog_row
+        return SourceBlock(
+            self.version,
+            ns // 1_000_000,
+            snapshot,
+            ns // 1_000,
+            ns if _LEAST <= ns < _END else None,
+            table,
+            source.server_id or 0,
+            source.gtid,
+            source.binlog_file or "",
+            pos,
+            row,
+            source.thread_id,
+            source.query,
+        )
+
+    def row(
+        self,
+        op: Op,
+        plan: RowPlan,
+        images: tuple[Row, Row],
+        source: SourceBlock,
+        emitted_ns: int,
+        transaction: Transaction | None,
+    ) -> Payload:
+        """Return the message of a row. Raises what `printed` raises."""
+        before, after = images
+        middle = _MIDDLES[op]
+        if transaction is not None:
+            middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _WORDS[op]))
+        value = _print(_Envelope(before, after, source, middle, *_times(emitted_ns)))
+        if plan.head:
+            value = self._head_of(plan, images) + value + b"}"
+        return Payload(self.key(plan, before if after is None else after), value)
+
+    def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> Payload:
+        """Return the message of TRUNCATE."""
+        middle = msgspec.Raw(b'null,"op":"t"')
+        value = _print(_Envelope(None, None, source, middle, *_times(emitted_ns)))
+        return Payload(None, plan.head + value + b"}" if plan.head else value)
+
+    def key(self, plan: RowPlan, row: Row) -> bytes | None:
+        """Return the key of a row; None for a table without one, and for a row that lacks columns of it."""
+        if plan.key_value is not None and type(row) is not dict:
+            return plan.key_start + _print(plan.key_value(row)) + self._key_tail
+        columns = self.key_columns(plan, row)
+        if columns is None:
+            return None
+        payload = printed({name: value for (name, _), value in zip(plan.key, columns, strict=True)})
+        return plan.key_head + payload + self._key_tail[1:]
+
+    def key_columns(self, plan: RowPlan, row: Row) -> list[Any] | None:
+        """Return the values of a row's key, in its order, None if there is none."""
+        if not plan.key:
+            return None
+        if type(row) is not dict:
+            return [getattr(row, f"f{plan.place_of[name]}") for name, _ in plan.key]
+        if any(name not in row for name, _ in plan.key):
+            return None
+        return [row[name] for name, _ in plan.key]
+
+    def key_text(self, plan: RowPlan, row: Row) -> bytes | None:
+        """Return the key of a row as SimpleHeaderConverter prints it, None if there is none."""
+        columns = self.key_columns(plan, row)
+        if columns is None:
+            return None
+        members = [
+            f"{_quoted(name)}:{_simple(value, field)}"
+            for (name, field), value in zip(plan.key, columns, strict=True)
+        ]
+        return ("{" + ",".join(members) + "}").encode()
+
+    def _head_of(self, plan: RowPlan, images: tuple[Row, Row]) -> bytes:
+        """The text before a payload, whose schema lists the columns that are there."""
+        rows = [image_names(plan.shown, row) for row in images if row is not None]
+        if all(names is plan.shown for names in rows):
+            return plan.head
+        present, relaxed = present_names(plan.place_of, rows)
+        key = plan, present, relaxed
+        found = self._heads.get(key)
+        if found is None:
+            columns = [plan.columns[plan.place_of[name]] for name in present]
+            found = self._head(plan.id, columns, relaxed)
+            self._heads.keep(key, found, len(found) + _HEAD_COLUMN_BYTES * len(present) + _TABLE_BYTES)
+        return found
+
+
+def native_key(schema: TableSchema) -> tuple[str, ...]:
+    """Return the columns of a table's message key, in their order: the primary key; else the first unique key
+    whose columns cannot be NULL. None of it if its columns are not all known.
+    """
+    if schema.primary_key:
+        names = {column.name for column in schema.columns}
+        return schema.primary_key if names.issuperset(schema.primary_key) else ()
+    not_null = {column.name for column in schema.columns if column.nullable is False}
+    return next((key.columns for key in schema.unique_keys if not_null.issuperset(key.columns)), ())
+
+
+def _times(ns: int) -> tuple[int, int, int | None]:
+    """A time in milliseconds, microseconds, and nanoseconds if 64 bits hold them."""
+    return ns // 1_000_000, ns // 1_000, ns if _LEAST <= ns < _END else None
+
+
+def _transaction(transaction: Transaction) -> bytes:
+    return b'{"id":%b,"total_order":%d,"data_collection_order":%d}' % (
+        printed(transaction.id),
+        transaction.order or 0,
+        transaction.table_order or 0,
+    )
+
+
+# ---------------------------------------------------------------- headers
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written value
+    """A value as Kafka Connect's `Values` prints it inside a struct."""
+    if field.name == DECIMAL and isinstance(value, bytes):
+        scale = int(dict(field.parameters)["scale"])
+        return decimal_text(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _CONTEXT))
+    if field.name is not None and field.name.startswith(_CONNECT) and isinstance(value, int):
+        return _connect_date(value * _DAY_MS if field.name.endswith(".Date") else value)
+    if isinstance(value, bytes):
+        return f'"{base64_text(value)}"'
+    if isinstance(value, str):
+        return _quoted(value)
+    return _print(value).decode()
+
+
+def _connect_date(millis: int) -> str:
+    """A date of Kafka Connect, whose form depends on its value."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+    if millis < _DAY_MS:
+        return f"{moment:%H:%M:%S}.{millis % 1_000:03}Z"
+    if millis % _DAY_MS == 0:
+        return f"{moment:%Y-%m-%d}"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{millis % 1_000:03}Z"
+
+
+_CONNECT: Final = "org.apache.kafka.connect.data."
+_DAY_MS: Final = 86_400_000
+#: Exact for every DECIMAL, which has at most 65 digits.
+_CONTEXT: Final = Context(prec=200)
+
+#: What a column takes in a plan, and in the key of a head, which takes some bytes itself.
+_PLAN_COLUMN_BYTES: Final = 300
+_HEAD_COLUMN_BYTES: Final = 16
+_TABLE_BYTES: Final = 600
+#: Numbers of 64 bits with a sign.
+_LEAST, _END = -(1 << 63), 1 << 63
+_NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
+_print = msgspec.json.Encoder().encode
+
+
+def printed(value: object) -> bytes:
+    """JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates."""
+    return _print(value)

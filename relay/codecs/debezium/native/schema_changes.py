@@ -1,0 +1,234 @@
+"""Schema changes of Debezium's MySQL connector, written: `tableChanges`, and the schemas around them.
+
+Contract: `changes_of` gives what the connector writes for a statement, from the canonical event alone: one
+message a table for a rename or DROP of several. What it shows of a column is what TiCDC shows
+(`relay.codecs.debezium.ddl_events`), but for `_own_members`. Texts are spelled as literals of DDL. Sources:
+debezium/debezium ConnectTableChangeSerializer, SchemaFactory (3.6); records of 3.6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from relay.codecs.debezium import ddl_events
+from relay.codecs.debezium.defaults import NOW
+from relay.codecs.debezium.native.fields import SOURCE, Json, node
+from relay.codecs.debezium.native.message_writing import native_key
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.ticdc import per_table_statements
+from relay.model import Column, DdlKind, Default, SchemaChange, TableId, TableSchema
+from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
+
+# ---------------------------------------------------------------- the list
+
+
+class Message(NamedTuple):
+    """One message of a statement; `table` None: it is about no table."""
+
+    database: str
+    table: str | None
+    ddl: str
+    changes: Sequence[Json | msgspec.Raw]
+
+
+#: What `TableChange` calls the dialect that is written here.
+DIALECT: Final = "debezium"
+#: Statements about a database, of which `source.table` is null, and others that are about no table.
+_OF_DATABASE: Final = frozenset({DdlKind.CREATE_DATABASE, DdlKind.DROP_DATABASE})
+_WITHOUT_TABLE: Final = frozenset({DdlKind.ALTER_DATABASE, DdlKind.SEQUENCE, DdlKind.TRUNCATE_TABLE})
+_VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
+#: Of an index alone the connector tells no table.
+_INDEX: Final = re.compile(
+    r"\s*(?:CREATE|DROP)\s+(?:(?:ONLINE|OFFLINE|UNIQUE|FULLTEXT|SPATIAL)\s+)*INDEX\s", re.IGNORECASE
+).match
+_IF_EXISTS: Final = re.compile(r"\s*DROP\s+TABLE\s+IF\s+EXISTS\s", re.IGNORECASE).match
+_WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
+
+
+def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) -> Iterator[Message]:
+    """Give the messages of a statement; of a table that is not known its name alone is said, counted."""
+    told = [msgspec.Raw(each.wire) for each in change.table_changes if each.dialect == DIALECT]
+    if told:  # what a connector has sent is sent again
+        yield Message(change.table.database, change.table.table, change.ddl, told)
+        return
+    definitions = {schema.id: schema for schema in reversed(change.definitions)}
+    definitions |= {each.table: each.definition for each in change.table_changes if each.definition}
+    for table, ddl in per_table_statements(change):
+        kind = change.kinds[0] if change.kinds else None
+        if kind in _OF_DATABASE:
+            yield Message(table.database, None, ddl, [])
+        elif kind is None or kind in _WITHOUT_TABLE or not table.table or _INDEX(ddl):
+            yield Message(table.database, "", ddl, [])
+        elif kind in _VIEWS:
+            yield Message(table.database, table.table, ddl, [])
+        else:
+            entry = {"type": _WORDS.get(kind, "ALTER"), "id": _id(table), "table": None}
+            found = definitions.get(table)
+            if kind is DdlKind.DROP_TABLE:
+                what = "DROP TABLE IF EXISTS" if _IF_EXISTS(ddl) else "DROP TABLE"
+                yield Message(table.database, table.table, f"{what} {quoted_table(table)}", [entry])
+            elif found is None:
+                lossy.append(Lossy.TABLE_DEFINITION)
+                yield Message(table.database, table.table, ddl, [])
+            else:
+                shown = shown_table(found, has_comments=has_comments)
+                yield Message(table.database, table.table, ddl, [entry | {"table": shown}])
+
+
+def _id(table: TableId) -> str:
+    database, name = (text.replace('"', '""') for text in (table.database, table.table))
+    return f'"{database}"."{name}"'
+
+
+# ---------------------------------------------------------------- tables and columns
+
+
+def shown_table(schema: TableSchema, *, has_comments: bool) -> Json:
+    """Return a definition as `tableChanges` has it."""
+    charset = ddl_events.table_charset(schema)
+    return {
+        "defaultCharsetName": charset,
+        "primaryKeyColumnNames": list(native_key(schema)),
+        "columns": [
+            _column(column, at, charset, has_comments=has_comments)
+            for at, column in enumerate(schema.columns, 1)
+        ],
+        "comment": _escaped(schema.comment) if has_comments and schema.comment else None,
+    }
+
+
+_MEMBERS: Final = (
+    "name", "jdbcType", "nativeType", "typeName", "typeExpression", "charsetName", "length", "scale",
+    "position", "optional", "autoIncremented", "generated", "comment", "defaultValueExpression", "enumValues",
+)  # fmt: skip
+
+
+def _column(column: Column, position: int, charset: str, *, has_comments: bool) -> Json:
+    shown = ddl_events.shown_column(column, position, charset, "", is_defined=False)
+    shown |= _own_members(column)
+    if not has_comments:
+        shown["comment"] = None
+    return {member: shown[member] for member in _MEMBERS}
+
+
+def _own_members(column: Column) -> Json:
+    """What the connector shows otherwise than TiCDC."""
+    column_type = column.type
+    base, members = column_type.base, column_type.members
+    name = base.upper()
+    if base in INTEGERS or base in FLOATS or base == "decimal":
+        name += suffix(column_type).upper()
+    own: Json = {
+        "typeName": name,
+        "typeExpression": name,
+        "comment": _escaped(column.comment) if column.comment else None,
+        "defaultValueExpression": _default(column),
+    }
+    if members is None:
+        own["length"] = _length(column)
+    else:
+        own["enumValues"] = ["'" + _escaped(member) + "'" for member in members]
+    return own
+
+
+def _length(column: Column) -> int | None:
+    base, length = column.type.base, column.type.length
+    if base == "year" or base in {"date", "json"} or base.endswith(("text", "blob")):
+        return None
+    return None if base in FRACTIONAL and not length else length
+
+
+def _escaped(text: str) -> str:
+    """Text as a literal of DDL has it between its quotes."""
+    return text.replace("\\", "\\\\").replace("'", "''")
+
+
+_EPOCH: Final = "1970-01-01 00:00:00"
+
+
+def _default(column: Column) -> str | None:
+    default, base = column.default, column.type.base
+    if not isinstance(default, Default) or default.text is None:
+        return None
+    if default.is_expression:
+        is_now = default.text.upper().startswith(NOW) and base in FRACTIONAL
+        return _EPOCH if is_now else None
+    if base == "bit":
+        return _digits(default.text)
+    return _escaped(default.text) if base in CHARS or base in {"enum", "set"} else default.text
+
+
+def _digits(text: str) -> str:
+    try:
+        return f"{int(text, 0):b}"
+    except ValueError:
+        return text
+
+
+# ---------------------------------------------------------------- schemas
+
+_NAMES: Final = node("string")
+_COLUMN: Final = node(
+    "struct",
+    fields=[
+        node("string", field="name"),
+        node("int32", field="jdbcType"),
+        node("int32", optional=True, field="nativeType"),
+        node("string", field="typeName"),
+        node("string", optional=True, field="typeExpression"),
+        node("string", optional=True, field="charsetName"),
+        node("int32", optional=True, field="length"),
+        node("int32", optional=True, field="scale"),
+        node("int32", field="position"),
+        node("boolean", optional=True, field="optional"),
+        node("boolean", optional=True, field="autoIncremented"),
+        node("boolean", optional=True, field="generated"),
+        node("string", optional=True, field="comment"),
+        node("string", optional=True, field="defaultValueExpression"),
+        node("array", items=_NAMES, optional=True, field="enumValues"),
+    ],
+    name="io.debezium.connector.schema.Column",
+    version=1,
+)
+_TABLE: Final = node(
+    "struct",
+    fields=[
+        node("string", optional=True, field="defaultCharsetName"),
+        node("array", items=_NAMES, optional=True, field="primaryKeyColumnNames"),
+        node("array", items=_COLUMN, field="columns"),
+        node("string", optional=True, field="comment"),
+    ],
+    optional=True,
+    name="io.debezium.connector.schema.Table",
+    version=1,
+    field="table",
+)
+_CHANGE: Final = node(
+    "struct",
+    fields=[node("string", field="type"), node("string", field="id"), _TABLE],
+    name="io.debezium.connector.schema.Change",
+    version=1,
+)
+CHANGE_KEY: Final = node(
+    "struct",
+    fields=[node("string", field="databaseName")],
+    name="io.debezium.connector.mysql.SchemaChangeKey",
+    version=1,
+)
+CHANGE_VALUE: Final = node(
+    "struct",
+    fields=[
+        SOURCE,
+        node("int64", field="ts_ms"),
+        node("string", optional=True, field="databaseName"),
+        node("string", optional=True, field="schemaName"),
+        node("string", optional=True, field="ddl"),
+        node("array", items=_CHANGE, field="tableChanges"),
+    ],
+    name="io.debezium.connector.mysql.SchemaChangeValue",
+    version=1,
+)

@@ -1,0 +1,399 @@
+"""Canonical values written as Debezium's MySQL connector 3.6 and JsonConverter have them, and what is lost.
+
+Contract: a `ValueWriter` gives, per column (its name and nullability are the target's), a function from the
+canonical value to what msgspec prints as JSON: `bytes` for base64, `msgspec.Raw` for numbers with all digits.
+What the form cannot hold becomes NULL, or the zero of a column that cannot be NULL, and is counted in `lost`,
+which the encoder empties before every row. Where the connector destroys a value that its form can hold (years
+below 100, YEAR 0, commas in members of ENUM) the right one is written. Sources: debezium/debezium
+BinlogValueConverters, JdbcValueConverters (3.6); records of 3.6.1.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from collections.abc import Callable
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.debezium.native.fields import counts_micros, is_exact, is_text
+from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.value_writing import LONGEST, NULL, SHAPES, LabelWriter, timestamp_writer
+from relay.codecs.debezium.values import bits, signed64
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.base64_text import base64_text
+from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, time_micros
+from relay.codecs.wire.rows import Convert, Read, Write
+from relay.model import Column, ColumnType
+from relay.mysql import numbers, temporal
+from relay.mysql.types import BINARIES, GEOMETRIES
+
+_ZERO_DATE: Final = Lossy.ZERO_DATE
+_DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
+#: So many digits every 64-bit float keeps (IEEE 754).
+_SAFE_DIGITS: Final = 15
+#: Exact for every DECIMAL, which has at most 65 digits.
+_CONTEXT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
+_DAY_MICROS: Final = 86_400_000_000
+#: Numbers of 64 bits with a sign.
+_LEAST, _END = -(1 << 63), 1 << 63
+
+
+class ValueWriter:
+    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+
+    def __init__(self, options: DebeziumOptions) -> None:
+        self.lost: list[Lossy] = []
+        self._options = options
+        self._labels = LabelWriter(self.lost)
+        self._unsigned = self._unsigned_writer()
+        #: Grows with the columns that are met.
+        self.shortcuts: dict[tuple[Read, Write], Convert] = {}
+        self._made: dict[tuple[object, ...], Write] = {}
+
+    def of(self, column: Column) -> Write | None:  # noqa: PLR0911 - a dispatch
+        """Return how this column's values are written; None if they are written as they are."""
+        column_type, options = column.type, self._options
+        base = column_type.base
+        if base in {"date", "datetime", "timestamp", "time"}:
+            return self._temporal(column)
+        if base == "decimal":
+            return self._decimal(column_type)
+        if base == "bigint" and column_type.unsigned:
+            return self._unsigned
+        if base == "bit":
+            return self._unsigned if options.bit == "number" else _bit(column_type.length)
+        if base in {"enum", "set"}:
+            return self._labels.of(column_type)
+        if base in GEOMETRIES:
+            return _point if base == "point" else _geometry
+        if base in BINARIES:
+            return self._binary(column_type)
+        if base == "vector" and options.vector == "text":
+            return None
+        return _WRITES.get(base)
+
+    # ------------------------------------------------------------ numbers
+
+    def _unsigned_writer(self) -> Write | None:
+        mode = self._options.bigint_unsigned_handling_mode
+        if mode == "long":
+            return signed64
+        if mode == "string":
+            return str
+        return None if self._options.decimal_format == "NUMERIC" else big_endian
+
+    def _decimal(self, column_type: ColumnType) -> Write:
+        if self._options.decimal_handling_mode == "double":
+            return self._once("double", lambda: self._write_double)
+        if not is_exact(column_type, self._options):
+            return self._kept(
+                "text", numbers.read_decimal, lambda: (numbers.decimal_text, numbers.checked_decimal)
+            )
+        scale = column_type.scale or 0
+        if self._options.decimal_format == "NUMERIC":
+            return self._once("number", lambda: _number)
+        return self._kept(scale, numbers.read_decimal, lambda: (_exact(scale), _exact_text(scale)))
+
+    def _write_double(self, value: Decimal) -> float:
+        number = float(value) + 0.0  # zero has no sign
+        if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
+            self.lost.append(_DECIMAL_DIGITS)
+        return number
+
+    # ------------------------------------------------------------ bytes
+
+    def _binary(self, column_type: ColumnType) -> Write | None:
+        mode = self._options.binary_handling_mode
+        length = column_type.length if column_type.base == "binary" else None
+        if mode in {"bytes", "base64"}:
+            return None if length is None else functools.partial(_padded, length)
+        text = bytes.hex if mode == "hex" else _url_safe
+        return text if length is None else functools.partial(_padded_text, text, length)
+
+    # ------------------------------------------------------------ dates and times
+
+    def _temporal(self, column: Column) -> Write | None:
+        base, options = column.type.base, self._options
+        if is_text(base, options):
+            return None if base == "time" or options.zero_dates != "null" else self._calendar_text(column)
+        if base == "timestamp":
+            return self._timestamp(column)
+        nullable = column.nullable is not False
+        mode = options.time_precision_mode
+        if base == "date":
+            return self._kept((base, nullable), temporal.read_date, lambda: 2 * (self._date(nullable),))
+        if base == "time":
+            return self._kept((base, nullable), temporal.read_time, lambda: 2 * (self._time(nullable),))
+        is_fine = mode != "adaptive_time_microseconds" or counts_micros(column.type)
+        key = base, nullable, is_fine
+        return self._kept(
+            key, temporal.read_datetime, lambda: 2 * (self._datetime(nullable, is_fine=is_fine),)
+        )
+
+    def _timestamp(self, column: Column) -> Write:
+        nullable, digits = column.nullable is not False, column.type.length
+        key = "timestamp", nullable, digits
+
+        def made() -> tuple[Write, Write]:
+            return 2 * (timestamp_writer(digits, self.lost, NULL if nullable else None),)
+
+        return self._kept(key, temporal.read_datetime, made)
+
+    def _date(self, nullable: bool) -> Write:
+        lost, is_iso = self.lost, self._options.time_precision_mode == "isostring"
+        otherwise: Any = NULL if nullable else "1970-01-01Z" if is_iso else 0
+
+        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            days = calendar_days(text)
+            if days is None:
+                lost.append(_ZERO_DATE)
+                return otherwise
+            return text + "Z" if is_iso else days
+
+        return write
+
+    def _datetime(self, nullable: bool, *, is_fine: bool) -> Write:
+        """A DATETIME; `is_fine`: its column has more than milliseconds, or may have."""
+        mode = self._options.time_precision_mode
+        if mode == "isostring":
+            return self._iso_datetime(nullable)
+        up, down = {"connect": (1, 1_000), "nanoseconds": (1_000, 1)}.get(mode, (1, 1 if is_fine else 1_000))
+        lost, otherwise = self.lost, NULL if nullable else 0
+        may_cut = mode == "connect"
+
+        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            micros = _micros(text)
+            if micros is None:
+                lost.append(_ZERO_DATE)
+                return otherwise
+            if down > 1:
+                if micros % down:
+                    if not may_cut:
+                        raise ValueError("more digits of a second than its column has")
+                    lost.append(_TIME_VALUE)
+                return micros // down
+            count = micros * up
+            if not _LEAST <= count < _END:
+                lost.append(_TIME_VALUE)
+                return otherwise
+            return count
+
+        return write
+
+    def _iso_datetime(self, nullable: bool) -> Write:
+        lost, otherwise = self.lost, NULL if nullable else ZERO_TIMESTAMP
+
+        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            if _micros(text) is None:
+                lost.append(_ZERO_DATE)
+                return otherwise
+            return f"{text[:10]}T{_shortest(text[11:])}Z"
+
+        return write
+
+    def _time(self, nullable: bool) -> Write:
+        mode = self._options.time_precision_mode
+        if mode == "nanoseconds":
+            return lambda text: time_micros(text) * 1_000
+        if mode not in {"connect", "isostring"}:
+            return time_micros
+        lost, is_iso = self.lost, mode == "isostring"
+        otherwise: Any = NULL if nullable else "00:00:00Z" if is_iso else 0
+        end = _DAY_MICROS if is_iso else _DAY_MICROS + 1
+
+        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            micros = time_micros(text)
+            if not 0 <= micros < end:
+                lost.append(_TIME_VALUE)
+                return otherwise
+            if is_iso:
+                return _shortest(text) + "Z"
+            if micros % 1_000:
+                lost.append(_TIME_VALUE)
+            return micros // 1_000
+
+        return write
+
+    def _calendar_text(self, column: Column) -> Write:
+        """MySQL's own text; NULL for a date that is not in the calendar, unless the column is of the key."""
+        lost, nullable = self.lost, column.nullable is not False
+
+        def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            if calendar_days(text[:10]) is None:
+                lost.append(_ZERO_DATE)
+                return NULL if nullable else "1970-01-01" + text[10:]
+            return text
+
+        return self._once(("calendar", nullable), lambda: write)
+
+    # ------------------------------------------------------------ what is made once
+
+    def _once(self, key: object, made: Callable[[], Write]) -> Write:
+        found = self._made.get((key,))
+        if found is None:
+            found = self._made[key,] = made()
+        return found
+
+    def _kept(self, key: object, read: Read, made: Callable[[], tuple[Write, Write]]) -> Write:
+        """The writer of canonical values; the other one is its shortcut from the text that `read` reads."""
+        found = self._made.get((key,))
+        if found is None:
+            found, from_text = made()
+            self._made[key,] = found
+            self.shortcuts[read, found] = from_text
+        return found
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def big_endian(value: int) -> bytes:
+    """Return the shortest two's complement of a number, the highest byte first, as Java has it."""
+    size = (~value if value < 0 else value).bit_length() // 8 + 1
+    return value.to_bytes(size, "big", signed=True)
+
+
+def unscaled(scale: int, value: Decimal) -> int:
+    """Return a DECIMAL without its point. Raises ValueError for one with more digits behind it."""
+    moved = value.scaleb(scale, _CONTEXT)
+    number = int(moved)
+    if number != moved:
+        raise ValueError("more digits behind the point than its column has")
+    return number
+
+
+def _exact(scale: int) -> Write:
+    return lambda value: big_endian(unscaled(scale, value))
+
+
+def _exact_text(scale: int) -> Convert:
+    def convert(text: str) -> bytes:
+        whole, _, fraction = text.partition(".")
+        if len(fraction) == scale and len(text) < _SHORT and (whole + fraction).removeprefix("-").isdecimal():
+            return big_endian(int(whole + fraction))
+        return big_endian(unscaled(scale, numbers.read_decimal(text)))
+
+    return convert
+
+
+#: A DECIMAL has at most 65 digits.
+_SHORT: Final = 70
+
+
+def _number(value: Decimal) -> msgspec.Raw:
+    return msgspec.Raw(numbers.decimal_text(value).encode())
+
+
+def _write_float(value: float) -> float:
+    if abs(value) >= numbers.BEYOND_FLOAT:
+        raise ValueError("beyond the range of FLOAT")
+    return value
+
+
+#: A BIT(1); any other number raises KeyError.
+_BOOLEANS: Final = {0: False, 1: True}.__getitem__
+
+
+def _bit(length: int | None) -> Write:
+    if length == 1:
+        return _BOOLEANS
+    return functools.partial(bits, ((length or 64) + 7) // 8)
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def _padded(length: int, value: bytes) -> bytes:
+    return value.ljust(length, b"\0")
+
+
+def _padded_text(text: Callable[[bytes], str], length: int, value: bytes) -> str:
+    return text(value.ljust(length, b"\0"))
+
+
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+def _url_safe(value: bytes) -> str:
+    return base64_text(value).translate(_URL_SAFE)
+
+
+_POINT: Final = struct.Struct("<BIdd")
+_POINT_BIG: Final = struct.Struct(">BIdd")
+_POINT_KIND: Final = 1
+
+
+def _geometry(value: bytes) -> dict[str, Any]:
+    """MySQL's own form: the SRID, the lowest byte first, and WKB."""
+    srid = int.from_bytes(value[:4], "little")
+    return {"wkb": value[4:], "srid": srid or None}
+
+
+def _point(value: bytes) -> dict[str, Any]:
+    """A POINT. Raises ValueError."""
+    wkb = value[4:]
+    if len(wkb) != _POINT.size:
+        raise ValueError("not a point")
+    _, kind, x, y = (_POINT if wkb[0] else _POINT_BIG).unpack(wkb)
+    if kind != _POINT_KIND:
+        raise ValueError("not a point")
+    return {"x": x, "y": y, **_geometry(value)}
+
+
+_read_vector: Final = msgspec.json.Decoder(list[float]).decode
+
+
+def _vector(text: str) -> list[float]:
+    try:
+        return _read_vector(text)
+    except msgspec.MsgspecError:
+        raise ValueError("not a vector") from None
+
+
+_STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
+
+
+def _compact(text: str) -> str:
+    """JSON without space between its parts, as the connector prints what it reads from the binlog."""
+    if " " not in text and "\n" not in text:
+        return text
+    if "\\" in text:
+        return _STRING.sub(lambda match: match[1] or "", text)
+    parts = text.split('"')
+    parts[::2] = ["".join(part.split()) for part in parts[::2]]
+    return '"'.join(parts)
+
+
+_WRITES: Final[dict[str, Write]] = {"float": _write_float, "vector": _vector, "json": _compact}
+
+# ---------------------------------------------------------------- dates and times
+
+_from_iso: Final = datetime.fromisoformat
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def _micros(text: str) -> int | None:
+    """The microseconds since 1970 of a DATETIME; None if it is not in the calendar. Raises ValueError."""
+    try:
+        since = _from_iso(text) - _EPOCH
+    except ValueError:
+        temporal.read_datetime(text)
+        if calendar_days(text[:10]) is not None:
+            raise
+        return None
+    if text[4:20:3] not in SHAPES or len(text) > LONGEST:
+        raise ValueError("not a date and time")
+    return since.days * _DAY_MICROS + since.seconds * 1_000_000 + since.microseconds
+
+
+def _shortest(text: str) -> str:
+    """A time without the zeros behind its last digit."""
+    return text.rstrip("0").removesuffix(".") if "." in text else text
+
+
+_TIME_VALUE: Final = Lossy.ZERO_DATE

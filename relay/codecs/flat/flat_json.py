@@ -1,0 +1,266 @@
+"""Flat JSON: one row a message, as a plain object of its columns with operation, time and source beside them.
+
+    key:   {"id": 1}
+    value: {"id": 1, "name": "x", …, "__op": "c", "__deleted": "false", "__db": "d", "__table": "t",
+            "__source_ts_ms": 1795254665538}
+
+It is what Debezium's ExtractNewRecordState leaves of a message, and what ClickHouse, StarRocks, Doris and
+sinks of Elasticsearch load. It has no one producer, and is only written. The key has the columns of the
+primary key, or of the unique key that identifies a row; it is null if the table has neither. It cannot say:
+old rows of updates, types, DDL, watermarks, transactions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.codec import Codec, Payload
+from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
+from relay.codecs.flat.values import ValueWriter
+from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
+from relay.codecs.wire.caches import CachePool
+from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
+from relay.codecs.wire.ticdc import commit_ts_of, split_updates
+from relay.errors import NotRepresentable
+from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchema
+from relay.mysql.types import has_parameters
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+NAME: Final = "flat-json"
+
+_DELETE: Final = Op.DELETE
+_UPDATE: Final = Op.UPDATE
+_READ: Final = Op.READ
+_BEFORE_IMAGE: Final = Lossy.BEFORE_IMAGE
+_EVENT_TIME: Final = Lossy.EVENT_TIME_PRECISION
+
+_LETTERS: Final = {Op.INSERT: "c", Op.UPDATE: "u", Op.DELETE: "d", Op.READ: "r"}
+_NUMBERS: Final = {op: int(op is Op.DELETE) for op in Op}
+_DELETED: Final[dict[str, tuple[Any, Any]]] = {
+    "text": ("false", "true"),
+    "numbers": (0, 1),
+    "booleans": (False, True),
+}
+#: What printing raises for texts that no JSON can hold.
+_UNPRINTABLE: Final = (UnicodeError, msgspec.MsgspecError)
+_print: Final = msgspec.json.Encoder().encode
+
+#: A fact of a row's source, or its number: what the format of a column takes.
+Fact = Callable[[Source, ConsumerRecord, list[Lossy]], Any]
+
+# ---------------------------------------------------------------- rows
+
+
+class _Plan(msgspec.Struct, frozen=True, eq=False):
+    """What all rows of a table version have in common.
+
+    `key`: the names of the key's columns in table order, with their fields in a row that is a struct, () if
+    there is none. `key_start`: the text before a key's only value. `tails`: by operation, the text between a
+    row's last column and what its source tells. `width`: the columns of a whole row. `loses_parameters`:
+    types have parameters.
+    """
+
+    key: tuple[tuple[str, str], ...]
+    key_start: bytes
+    tails: dict[Op, bytes]
+    width: int
+    loses_parameters: bool
+
+
+#: What a column takes in a plan, about.
+_PLAN_COLUMN_BYTES: Final = 20
+
+
+class _Target(Target[_Plan]):
+    """Rows as flat objects."""
+
+    has_structs = True
+    has_before = False
+    has_virtual = True
+
+    def __init__(self, options: FlatOptions) -> None:
+        self._options, self._added = options, {name: option for option, name in options.added.items()}
+        self._values = ValueWriter(options.forms())
+        self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
+
+    def plan(self, schema: TableSchema) -> _Plan:
+        """Return the plan of a table version. Raises NotRepresentable for a name that is to be added."""
+        for column in schema.columns:
+            if column.name in self._added:
+                option = self._added[column.name]
+                reason = f"the table has a column of the name that the target option {option} gives another"
+                raise NotRepresentable(NAME, column.name, reason)
+        handle, columns = frozenset(schema.handle_key()), schema.columns
+        key = tuple([(column.name, f"f{at}") for at, column in enumerate(columns) if column.name in handle])
+        if len(key) < len(handle):
+            key = ()
+        return _Plan(
+            key=key,
+            key_start=b"{%b:" % _print(key[0][0]) if key else b"",
+            tails={op: self._tail(schema, op) for op in Op},
+            width=len(columns),
+            loses_parameters=any(has_parameters(column.type) for column in columns),
+        )
+
+    def _tail(self, schema: TableSchema, op: Op) -> bytes:
+        options = self._options
+        operations: dict[Op, Any] = _LETTERS if options.op_values == "letters" else _NUMBERS
+        added = (
+            (options.op_column, operations[op]),
+            (options.deleted_column, _DELETED[options.deleted_values][op is Op.DELETE]),
+            (options.database_column, schema.id.database),
+            (options.table_column, schema.id.table),
+        )
+        return b"".join([b",%b:%b" % (_print(name), _print(value)) for name, value in added if name])
+
+    def plan_bytes(self, plan: _Plan) -> int:
+        """Return about how much memory a plan takes."""
+        return _PLAN_COLUMN_BYTES * plan.width + sum(map(len, plan.tails.values()))
+
+    def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
+        """Return what every row of a table loses: types and parameters that the source tells."""
+        losses = {
+            Lossy.UNTYPED: type_info.types,
+            Lossy.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
+        }
+        return tuple([what for what, is_lost in losses.items() if is_lost])
+
+    def write_of(self, column: Column) -> Write | None:
+        """Return how the column's canonical values are written."""
+        return self._values.of(column)
+
+
+def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a struct made at run time
+    """The key of a row; None if the table has none, or the row lacks a column of it."""
+    key = plan.key
+    if not key:
+        return None
+    if type(row) is dict:
+        columns = {name: row[name] for name, _ in key if name in row}
+        return _print(columns) if len(columns) == len(key) else None
+    if len(key) == 1:
+        return b"%b%b}" % (plan.key_start, _print(getattr(row, key[0][1])))
+    return _print({name: getattr(row, field) for name, field in key})
+
+
+# ---------------------------------------------------------------- encoder
+
+
+class Encoder:
+    """Writes flat JSON."""
+
+    def __init__(self, options: FlatOptions, answers: Answers) -> None:
+        pool, target, found = CachePool(answers.limits.cache_bytes), _Target(options), carries(options)
+        self.prepare = functools.partial(split_updates, key_of=TableSchema.handle_key)
+        self._rows, self._lost = TypedWriters(NAME, target, pool), target.lost
+        self._end, self._facts = _facts(options)
+        self._marks_deleted = options.deletes in {"rewrite", "both"}
+        self._has_tombstones = options.deletes in {"tombstone", "both"}
+        self._has_time, self._has_snapshot = found.event_time_milliseconds, found.snapshot
+        self._count_lost = source_losses(found)
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """Give the messages of rows, and count all else; see `relay.codecs.codec.Encoder`."""
+        try:
+            for event in events:
+                if isinstance(event, RowChange):
+                    yield from self._row(event, caused_by, lossy)
+                else:
+                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+        except _UNPRINTABLE as error:
+            raise NotRepresentable(NAME, "", "text that is no Unicode") from error
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        source, op, lost = change.source, change.op, self._lost
+        if lost:
+            lost.clear()
+        plan, before, after, losses = self._rows.write(change)
+        row = before if after is None else after
+        key, payloads = _key(plan, row), []
+        if op is not _DELETE or self._marks_deleted:
+            facts = tuple([fact(source, caused_by, lossy) for fact in self._facts])
+            value = b"%b%b%b" % (_print(row)[:-1], plan.tails[op], self._end % facts)
+            payloads.append(Payload(key, value))
+            lossy += losses
+            lossy += lost
+        if op is _DELETE:
+            payloads += self._tombstones(key, lossy)
+        elif op is _UPDATE and _has_old_row(change.images):
+            lossy.append(_BEFORE_IMAGE)
+        if not self._has_time:
+            lossy.append(_EVENT_TIME)
+        self._count_lost(source, lossy, change.transaction)
+        if op is _READ and not self._has_snapshot and not source.snapshot:
+            lossy.append(Lossy.SNAPSHOT)
+        return payloads
+
+    def _tombstones(self, key: bytes | None, lossy: list[Lossy]) -> list[Payload]:
+        """The record without value of a DELETE, if there is to be one; of a row without a key it would delete
+        nothing.
+        """
+        has_tombstone = self._has_tombstones and key is not None
+        if not self._marks_deleted:
+            lossy.append(Lossy.DELETE_IMAGE if has_tombstone else Lossy.DELETE)
+        return [Payload(key, None)] if has_tombstone else []
+
+
+def _has_old_row(images: Images) -> bool:
+    """Whether the source tells the old row, which is not read for that."""
+    if type(images) is TypedRows:
+        return images.old is not None
+    return images.cells_at((), is_old=True) is not None
+
+
+def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
+    """The end of a message: a format for what the row's source tells, and what fills it in."""
+    version: Fact = _offset if options.version == "offset" else _rising_commit_ts
+    columns: tuple[tuple[str, bytes, Fact], ...] = (
+        (options.time_column, b"%d", _event_time_ms),
+        (options.commit_ts_column, b"%b", _commit_ts),
+        (options.gtid_column, b"%b", _gtid),
+        (options.version_column, b"%d", version),
+    )
+    chosen = [(name, form, fact) for name, form, fact in columns if name]
+    texts = [b",%b:%b" % (_print(name).replace(b"%", b"%%"), form) for name, form, _ in chosen]
+    return b"".join(texts) + b"}", [fact for _, _, fact in chosen]
+
+
+def _event_time_ms(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> int:
+    return source.event_time_ns // 1_000_000
+
+
+def _commit_ts(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> bytes:
+    return _print(source.commit_ts)
+
+
+def _gtid(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> bytes:
+    return _print(source.gtid)
+
+
+def _rising_commit_ts(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
+    return commit_ts_of(source, caused_by, lossy)
+
+
+def _offset(_source: Source, caused_by: ConsumerRecord, _lossy: list[Lossy]) -> int:
+    return caused_by.offset
+
+
+CODEC: Final = Codec(
+    name=NAME,
+    title="rows as plain JSON objects, for warehouses and search engines; only written",
+    options=FlatOptions,
+    decodes=NOTHING,
+    encodes=carries,
+    decoder=None,
+    encoder=Encoder,
+    keys=Keys.ROW,
+    profiles=PROFILES,
+    profile_reasons=PROFILE_REASONS,
+)

@@ -1,0 +1,231 @@
+"""Options of `flat-json`: the columns that are added to a row, what becomes of DELETEs, and forms of values.
+
+The names of added columns are those of Debezium's ExtractNewRecordState (`add.fields` with its prefix `__`),
+0 and 1 as operations are StarRocks'. Sources: Debezium 3.x "New Record State Extraction"; StarRocks "Change
+data through loading"; ClickHouse "ReplacingMergeTree"; Apache Doris "Batch Deletion", "Sequence Column".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from relay.codecs.codec import ZonedOptions
+from relay.codecs.flat.values import Forms
+from relay.codecs.losses import Before, Carries
+from relay.errors import Problem
+
+_TARGET: Final = {"side": "target"}
+
+
+class FlatOptions(ZonedOptions, frozen=True):
+    """What the output is to be like."""
+
+    op_column: Annotated[
+        str, Meta(description="column of the operation; empty: none, as of each column", extra=_TARGET)
+    ] = "__op"
+    op_values: Annotated[
+        Literal["letters", "numbers"],
+        Meta(
+            description="operations: c, u, d, r (row of a snapshot); or 0 for a row, 1 for a deleted one",
+            extra=_TARGET,
+        ),
+    ] = "letters"
+    deleted_column: Annotated[
+        str, Meta(description="column that says whether the row is deleted", extra=_TARGET)
+    ] = "__deleted"
+    deleted_values: Annotated[
+        Literal["text", "numbers", "booleans"],
+        Meta(description='values of it: "true" and "false"; 1 and 0; true and false', extra=_TARGET),
+    ] = "text"
+    database_column: Annotated[str, Meta(description="column of the database's name", extra=_TARGET)] = "__db"
+    table_column: Annotated[str, Meta(description="column of the table's name", extra=_TARGET)] = "__table"
+    time_column: Annotated[
+        str, Meta(description="column of the event time, milliseconds since 1970", extra=_TARGET)
+    ] = "__source_ts_ms"
+    commit_ts_column: Annotated[
+        str, Meta(description="column of TiDB's commit ts; null if the source has none", extra=_TARGET)
+    ] = ""
+    gtid_column: Annotated[
+        str, Meta(description="column of the GTID; null if the source has none", extra=_TARGET)
+    ] = ""
+    version_column: Annotated[
+        str, Meta(description="column of a number that grows with each change of a row", extra=_TARGET)
+    ] = ""
+    version: Annotated[
+        Literal["commit-ts", "offset"],
+        Meta(
+            description="that number: the commit ts, or one made of event time and offset (counted); "
+            "or the offset of the source record",
+            extra=_TARGET,
+        ),
+    ] = "commit-ts"
+    deletes: Annotated[
+        Literal["rewrite", "tombstone", "both", "drop"],
+        Meta(
+            description="a DELETE: the old row, marked; a record without value; the one and then the other; "
+            "or nothing (counted)",
+            extra=_TARGET,
+        ),
+    ] = "rewrite"
+    decimals: Annotated[
+        Literal["text", "number"], Meta(description="DECIMAL, with all its digits", extra=_TARGET)
+    ] = "text"
+    binary: Annotated[Literal["base64", "hex"], Meta(description="binary values", extra=_TARGET)] = "base64"
+    enum: Annotated[
+        Literal["label", "index"],
+        Meta(description="ENUM and SET: labels, or index and bit map as numbers", extra=_TARGET),
+    ] = "label"
+    json: Annotated[
+        Literal["text", "nested"],
+        Meta(description="JSON columns: as text, or as a part of the row", extra=_TARGET),
+    ] = "text"
+    timestamp_format: Annotated[
+        Literal["sql", "iso"],
+        Meta(
+            description="DATETIME and TIMESTAMP: 2026-01-15 10:20:30.5, "
+            "or 2026-01-15T10:20:30.5, with Z or the offset behind a TIMESTAMP",
+            extra=_TARGET,
+        ),
+    ] = "sql"
+    zero_dates: Annotated[
+        Literal["keep", "null"],
+        Meta(
+            description="dates that are not in the calendar: MySQL's text, or null (counted)", extra=_TARGET
+        ),
+    ] = "keep"
+
+    @property
+    def added(self) -> Mapping[str, str]:
+        """The names of the columns that are added, by option, in their order."""
+        columns = {
+            "op-column": self.op_column,
+            "deleted-column": self.deleted_column,
+            "database-column": self.database_column,
+            "table-column": self.table_column,
+            "time-column": self.time_column,
+            "commit-ts-column": self.commit_ts_column,
+            "gtid-column": self.gtid_column,
+            "version-column": self.version_column,
+        }
+        return {option: name for option, name in columns.items() if name}
+
+    def writing_problems(self) -> list[Problem]:
+        """Find two columns of one name, and deleted rows that nothing would tell from others."""
+        found: list[Problem] = []
+        options: dict[str, str] = {}
+        for option, name in self.added.items():
+            if name in options:
+                found.append(Problem(option, f"names the same column as {options[name]}"))
+            options[name] = option
+        if self.deletes in {"rewrite", "both"} and not (self.op_column or self.deleted_column):
+            hint = "name op-column or deleted-column, or choose deletes=tombstone"
+            found.append(Problem("deletes", "would write deleted rows that look like all others", hint))
+        return found
+
+    def forms(self) -> Forms:
+        """Return how values are written."""
+        return Forms(
+            text_decimals=self.decimals == "text",
+            base64=self.binary == "base64",
+            has_labels=self.enum == "label",
+            nests_json=self.json == "nested",
+            is_iso=self.timestamp_format == "iso",
+            keeps_zero_dates=self.zero_dates == "keep",
+            zone=self.zone(),
+        )
+
+
+def carries(options: FlatOptions) -> Carries:
+    """What a message can say with these options."""
+    has_version = bool(options.version_column) and options.version == "commit-ts"
+    return Carries(
+        before=Before.NONE,
+        deletes=options.deletes != "drop",
+        delete_image=options.deletes in {"rewrite", "both"},
+        primary_key=True,
+        column_types=False,
+        type_parameters=False,
+        ddl=False,
+        watermark=False,
+        every_date=options.zero_dates == "keep",
+        event_time_milliseconds=bool(options.time_column),
+        commit_ts=bool(options.commit_ts_column) or has_version,
+        gtid=bool(options.gtid_column),
+        snapshot=bool(options.op_column) and options.op_values == "letters",
+    )
+
+
+# ---------------------------------------------------------------- readers
+
+_NO_SOURCE: Final = {"database-column": "", "table-column": "", "time-column": ""}
+_NEEDLESS: Final = "the table has no such column"
+_NO_SOURCE_REASONS: Final = dict.fromkeys(_NO_SOURCE, _NEEDLESS)
+#: Sets of options for known readers; docs/readers.md has the readers' own settings to them.
+PROFILES: Final = {
+    "clickhouse": {
+        "op-column": "",
+        **_NO_SOURCE,
+        "deleted-column": "__deleted",
+        "deleted-values": "numbers",
+        "version-column": "__version",
+        "deletes": "rewrite",
+        "timestamp-format": "sql",
+        "zero-dates": "null",
+    },
+    "starrocks": {
+        "op-column": "__op",
+        "op-values": "numbers",
+        "deleted-column": "",
+        **_NO_SOURCE,
+        "deletes": "rewrite",
+        "timestamp-format": "sql",
+        "zero-dates": "null",
+    },
+    "doris": {
+        "op-column": "",
+        **_NO_SOURCE,
+        "deleted-column": "__deleted",
+        "deleted-values": "numbers",
+        "version-column": "__version",
+        "deletes": "rewrite",
+        "timestamp-format": "sql",
+        "zero-dates": "null",
+    },
+    "elasticsearch": {
+        "op-column": "",
+        "deleted-column": "",
+        "database-column": "",
+        "table-column": "",
+        "deletes": "tombstone",
+        "json": "nested",
+        "timestamp-format": "iso",
+        "zero-dates": "null",
+    },
+}
+_REPLACING: Final = _NO_SOURCE_REASONS | {
+    "op-column": _NEEDLESS,
+    "deleted-values": "the mark of a deleted row is 1",
+    "version-column": "of the rows of one key, the largest version stays",
+    "deletes": "a record without value is no row",
+}
+PROFILE_REASONS: Final = {
+    "clickhouse": _REPLACING | {"zero-dates": "0000-00-00 reads as 1900-01-01, without an error"},
+    "starrocks": _NO_SOURCE_REASONS
+    | {
+        "op-values": "0 is an upsert, 1 a delete",
+        "deleted-column": _NEEDLESS,
+        "deletes": "a record without value is no row",
+        "zero-dates": "DATE and DATETIME have none",
+    },
+    "doris": _REPLACING | {"zero-dates": "DATE and DATETIME have none"},
+    "elasticsearch": {
+        "op-column": "a document is the row",
+        "deletes": "behavior.on.null.values=delete deletes the document",
+        "json": "a document in a document can be searched",
+        "timestamp-format": "type date reads it without a format",
+        "zero-dates": "type date refuses the whole document",
+    },
+}

@@ -1,0 +1,183 @@
+"""Canonical values written as the JSON that loaders of tables take, and what is lost by it.
+
+Contract: a `ValueWriter` gives, per column, a function from the canonical value to what msgspec prints; None
+where both are the same. Every value is exact: whole numbers have all digits, decimals their scale, binary
+values are base64 with padding or hex, and text stays as it is. What cannot be told from another value is
+appended to `lost`, which the encoder empties before every row. `shortcuts` are for sources whose wire has the
+canonical text already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.lenient_json import REFUSED
+from relay.codecs.wire.rows import Convert, Read, Write
+from relay.model import Column, ColumnType
+from relay.mysql import numbers, temporal
+from relay.mysql.members import label_text
+from relay.mysql.types import BINARIES
+
+_ENUM_INDEX: Final = Lossy.ENUM_INDEX
+_ZERO_DATE: Final = Lossy.ZERO_DATE
+
+
+class Forms(msgspec.Struct, frozen=True):
+    """How values are written where there is a choice; the other one is in parentheses.
+
+    `text_decimals`: DECIMAL as text (a number with all its digits); `base64`: binary values (hex);
+    `has_labels`: ENUM and SET (index, bit map); `nests_json`: JSON columns as documents (their text);
+    `is_iso`: DATETIME and TIMESTAMP as ISO 8601, the latter with its offset (MySQL's text);
+    `keeps_zero_dates`: dates that are not in the calendar (NULL). `zone`: of TIMESTAMP.
+    """
+
+    text_decimals: bool
+    base64: bool
+    has_labels: bool
+    nests_json: bool
+    is_iso: bool
+    keeps_zero_dates: bool
+    zone: tzinfo
+
+
+class ValueWriter:
+    """Writes values of one encoder's rows; `lost` holds what they have lost since it was last emptied."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        self.lost: list[Lossy] = []
+        # Each is made once: `shortcuts` knows them by identity.
+        self._writes = self._all_writes()
+        self.shortcuts: Mapping[tuple[Read, Write], Convert] = {
+            (numbers.read_decimal, numbers.decimal_text): _checked_decimal,
+            (numbers.read_decimal, _decimal_number): _checked_decimal_number,
+        }
+
+    def of(self, column: Column) -> Write | None:
+        """Return how this column's values are written; None if they are written as they are."""
+        base = column.type.base
+        if base in {"enum", "set"}:
+            return self._label(column.type) if self._forms.has_labels else None
+        return self._writes.get(base)
+
+    def _all_writes(self) -> dict[str, Write]:
+        forms = self._forms
+        found: dict[str, Write] = {"float": _finite, "double": _finite}
+        found["decimal"] = numbers.decimal_text if forms.text_decimals else _decimal_number
+        if not forms.base64:
+            found |= dict.fromkeys(BINARIES, bytes.hex)
+        if forms.nests_json:
+            found["json"] = _document
+        if forms.is_iso:
+            found["datetime"] = _iso
+        if forms.is_iso or forms.zone is not UTC:
+            found["timestamp"] = self._iso_timestamp if forms.is_iso else self._local_timestamp
+        if not forms.keeps_zero_dates:
+            for base in ("date", "datetime", "timestamp"):
+                found[base] = self._dated(found.get(base))
+        return found
+
+    # ------------------------------------------------------------ dates
+
+    def _dated(self, write: Write | None) -> Write:
+        """The same for dates that are in the calendar; others are NULL."""
+        lost = self.lost
+
+        def written(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
+            if not temporal.is_date(text[:10]):
+                lost.append(_ZERO_DATE)
+                return None
+            return text if write is None else write(text)
+
+        return written
+
+    def _local_timestamp(self, text: str) -> str:
+        return temporal.timestamp_text(self._forms.zone, text, self._is_unmoved)
+
+    def _iso_timestamp(self, text: str) -> str:
+        """A TIMESTAMP with its offset. What is no moment has none but `Z`."""
+        zone = self._forms.zone
+        if zone is UTC:
+            return f"{text[:10]}T{text[11:]}Z"
+        try:
+            local = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC).astimezone(zone)
+        except ValueError:
+            return f"{text[:10]}T{text[11:]}Z"
+        except OverflowError:
+            self._is_unmoved()
+            return f"{text[:10]}T{text[11:]}Z"
+        moved = local.isoformat(timespec="seconds")
+        return f"{moved[:19]}{text[19:]}{moved[19:]}"
+
+    def _is_unmoved(self) -> None:
+        self.lost.append(_ZERO_DATE)
+
+    # ------------------------------------------------------------ ENUM, SET
+
+    def _label(self, column_type: ColumnType) -> Write:
+        """The label of an index, those of a bit map, and a label as it came. A number without one is written
+        in digits: it lies beyond the members, or nobody knows them before the table's DDL is seen.
+        """
+        lost = self.lost
+
+        def write(value: int | str) -> str:
+            if isinstance(value, str):
+                return value
+            if not value:
+                return ""  # the empty SET; by index 0 MySQL keeps an invalid value of ENUM
+            text = label_text(column_type, value)
+            if text is None:
+                lost.append(_ENUM_INDEX)
+                return str(value)
+            return text
+
+        return write
+
+
+# ---------------------------------------------------------------- DECIMAL, FLOAT
+
+#: A DECIMAL as both JSON and MySQL spell it; ZEROFILL has zeros before the first digit.
+_PLAIN_DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,64})(?:\.[0-9]{1,30})?", re.ASCII).fullmatch
+
+
+def _checked_decimal(text: str) -> str:
+    return text if _PLAIN_DECIMAL(text) else numbers.decimal_text(numbers.read_decimal(text))
+
+
+def _decimal_number(value: Decimal) -> msgspec.Raw:
+    return msgspec.Raw(numbers.decimal_text(value).encode())
+
+
+def _checked_decimal_number(text: str) -> msgspec.Raw:
+    return msgspec.Raw(_checked_decimal(text).encode())
+
+
+def _finite(value: float) -> float:
+    # NaN and infinity are the numbers whose distance to themselves is not 0; msgspec prints null for them.
+    if value - value:
+        raise ValueError("not a finite number, which JSON cannot hold")
+    return value
+
+
+# ---------------------------------------------------------------- JSON, DATETIME
+
+_document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def _document(text: str) -> msgspec.Raw:
+    """A JSON column's document as it came, so that no number loses digits. Raises ValueError."""
+    try:
+        return _document_in(text)
+    except REFUSED as error:
+        raise ValueError("not JSON") from error
+
+
+def _iso(text: str) -> str:
+    return f"{text[:10]}T{text[11:]}"

@@ -1,0 +1,147 @@
+"""Keys and tombstones of rows as readers want them: `key` and `tombstones`, of every target that has them.
+
+Contract: `encoder_of` is how encoders are made for use. Without these options it gives the codec's own; with
+them one that encodes row by row, gives each row's message its key, and puts a tombstone behind a DELETE. What
+is no row stays as the target's producer writes it.
+
+A key is a compact JSON object of the key's columns in table order: integers, YEAR, BIT and the numbers of
+ENUM and SET as numbers, FLOAT and DOUBLE too; DECIMAL, characters, dates and times as text, TIMESTAMP in UTC;
+binary values as base64. It is the same for every target and `enum`, `binary` or `timezone`. An UPDATE that
+changes the key is written as DELETE and INSERT, or the record of the old key would stay where only the newest
+of each key counts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from relay.codecs.codec import Codec, Encoder, Options, Payload, has_row_keys
+from relay.codecs.losses import Lossy
+from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
+from relay.codecs.wire.large_messages import RECORD_OVERHEAD, LargeMessageOptions
+from relay.codecs.wire.ticdc import split_updates
+from relay.errors import NotRepresentable
+from relay.model import ABSENT, Event, Op, RowChange, TableSchema
+from relay.mysql.numbers import decimal_text
+from relay.needs import Answers
+from relay.records import ConsumerRecord
+
+#: What the columns of a table's key take, and the part of a run's cache that all of them may take.
+_KEY_BYTES: Final = 500
+_COLUMN_BYTES: Final = 100
+_SHARE: Final = 8
+_DELETE: Final = Op.DELETE
+
+_to_json = msgspec.json.Encoder().encode
+
+
+def encoder_of(codec: Codec, options: Options, answers: Answers) -> Encoder:
+    """Return the encoder of a target with these options."""
+    if has_row_keys(options) or getattr(options, "tombstones", False):
+        return _KeyedEncoder(codec, options, answers)
+    return codec.encoder(options, answers)
+
+
+class _KeyedEncoder:
+    """An encoder of which rows get another key, or tombstones."""
+
+    def __init__(self, codec: Codec, options: Options, answers: Answers) -> None:
+        self._codec, self._options, self._answers = codec, options, answers
+        self._inner = codec.encoder(options, answers)
+        self._has_tombstones: bool = getattr(options, "tombstones", False)
+        keys = RowKeys(codec.name, CachePool(answers.limits.cache_bytes // _SHARE))
+        self._key_of = keys.key_of if has_row_keys(options) else None
+        self._most_bytes: int | None = None
+        if isinstance(options, LargeMessageOptions):
+            self._most_bytes = options.max_message_bytes - RECORD_OVERHEAD
+
+    @property
+    def prepare(self) -> Callable[[list[Event]], list[Event]]:
+        """Split updates of keys, beside what the target's producer does."""
+        return functools.partial(_prepared, self._inner.prepare)
+
+    def encode(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        """Give the events' messages; see `relay.codecs.codec.Encoder`."""
+        for event in events:
+            if isinstance(event, RowChange):
+                yield from self._row(event, caused_by, lossy)
+            else:
+                yield from self._inner.encode([event], caused_by, lossy)
+
+    def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterable[Payload]:
+        counted = len(lossy)
+        payloads = list(self._inner.encode([change], caused_by, lossy))
+        key_of = self._key_of
+        if key_of is None:
+            key = payloads[0].key if change.schema.handle_key() else None
+        else:
+            key = key_of(change)
+            if self._is_too_large(payloads, key):
+                del lossy[counted:]
+                payloads = self._with_room_for(key or b"", change, caused_by, lossy)
+            payloads = [Payload(key, each.value, each.blobs) for each in payloads]
+        if self._has_tombstones and change.op is _DELETE and key is not None:
+            payloads.append(Payload(key, None))
+        return payloads
+
+    def _is_too_large(self, payloads: Sequence[Payload], key: bytes | None) -> bool:
+        most = self._most_bytes
+        return most is not None and any(len(key or b"") + len(each.value or b"") > most for each in payloads)
+
+    def _with_room_for(
+        self, key: bytes, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> list[Payload]:
+        """Encode the row again, within a limit that leaves room for the key. Raises MessageTooLarge."""
+        options: Any = self._options
+        most = max(1, options.max_message_bytes - len(key))
+        smaller = msgspec.structs.replace(options, max_message_bytes=most)
+        return list(self._codec.encoder(smaller, self._answers).encode([change], caused_by, lossy))
+
+
+def _prepared(prepare: Callable[[list[Event]], list[Event]] | None, events: list[Event]) -> list[Event]:
+    events = events if prepare is None else prepare(events)
+    return split_updates(events, TableSchema.handle_key)
+
+
+class RowKeys:
+    """The keys of rows, by table version."""
+
+    def __init__(self, protocol: str, pool: CachePool) -> None:
+        self._protocol = protocol
+        self._columns: ByteCache[TableSchema, tuple[tuple[int, ...], list[str]]] = pool.cache()
+
+    def key_of(self, change: RowChange) -> bytes | None:
+        """Return the row's key after the change, before a DELETE; None if the table has none, or the row
+        lacks a column of it. Raises NotRepresentable for a value that JSON has no form for.
+        """
+        places, names = self._columns.get(change.schema) or self._found(change.schema)
+        if not places:
+            return None
+        cells = change.images.cells_at(places, is_old=change.op is _DELETE)
+        if cells is None or ABSENT in cells:
+            return None
+        try:
+            return _to_json({name: _written(cell) for name, cell in zip(names, cells, strict=True)})
+        except (ValueError, OverflowError, TypeError, msgspec.MsgspecError) as error:
+            reason = "a value of the row's key has no form in JSON"
+            raise NotRepresentable(self._protocol, "key", reason) from error
+
+    def _found(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:
+        key = frozenset(schema.handle_key())
+        places = tuple([at for at, column in enumerate(schema.columns) if column.name in key])
+        if len(places) < len(key):
+            places = ()
+        columns = [schema.columns[at] for at in places]
+        size = _KEY_BYTES + columns_bytes(columns, _COLUMN_BYTES) + schema_bytes(schema)
+        return self._columns.keep(schema, (places, [column.name for column in columns]), size)
+
+
+def _written(cell: Any) -> Any:  # noqa: ANN401 - any value, and what JSON has for it
+    return decimal_text(cell) if isinstance(cell, Decimal) else cell
