@@ -193,6 +193,18 @@ class Catalog(msgspec.Struct, frozen=True):
         history = self._history(id)
         return next((not version.is_gone for version in history if version.at.precedes(at)), False)
 
+    def tables(self, topic: str, at: Position) -> Iterator[TableId]:
+        """Find the tables, without views, that statements of this source topic have made, and that exist
+        before this position.
+        """
+        for database, tables in self.histories.items():
+            for table, history in tables.items():
+                version = next((each for each in history if each.at.precedes(at)), None)
+                if version is None or version.is_gone or version.at.topic != topic:
+                    continue
+                if version.schema is None or not version.schema.is_view:
+                    yield TableId(database, table)
+
     @property
     def versions(self) -> int:
         """How many versions of tables it holds."""

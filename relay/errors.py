@@ -10,6 +10,7 @@
     │   │   └─ OutOfMemory          the process has no memory left for this record
     │   └─ EncodeError
     │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
+    │       ├─ UnusableTopicName    a table cannot have the topic that a template gives it
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
     └─ ServiceError             the environment
@@ -116,6 +117,14 @@ class NotRepresentable(EncodeError):
     """The target format cannot hold what the event says, and `strict` forbids losing it."""
 
     code = "encode.not-representable"
+
+
+class UnusableTopicName(EncodeError):
+    """A table cannot have the topic that a template gives it: Kafka takes no such name, another table has it,
+    or relay itself.
+    """
+
+    code = "encode.topic-name"
 
 
 class MessageTooLarge(EncodeError):

@@ -1,8 +1,12 @@
 """Where an outgoing record goes: topic and partition.
 
 By default a record keeps its source's topic and partition, and so the order of its source. With another
-number of partitions, rows go by a hash of table and primary key (all rows of one key to one partition, in
-order) and watermarks to every partition.
+number of partitions, rows are spread (`relay.partitioning`) and watermarks go to every partition.
+
+Rules give tables topics of their own, and templates may name the table (`relay.topic_names`). What is about a
+table goes where its rows go. What is about no table goes to every topic that is in use: those of the tables
+that the catalogue knows at that place of the stream, and those of rows that came before without a definition.
+A topic that does not depend on the table is always in use.
 
 DDL goes where the target's readers look for it. A protocol has a statement once, in partition 0, or
 everywhere: a copy in every partition. Of the copies of a source that which is in partition 0 counts; the
@@ -11,120 +15,422 @@ others are written only where every partition keeps its own.
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Final, NamedTuple
 
 import msgspec
 
-from relay.model import Event, RowChange, SchemaChange, TableSchema, Watermark
+from relay.catalog import Catalog, Layered
+from relay.errors import ConfigError, Problem, UnusableTopicName
+from relay.model import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
+from relay.partitioning import ByKey, Partitioning, key_hash, table_hash
 from relay.records import ConsumerRecord
+from relay.shown import quoted
+from relay.table_globs import TableGlob, tables_of
+from relay.topic_names import TOPIC, TopicTemplate, unusable
 
-#: A target topic, its partitions, and the events for them.
-Group = tuple[str, Sequence[int], Sequence[Event]]
+#: Topics and partitions; of a record that goes by its key they are known once it is encoded.
+Places = Sequence[tuple[str, int]] | ByKey
+#: Events in order, and where each of their messages goes.
+Group = tuple[Places, Sequence[Event]]
 
 
-class Router(msgspec.Struct, frozen=True):
-    """`topic` may hold `{topic}` (the source's); `partitions` None keeps the source's partition.
+class TopicRule(NamedTuple):
+    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest."""
 
-    `reads_ddl_everywhere`, `writes_ddl_everywhere`: the convention of the source and of the target.
-    `fed`: which partitions a target topic gets records in from its sources, as far as somebody has said it.
+    match: str
+    topic: str = ""
+    partitions: int | None = None
+    partition_by: Partitioning | None = None
+
+
+class _Way(msgspec.Struct, frozen=True):
+    """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
+    keeps the source's partition.
     """
 
-    topic: str = "{topic}"
+    topic: TopicTemplate
     partitions: int | None = None
-    reads_ddl_everywhere: bool = False
-    writes_ddl_everywhere: bool = False
-    fed: Mapping[str, tuple[int, ...]] = {}
+    by: Partitioning = Partitioning.SOURCE
+    match: TableGlob | None = None
 
-    @property
-    def drops_copies(self) -> bool:
-        """Whether a statement is taken from partition 0 alone."""
-        is_kept = self.partitions is None and self.writes_ddl_everywhere
-        return self.reads_ddl_everywhere and not is_kept
+
+class _TablePath(msgspec.Struct, frozen=True):
+    """Where a table's events go, from one source topic.
+
+    `places`: of all its rows, None if they differ. `mark`: source and target topic, as a key. `owner`: by
+    what two tables with one topic are told apart. `rivals`: the tables that would have the same topic.
+    """
+
+    topic: str
+    way: _Way
+    places: Places | None
+    mark: str
+    owner: tuple[str, ...]
+    rivals: tuple[TableId, ...]
+
+
+class SeenTopics(msgspec.Struct, frozen=True):
+    """What rows have told of topics in use that the catalogue does not. A value, like the catalogue.
+
+    `tables`: one without a definition for each source topic and target topic. `owners`: the table that came
+    first, and of which names its topic is made, by target topic, where another table might have the same.
+    """
+
+    tables: Layered[tuple[str, TableId]] = msgspec.field(default_factory=Layered)
+    owners: Layered[tuple[tuple[str, ...], TableId]] = msgspec.field(default_factory=Layered)
+
+
+class Spread(NamedTuple):
+    """Where the events of a record go: `groups`, in order, with the events that are `written` in them, and
+    what the router remembers behind it (`gate`, `seen`).
+
+    `copies`: statements that partition 0 has, too. `homeless`: events about no table, and no topic for them.
+    """
+
+    groups: Sequence[Group]
+    written: list[Event]
+    gate: WatermarkGate | None
+    seen: SeenTopics
+    copies: int
+    homeless: Sequence[Event]
+
+
+#: Tables whose paths are kept; more are found anew.
+_MOST_PATHS: Final = 100_000
+
+
+class Router:
+    """Gives every event its topic and partitions.
+
+    `topic`, `partitions`, `partition_by`: of what no rule matches; the first rule that matches counts.
+    `reads_ddl_everywhere`, `writes_ddl_everywhere`: the convention of the source and of the target.
+    `reserved`: topics that no table may have. `selects`: which tables are chosen, None for all.
+
+    All that it keeps are caches, and which partitions there are (`expect`). Raises ConfigError.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a route is made of
+        self,
+        topic: str = "{topic}",
+        partitions: int | None = None,
+        partition_by: Partitioning | None = None,
+        rules: Sequence[TopicRule] = (),
+        *,
+        reads_ddl_everywhere: bool = False,
+        writes_ddl_everywhere: bool = False,
+        reserved: frozenset[str] = frozenset(),
+        selects: Callable[[TableId], bool] | None = None,
+    ) -> None:
+        self._rest, *self._rules = _ways(topic, partitions, partition_by, rules)
+        self._reads_ddl_everywhere = reads_ddl_everywhere
+        self._writes_ddl_everywhere = writes_ddl_everywhere
+        self._reserved, self._selects = reserved, selects
+        self._fed: dict[str, tuple[int, ...]] = {}
+        self._all_fed: tuple[int, ...] = ()
+        self._paths: dict[tuple[str, TableId], _TablePath] = {}
+        self._partitions: dict[str, int | None] = {}
+        ways = (self._rest, *self._rules)
+        #: Whether rows of some tables are spread anew, and of all.
+        self.spreads = any(way.partitions is not None for way in ways)
+        self._spreads_all = all(way.partitions is not None for way in ways)
+        #: Whether partitions may depend on a record's key.
+        self.goes_by_key = any(way.by is Partitioning.KEY for way in ways)
+        #: Whether every table has the one topic of its source.
+        self.is_one_topic = not self._rules and not self._rest.topic.is_by_table
+        self._has_owners = any(way.topic.is_ambiguous for way in ways) or (
+            len(ways) > 1 and any(way.topic.is_by_table for way in ways)
+        )
 
     @property
     def makes_copies(self) -> bool:
-        """Whether a statement goes to every partition that the target topic has from its sources."""
-        is_everywhere = self.writes_ddl_everywhere and not self.reads_ddl_everywhere
-        return is_everywhere and self.partitions is None
+        """Whether a statement may go to every partition that the target topic has from its sources."""
+        is_everywhere = self._writes_ddl_everywhere and not self._reads_ddl_everywhere
+        return is_everywhere and not self._spreads_all
 
-    def expecting(self, partitions: Iterable[tuple[str, int]]) -> Router:
-        """Return the router that knows these as all partitions (topic, number) of the source."""
+    @property
+    def moves_ddl(self) -> bool:
+        """Whether a statement may go elsewhere than the rows of its partition do."""
+        return self._reads_ddl_everywhere != self._writes_ddl_everywhere
+
+    def expect(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Learn that these are all partitions (topic, number) of the source."""
         numbers: dict[str, set[int]] = defaultdict(set)
         for topic, number in partitions:
-            numbers[self.target_topic(topic)].add(number)
-        fed = {target: tuple(sorted(found)) for target, found in numbers.items()}
-        return self if fed == self.fed else msgspec.structs.replace(self, fed=fed)
+            numbers[topic].add(number)
+        self._fed = {topic: tuple(sorted(found)) for topic, found in numbers.items()}
+        self._all_fed = tuple(sorted(set().union(*numbers.values())))
 
-    def without_copies(self, events: list[Event], record: ConsumerRecord) -> list[Event]:
-        """Leave the statements out that partition 0 has, too."""
-        if not record.partition or not self.drops_copies:
-            return events
-        return [event for event in events if not isinstance(event, SchemaChange)]
+    def topic_of(self, topic: str) -> str:
+        """Return the target topic of a source topic, where every table has the same."""
+        return self._rest.topic.of_topic(topic)
 
-    def group(self, events: Sequence[Event], record: ConsumerRecord) -> Iterable[Group]:
-        """The events in order, by where they go."""
-        topic = self.target_topic(record.topic)
-        groups: list[tuple[str, Sequence[int], list[Event]]] = []
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions of a table's topic its rows are spread; None if they are not."""
+        return self._partitions.get(topic)
+
+    def spread(
+        self,
+        events: Sequence[Event],
+        record: ConsumerRecord,
+        catalog: Catalog,
+        gate: WatermarkGate | None,
+        seen: SeenTopics,
+    ) -> Spread:
+        """Say where each event of a record goes. Raises UnusableTopicName."""
+        out = _Spreading(record, catalog, gate if gate is None else gate.meeting(record), seen)
         for event in events:
-            partitions = self._partitions_of(event, topic, record)
-            if groups and groups[-1][1] == partitions:
-                groups[-1][2].append(event)
+            if isinstance(event, RowChange):
+                self._row(event, out)
+            elif isinstance(event, SchemaChange):
+                self._statement(event, out)
+            elif isinstance(event, Watermark):
+                self._watermark(event, out)
+            elif isinstance(event, Bootstrap):
+                path = self._path(record.topic, event.schema.id)
+                out.add(event, _everywhere(path.topic, path.way, record))
+            elif self._rest.topic.is_by_table:
+                out.homeless.append(event)
             else:
-                groups.append((topic, partitions, [event]))
-        return groups
+                out.add(event, _everywhere(self.topic_of(record.topic), self._rest, record))
+        return Spread(out.groups, out.written, out.gate, out.seen, out.copies, out.homeless)
 
-    def target_topic(self, topic: str) -> str:
-        """The target topic of a source topic."""
-        return self.topic.replace("{topic}", topic)
+    def _row(self, change: RowChange, out: _Spreading) -> None:
+        record, table = out.record, change.table
+        path = self._paths.get((record.topic, table)) or self._path(record.topic, table)
+        if path.rivals:
+            _check_rivals(table, path, out.catalog, change.source.at(record))
+        if self._has_owners:
+            out.seen = _owned(out.seen, table, path)
+        if not change.schema.complete and path.mark not in out.seen.tables:
+            tables = out.seen.tables.with_one(path.mark, (record.topic, table))
+            out.seen = msgspec.structs.replace(out.seen, tables=tables)
+        places = path.places
+        if places is None:
+            if path.way.partitions is None:
+                places = ((path.topic, record.partition),)
+            else:
+                places = ((path.topic, key_hash(change) % path.way.partitions),)
+        out.add(change, places)
 
-    def _partitions_of(self, event: Event, topic: str, record: ConsumerRecord) -> Sequence[int]:
-        if self.partitions is None:
-            if isinstance(event, SchemaChange) and self.makes_copies:
-                fed = self.fed.get(topic, ())
-                return fed if record.partition in fed else (*fed, record.partition)
-            return (record.partition,)
-        if isinstance(event, RowChange):
-            return (_key_hash(event) % self.partitions,)
-        if isinstance(event, SchemaChange) and not self.writes_ddl_everywhere:
-            return (0,)
-        return range(self.partitions)
+    def _statement(self, change: SchemaChange, out: _Spreading) -> None:
+        record, found = out.record, dict[str, _Way]()
+        for table in tables_of(change):
+            if not table.table:
+                found |= self._in_use(change, out, table.database)
+            elif self._selects is None or self._selects(table):
+                path = self._path(record.topic, table)
+                found[path.topic] = path.way
+        taken = {topic: way for topic, way in found.items() if self._takes(way, record)}
+        if taken:
+            out.add(change, [place for item in taken.items() for place in self._of_ddl(*item, record)])
+        elif found or not self._takes(self._rest, record):
+            out.copies += 1
+        else:
+            out.homeless.append(change)
+
+    def _takes(self, way: _Way, record: ConsumerRecord) -> bool:
+        """Whether a statement of this partition is written, and not left to its copy in partition 0."""
+        has_copies_itself = way.partitions is None and self._writes_ddl_everywhere
+        return not record.partition or not self._reads_ddl_everywhere or has_copies_itself
+
+    def _of_ddl(self, topic: str, way: _Way, record: ConsumerRecord) -> list[tuple[str, int]]:
+        """Where a statement goes in one topic."""
+        if way.partitions is not None:
+            return [(topic, at) for at in (range(way.partitions) if self._writes_ddl_everywhere else (0,))]
+        if self._reads_ddl_everywhere or not self._writes_ddl_everywhere:
+            return [(topic, record.partition)]
+        fed = self._all_fed if TOPIC not in way.topic.fields else self._fed.get(record.topic, ())
+        return [(topic, at) for at in (fed if record.partition in fed else (*fed, record.partition))]
+
+    def _watermark(self, mark: Watermark, out: _Spreading) -> None:
+        """Write a watermark: as it is where partitions are kept, that of all where rows are spread."""
+        passed = None
+        if out.gate is not None:
+            passed, out.gate = out.gate.after(mark, out.record)
+        topics = self._in_use(mark, out)
+        kept = [(topic, out.record.partition) for topic, way in topics.items() if way.partitions is None]
+        spread = [(topic, at) for topic, way in topics.items() for at in range(way.partitions or 0)]
+        if kept:
+            out.add(mark, kept)
+        if spread and passed is not None:
+            out.add(passed, spread)
+        if not topics:
+            out.homeless.append(mark)
+
+    def _in_use(
+        self, event: SchemaChange | Watermark, out: _Spreading, database: str = ""
+    ) -> dict[str, _Way]:
+        """Return the topics in use before an event, of this database ("": of any), with how rows go there."""
+        record, found = out.record, dict[str, _Way]()
+        if not self._rest.topic.is_by_table:
+            found[self.topic_of(record.topic)] = self._rest
+            if not self._rules:
+                return found
+        known = out.catalog.tables(record.topic, event.source.at(record))
+        without = (table for topic, table in out.seen.tables.values() if topic == record.topic)
+        for table in chain(known, without):
+            if database not in ("", table.database) or not (self._selects is None or self._selects(table)):
+                continue
+            with suppress(UnusableTopicName):
+                path = self._paths.get((record.topic, table)) or self._path(record.topic, table)
+                found[path.topic] = path.way
+        return found
+
+    def _path(self, topic: str, table: TableId) -> _TablePath:
+        """Return where a table's events go. Raises UnusableTopicName."""
+        found = self._paths.get((topic, table))
+        if found is None:
+            found = self._new_path(topic, table)
+            if len(self._paths) >= _MOST_PATHS:
+                self._paths.clear()
+                self._partitions.clear()
+            self._paths[topic, table] = found
+            self._partitions[found.topic] = found.way.partitions
+        return found
+
+    def _new_path(self, topic: str, table: TableId) -> _TablePath:
+        way = self._way(table)
+        name = way.topic.name(topic, table) if way.topic.is_by_table else way.topic.of_topic(topic)
+        if name in self._reserved:
+            raise unusable(table, f"would be {name}, which is relay's own or read by it")
+        rivals = way.topic.rivals(topic, table) if way.topic.is_ambiguous else ()
+        owner = way.topic.text, *way.topic.named(topic, table)
+        return _TablePath(
+            topic=name,
+            way=way,
+            places=_row_places(name, way, table),
+            mark=f"{topic}\0{name}",
+            owner=owner,
+            rivals=tuple(rival for rival in rivals if self._way(rival) == way),
+        )
+
+    def _way(self, table: TableId) -> _Way:
+        matching = (way for way in self._rules if way.match is not None and way.match.matches(table))
+        return next(matching, self._rest)
 
 
-def _key_hash(change: RowChange) -> int:
-    """A hash of the table and the row's key: the key that the message names or, where every message tells as
-    much as a definition does, the handle key; the table alone if there is none.
+class _Spreading:
+    """A record's events on their way: what `Spread` holds, as far as it has come."""
 
-    It must be the same before and after DDL is learnt, or changes of one row would be out of order: so it
-    rests on what the message says, also of values whose types it does not tell, and on no order of columns.
-    Without a key two changes of one row cannot be told apart from changes of two rows, so the whole table
-    stays together. The old key counts for DELETE, the new one otherwise.
-    """
-    found = zlib.crc32(f"{change.table.database}\0{change.table.table}".encode())
-    key = change.images.wire_key()
-    for part in _key_cells(change) if key is None else key:
-        found = zlib.crc32(b"\0" + repr(part).encode(), found)
-    return found
+    __slots__ = ("catalog", "copies", "gate", "groups", "homeless", "record", "seen", "written")
 
+    def __init__(
+        self, record: ConsumerRecord, catalog: Catalog, gate: WatermarkGate | None, seen: SeenTopics
+    ) -> None:
+        self.record, self.catalog, self.gate, self.seen = record, catalog, gate, seen
+        self.groups: list[tuple[Places, list[Event]]] = []
+        self.written: list[Event] = []
+        self.homeless: list[Event] = []
+        self.copies = 0
 
-def _key_cells(change: RowChange) -> Sequence[object]:
-    """The cells of the key's columns, in the order of their names; none of the row's others is read."""
-    images = change.images
-    places = _key_places(change.schema, images.named_key)
-    if not places:
-        return ()
-    cells = images.cells_at(places, is_old=False)
-    if cells is None:
-        cells = images.cells_at(places, is_old=True)
-    return cells or ()
+    def add(self, event: Event, places: Places) -> None:
+        """Write an event: with those before it, if they go to the same places."""
+        self.written.append(event)
+        if self.groups and self.groups[-1][0] == places:
+            self.groups[-1][1].append(event)
+        else:
+            self.groups.append((places, [event]))
 
 
-def _key_places(schema: TableSchema, named: tuple[str, ...] | None) -> tuple[int, ...]:
-    """Where the columns of the key that a message names stand, of the handle key if it names none (None)."""
-    if named is None or frozenset(named) == frozenset(schema.handle_key()):
-        return schema.handle_places
-    return schema.places_of(named) if named else ()
+def routing_problems(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> list[Problem]:
+    """Find what is wrong with the topics and partitions of a route, by the keys of the configuration."""
+    try:
+        _ways(topic, partitions, partition_by, rules)
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def templates_of(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> list[tuple[TopicTemplate, int | None]]:
+    """Return all templates, each with its number of partitions, None for the source's. Raises ConfigError."""
+    return [(way.topic, way.partitions) for way in _ways(topic, partitions, partition_by, rules)]
+
+
+def _ways(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> tuple[_Way, ...]:
+    """Read the rules; the way of all other tables comes first. Raises ConfigError with every problem."""
+    problems: list[Problem] = []
+    rest = _way(TopicRule("", topic, partitions, partition_by), None, "target", problems)
+    found = [_way(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
+    if problems:
+        raise ConfigError(problems)
+    return rest, *found
+
+
+def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem]) -> _Way:
+    """Read a rule, with what it lacks from `rest` (None: it is that)."""
+    match, template = None, _UNREADABLE
+    if rest is not None:
+        try:
+            match = TableGlob.parse(rule.match)
+        except ValueError as error:
+            problems.append(Problem(f"{path}.match", f"{quoted(rule.match)} {error}"))
+    try:
+        template = TopicTemplate.parse(rule.topic) if rule.topic or rest is None else rest.topic
+    except ValueError as error:
+        hint = "letters, digits, . _ - and the placeholders {topic}, {database}, {table}"
+        problems.append(Problem(f"{path}.topic", str(error), hint))
+    partitions, by = rule.partitions, rule.partition_by
+    if rest is not None and partitions is None and by is not Partitioning.SOURCE:
+        partitions = rest.partitions
+    if by is None:
+        by = rest.by if rest is not None and rest.by is not Partitioning.SOURCE else None
+    if by is None:
+        by = Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
+    if partitions is None and by is not Partitioning.SOURCE:
+        hint = f'set partitions beside partition_by = "{by}"'
+        problems.append(Problem(f"{path}.partition_by", f"{by} needs a number of partitions", hint))
+    if partitions is not None and by is Partitioning.SOURCE:
+        hint = "leave partitions out, or choose another partition_by"
+        problems.append(Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint))
+    return _Way(template, partitions, by, match)
+
+
+_UNREADABLE: Final = TopicTemplate("", ())
+
+
+def _row_places(topic: str, way: _Way, table: TableId) -> Places | None:
+    """Where all rows of a table go; None if that depends on each."""
+    if way.by is Partitioning.TABLE:
+        return ((topic, table_hash(table) % (way.partitions or 1)),)
+    if way.by is Partitioning.KEY:
+        count = way.partitions or 1
+        return ByKey(topic, count, table_hash(table) % count)
+    return None
+
+
+def _everywhere(topic: str, way: _Way, record: ConsumerRecord) -> Places:
+    """Where something goes that concerns all rows of a topic."""
+    if way.partitions is None:
+        return ((topic, record.partition),)
+    return [(topic, at) for at in range(way.partitions)]
+
+
+def _check_rivals(table: TableId, path: _TablePath, catalog: Catalog, at: Position) -> None:
+    """Refuse a table if another one with its topic is known. Raises UnusableTopicName."""
+    for rival in path.rivals:
+        if catalog.has(rival, at):
+            raise unusable(table, f"would be {path.topic}, which is also that of table {rival}")
+
+
+def _owned(seen: SeenTopics, table: TableId, path: _TablePath) -> SeenTopics:
+    """Note who has a topic. Raises UnusableTopicName if it is another table."""
+    first = seen.owners.get(path.topic)
+    if first is None:
+        owners = seen.owners.with_one(path.topic, (path.owner, table))
+        return msgspec.structs.replace(seen, owners=owners)
+    if first[0] != path.owner:
+        raise unusable(table, f"would be {path.topic}, which is also that of table {first[1]}")
+    return seen
 
 
 class WatermarkGate(msgspec.Struct, frozen=True):
@@ -132,29 +438,26 @@ class WatermarkGate(msgspec.Struct, frozen=True):
     partitions have reached it.
 
     `reached` has the newest watermark of every source partition that was seen (None: rows only), `passed` the
-    newest that was let through. A value; `after` gives the next one.
+    newest that was let through. A value; `meeting` and `after` give the next one.
     """
 
     reached: dict[tuple[str, int], int | None] = {}
     passed: int = -1
 
-    def after(self, events: list[Event], record: ConsumerRecord) -> tuple[list[Event], WatermarkGate]:
-        """The events, with watermarks replaced by those of all partitions or left out; and the next gate."""
+    def meeting(self, record: ConsumerRecord) -> WatermarkGate:
+        """Return the gate that has seen this record's partition."""
         key = record.topic, record.partition
-        reached, passed = self.reached, self.passed
-        if key not in reached:
-            reached = reached | {key: None}
-        kept: list[Event] = []
-        for event in events:
-            if not isinstance(event, Watermark):
-                kept.append(event)
-                continue
-            mark = max(event.source.commit_ts or 0, reached[key] or 0)
-            reached = reached | {key: mark}
-            lowest = min(-1 if each is None else each for each in reached.values())
-            if lowest > passed:
-                passed = lowest
-                kept.append(
-                    Watermark(msgspec.structs.replace(event.source, commit_ts=lowest), event.emitted_at_ns)
-                )
-        return kept, self if reached is self.reached else WatermarkGate(reached, passed)
+        return self if key in self.reached else WatermarkGate(self.reached | {key: None}, self.passed)
+
+    def after(self, mark: Watermark, record: ConsumerRecord) -> tuple[Watermark | None, WatermarkGate]:
+        """Return the watermark that all partitions have reached by this one, if it is a new one; and the next
+        gate.
+        """
+        key = record.topic, record.partition
+        own = max(mark.source.commit_ts or 0, self.reached.get(key) or 0)
+        reached = self.reached | {key: own}
+        lowest = min(-1 if each is None else each for each in reached.values())
+        if lowest <= self.passed:
+            return None, WatermarkGate(reached, self.passed)
+        source = msgspec.structs.replace(mark.source, commit_ts=lowest)
+        return Watermark(source, mark.emitted_at_ns), WatermarkGate(reached, lowest)

@@ -16,61 +16,20 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named, encoder_of
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, parse_options
-from relay.codecs.losses import INFORMATIONAL, Lossy
+from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, has_row_keys, parse_options
+from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
-from relay.model import (
-    Bootstrap,
-    Event,
-    Heartbeat,
-    Op,
-    RowChange,
-    SchemaChange,
-    TableId,
-    TransactionMark,
-    Watermark,
-)
+from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
+from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, ProducerRecord
-from relay.routing import Group, Router, WatermarkGate
+from relay.routing import Group, Router, SeenTopics, TopicRule, WatermarkGate, routing_problems
+from relay.selection import KINDS, Selection, kind_of
 
 Answer = TypeVar("Answer")
 #: How many tables `Translator.guessed_tables` names at most.
 MAX_GUESSED_TABLES: Final = 100
-
-
-class Selection(NamedTuple):
-    """Which events are translated: at or after the one commit ts and before the other; watermarks, or none;
-    DDL, or none.
-
-    The target options `watermarks` and `ddl` have their part in it: what either leaves out is left out. An
-    event without a commit ts counts by its event time. So two translators whose bounds meet give each event
-    once.
-    """
-
-    since_commit_ts: int = 0
-    before_commit_ts: int | None = None
-    watermarks: bool = True
-    ddl: bool = True
-
-    def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
-        """The events that are translated, and what is left out that should be counted: watermarks, DDL."""
-        kept: list[Event] = []
-        left_out: list[Lossy] = []
-        for event in events:
-            commit_ts = event.source.tso
-            if commit_ts < self.since_commit_ts or (
-                self.before_commit_ts is not None and commit_ts >= self.before_commit_ts
-            ):
-                continue
-            if isinstance(event, Watermark) and not self.watermarks:
-                left_out.append(Lossy.WATERMARK)
-            elif isinstance(event, SchemaChange) and not self.ddl:
-                left_out.append(Lossy.DDL)
-            else:
-                kept.append(event)
-        return kept, left_out
 
 
 class Route(NamedTuple):
@@ -125,6 +84,11 @@ class Route(NamedTuple):
         return self.target.joining(self.target_options)
 
     @property
+    def has_row_keys(self) -> bool:
+        """Whether the Kafka key of a row's message stands for the row."""
+        return has_row_keys(self.target_options) or self.target.keys is Keys.ROW
+
+    @property
     def passes_watermarks(self) -> bool:
         """Whether watermarks of the source become watermarks of the target."""
         is_carried = self.source.decodes.watermark and self.target.output(self.target_options).watermark
@@ -145,8 +109,7 @@ class _PartitionRoute(msgspec.Struct, frozen=True):
 
     topic: str
     partition: int
-    target_topic: str
-    target_partitions: tuple[int, ...]
+    places: tuple[tuple[str, int]]
     header_prefix: bytes
 
 
@@ -155,15 +118,18 @@ class State(NamedTuple):
 
     catalog: Catalog
     gate: WatermarkGate | None
+    seen: SeenTopics = SeenTopics()
 
 
 class Translator:
     """Translates records of one protocol into another, one after the other.
 
     `source` and `target` are codec names (`relay formats` lists them), the options are the producers' own, by
-    name. `topic` is the target topic, where `{topic}` stands for the source's; `partitions` the number of
-    target partitions, None to keep the partition of the source; `limits` bound what one record may cost. What
-    a `selection` leaves out still teaches the catalogue.
+    name. `topic` is the target topic, where `{topic}` stands for the source's, `{database}` and `{table}` for
+    what an event is about; `partitions` the number of target partitions, None to keep the partition of the
+    source; `partition_by` how rows are spread over them. `rules` give tables topics of their own; `reserved`
+    are topics that no table may have. `limits` bound what one record may cost. What a `selection` leaves out
+    still teaches the catalogue. Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -175,11 +141,18 @@ class Translator:
         *,
         topic: str = "{topic}",
         partitions: int | None = None,
+        partition_by: Partitioning | None = None,
+        rules: Sequence[TopicRule] = (),
+        reserved: frozenset[str] = frozenset(),
         selection: Selection | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
-        route = Route.parse(reading, writing, selection)
+        try:
+            route = Route.parse(reading, writing, selection)
+        except ConfigError as error:
+            problems = [*error.problems, *routing_problems(topic, partitions, partition_by, rules)]
+            raise ConfigError(problems) from None
         self.route = route
         self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
@@ -187,13 +160,26 @@ class Translator:
         encoder = encoder_of(route.target, route.target_options, self._answers)
         self._decode = route.source.open_decoder(route.source_options, self._answers).decode
         self._prepare, self._encode = encoder.prepare, encoder.encode
-        self._router = Router(topic, partitions, route.source.ddl_everywhere, route.target.ddl_everywhere)
-        self._moves_ddl = self._router.drops_copies or self._router.makes_copies
-        self._gate = None if partitions is None else WatermarkGate()
+        self._router = Router(
+            topic,
+            partitions,
+            partition_by,
+            rules,
+            reads_ddl_everywhere=route.source.ddl_everywhere,
+            writes_ddl_everywhere=route.target.ddl_everywhere,
+            reserved=reserved,
+            selects=None if selection is None or selection.tables is None else selection.has_table,
+        )
+        if self._router.goes_by_key and not route.has_row_keys:
+            raise ConfigError([_no_row_keys(route.target)])
+        self._moves_ddl = self._router.moves_ddl
+        self._stays = self._router.is_one_topic and not self._router.spreads
+        self._gate = WatermarkGate() if self._router.spreads else None
+        self._seen = SeenTopics()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self.catalog = Catalog(limits=limits)
-        self._events: dict[Op | type[Event], int] = dict.fromkeys(_KINDS, 0)
+        self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
         #: Counter here.
         self.tables: Counter[tuple[TableId, str]] | None = None
@@ -218,21 +204,21 @@ class Translator:
                 events, left_out = self._selection.filter(events)
             if self._prepare is not None:
                 events = self._prepare(events)
-            gate, path = self._gate, self._partition_route
+            gate, seen, path = self._gate, self._seen, self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
-            if gate is None and not (self._moves_ddl and SchemaChange in map(type, events)):
+            if self._stays and not (self._moves_ddl and SchemaChange in map(type, events)):
                 # All stays in its partition: what `_spread` says then, without the price of asking.
-                groups: Iterable[Group] = ((path.target_topic, path.target_partitions, events),)
+                groups: Sequence[Group] = ((path.places, events),)
             else:
-                events, gate, groups = self._spread(events, record, lossy)
+                groups, events, gate, seen = self._spread(events, record, catalog, lossy)
             out: list[ProducerRecord] = []
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
-            for topic, partitions, group in groups:
+            for places, group in groups:
                 for payload in self._encode(group, record, lossy):
-                    for partition in partitions:
+                    for topic, partition in places.of(payload.key) if isinstance(places, ByKey) else places:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
@@ -251,20 +237,20 @@ class Translator:
         if self._strict:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
-        self.catalog, self._gate = catalog, gate
+        self.catalog, self._gate, self._seen = catalog, gate, seen
         return out
 
     def _spread(
-        self, events: list[Event], record: ConsumerRecord, lossy: list[Lossy]
-    ) -> tuple[list[Event], WatermarkGate | None, Iterable[Group]]:
-        """Return the events that are written, the gate behind them, and where each goes."""
-        gate, written = self._gate, self._router.without_copies(events, record)
-        if len(written) != len(events):
-            lossy += [Lossy.DDL_COPIES] * (len(events) - len(written))
+        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[Sequence[Group], list[Event], WatermarkGate | None, SeenTopics]:
+        """Return where the events go, those that are written, and what the router remembers behind them."""
+        spread = self._router.spread(events, record, catalog, self._gate, self._seen)
+        if spread.copies:
+            lossy += [Lossy.DDL_COPIES] * spread.copies
             self.copied_topics.add(record.topic)
-        if gate is not None:
-            written, gate = gate.after(written, record)
-        return written, gate, self._router.group(written, record)
+        for event in spread.homeless:
+            lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
+        return spread.groups, spread.written, spread.gate, spread.seen
 
     def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
@@ -326,8 +312,13 @@ class Translator:
         found = dict.fromkeys(partitions)
         if self._gate is not None and not found.keys() <= self._gate.reached.keys():
             self._gate = WatermarkGate(found | self._gate.reached, self._gate.passed)
-        if self._router.makes_copies:
-            self._router = self._router.expecting(found)
+        self._router.expect(found)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions rows of a table are spread that has this target topic, and that was
+        translated just now; None if they keep the source's.
+        """
+        return self._router.partitions_of(topic)
 
     @property
     def copies_ddl(self) -> bool:
@@ -342,11 +333,11 @@ class Translator:
     @property
     def state(self) -> State:
         """All that a record may leave for later ones. A value: `restore` may go back to it repeatedly."""
-        return State(self.catalog, self._gate)
+        return State(self.catalog, self._gate, self._seen)
 
     def restore(self, state: State) -> None:
         """Go back to where `state` was taken, to translate the records after it again."""
-        self.catalog, self._gate = state
+        self.catalog, self._gate, self._seen = state
 
     def provide(self, need: Need[Answer], answer: Answer) -> None:
         """Give the answer that a call asked for by raising `need`; it is kept within a bound (`Answers`).
@@ -368,7 +359,7 @@ class Translator:
     @property
     def events(self) -> Counter[str]:
         """Events translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
-        return Counter({_KINDS[kind]: count for kind, count in self._events.items() if count})
+        return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
 
     @property
     def lossy(self) -> Counter[Lossy]:
@@ -386,7 +377,7 @@ class Translator:
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
         prefix = f"{topic}/{partition}/".encode()
-        return _PartitionRoute(topic, partition, self._router.target_topic(topic), (partition,), prefix)
+        return _PartitionRoute(topic, partition, ((self._router.topic_of(topic), partition),), prefix)
 
     def _refuse_losses(self, lossy: list[Lossy]) -> None:
         """What `strict` says; what was left out on request is no loss."""
@@ -419,6 +410,12 @@ class Translator:
             )
 
 
+def _no_row_keys(target: Codec) -> Problem:
+    message = f"key: the keys of {target.name} tell no rows apart, so rows of one key would not stay together"
+    hint = "use index-value, or, where the target has that option, key=primary-key"
+    return Problem("target.partition_by", message, hint)
+
+
 def _size(written: Payload | ProducerRecord) -> int:
     """The bytes of a record to write, with the objects that it refers to."""
     blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
@@ -428,18 +425,12 @@ def _size(written: Payload | ProducerRecord) -> int:
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.
 _RECORD_BYTES: Final = 500
 _HEADER_BYTES: Final = 16
-_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
-_KINDS: dict[Op | type[Event], str] = {
-    Op.INSERT: "insert",
-    Op.UPDATE: "update",
-    Op.DELETE: "delete",
-    Op.READ: "read",
-    SchemaChange: "schema-change",
-    Watermark: "watermark",
-    Bootstrap: "bootstrap",
-    TransactionMark: "transaction-mark",
-    Heartbeat: "heartbeat",
+#: What is lost of an event about no table where every table has a topic of its own. Statements and watermarks
+#: are not among them: where they have no topic, nobody is there who would miss them.
+_HOMELESS: Final[Mapping[type[Event], Lossy]] = {
+    kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
+_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 
 
 def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
@@ -453,11 +444,6 @@ def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
         elif isinstance(event, SchemaChange):
             found |= dict.fromkeys(event.targets or (event.table,))
     return tuple(found)
-
-
-def kind_of(event: Event) -> str:
-    """Return the event's name in counters: `insert`, `update` … for rows, else its class in words."""
-    return _KINDS[event.op if isinstance(event, RowChange) else type(event)]
 
 
 __all__ = ["Route", "Selection", "State", "Translator", "kind_of"]

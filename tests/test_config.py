@@ -140,15 +140,15 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     [
         (
             "{topic}.canal",
-            "{table}.canal",
-            "target.topic: '{table}.canal' holds an unknown placeholder (the only one is {topic})",
+            "{tabel}.canal",
+            "target.topic: '{tabel}.canal' holds an unknown placeholder: there are {topic}, {database}, {table}",
         ),
         (
             "{topic}.canal",
             "{topic}",
             "target.topic: relay would read what it writes: orders is also a source topic",
         ),
-        ("{topic}.canal", "ord ers", "target.topic: 'ord ers' is no topic name"),
+        ("{topic}.canal", "ord ers", "target.topic: 'ord ers' makes no topic name"),
         ('["orders"]', '["a/b"]', "source.topics: 'a/b' is no topic name"),
         ('["orders"]', "[]", "source.topics: must not be empty"),
         ('to = "canal-json"', "to = 7", "route.to: input should be a valid string"),

@@ -14,6 +14,7 @@ from relay.cli.arguments import STANDARD, ConfigFile, InputFormat
 from relay.cli.dead_letter_commands import app as dead_letters
 from relay.cli.exits import finish
 from relay.cli.schema_history_commands import app as schema_history
+from relay.partitioning import Partitioning
 from relay.policies import Policy
 
 # ruff: noqa: PLR0913  # a command has as many parameters as it has options
@@ -86,7 +87,11 @@ _InputFormat = Annotated[
 ]
 _Output = Annotated[str, typer.Option(metavar="FILE", help="Where the records are written; - for stdout.")]
 _Topic = Annotated[
-    str, typer.Option(metavar="TEMPLATE", help="The output's topic; {topic} is the record's own.")
+    str,
+    typer.Option(
+        metavar="TEMPLATE",
+        help="The output's topic; {topic} is the record's own, {database} and {table} those of its events.",
+    ),
 ]
 _Partitions = Annotated[
     int | None,
@@ -98,6 +103,16 @@ _Partitions = Annotated[
         show_default="the record's own partition",
     ),
 ]
+_PartitionBy = Annotated[
+    Partitioning | None,
+    typer.Option(
+        help="What --partitions goes by. index-value: table and key; key: the record's key, as Kafka's "
+        "clients do.",
+        show_default="index-value",
+    ),
+]
+_TableGlobs = list[str] | None
+_EventKinds = list[str] | None
 _OnError = Annotated[Policy, typer.Option(help="What to do with a record that cannot be translated.")]
 _DeadLetters = Annotated[
     str | None,
@@ -158,6 +173,22 @@ def _translate(
     output: _Output = STANDARD,
     topic: _Topic = "{topic}",
     partitions: _Partitions = None,
+    partition_by: _PartitionBy = None,
+    include_table: Annotated[
+        _TableGlobs,
+        typer.Option(metavar="GLOB", help="Only tables that match database.table; may be repeated."),
+    ] = None,
+    exclude_table: Annotated[
+        _TableGlobs,
+        typer.Option(metavar="GLOB", help="No tables that match; their DDL is learnt. May be repeated."),
+    ] = None,
+    include_event: Annotated[
+        _EventKinds,
+        typer.Option(metavar="KIND", help="Only events of this kind: insert, schema-change …; repeatable."),
+    ] = None,
+    exclude_event: Annotated[
+        _EventKinds, typer.Option(metavar="KIND", help="No events of this kind; may be repeated.")
+    ] = None,
     input_format: _InputFormat = InputFormat.AUTO,
     on_error: _OnError = Policy.STOP,
     dead_letters: _DeadLetters = None,
@@ -184,6 +215,11 @@ def _translate(
         output=output,
         topic=topic,
         partitions=partitions,
+        partition_by=partition_by,
+        include_tables=tuple(include_table or ()),
+        exclude_tables=tuple(exclude_table or ()),
+        include_events=tuple(include_event or ()),
+        exclude_events=tuple(exclude_event or ()),
         input_format=input_format,
         on_error=on_error,
         dead_letters=dead_letters,

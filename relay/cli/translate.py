@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -26,16 +25,25 @@ from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
 from relay.joining import Joiner
+from relay.partitioning import Partitioning
 from relay.policies import ERROR_CLASSES, ErrorPolicies, Policy, Refused, error_class
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.resolver import Resolver
+from relay.selection import Selection, chosen_tables, left_out_kinds
 from relay.storage import storage_problems
 from relay.translator import Translator
 
 #: How many failed records are reported one by one; the rest is only counted.
 _REPORTED = 20
-#: What Kafka allows in a topic's name.
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+#: Keys of the configuration by the options that are given here.
+_OPTIONS = {
+    "target.topic": "--topic",
+    "target.partition_by": "--partition-by",
+    "include_tables": "--include-table",
+    "exclude_tables": "--exclude-table",
+    "include_events": "--include-event",
+    "exclude_events": "--exclude-event",
+}
 _PROGRESS_EVERY_BYTES = 1 << 20
 
 
@@ -51,6 +59,11 @@ class TranslateRequest(msgspec.Struct, frozen=True, kw_only=True):
     output: str = STANDARD
     topic: str = "{topic}"
     partitions: int | None = None
+    partition_by: Partitioning | None = None
+    include_tables: tuple[str, ...] = ()
+    exclude_tables: tuple[str, ...] = ()
+    include_events: tuple[str, ...] = ()
+    exclude_events: tuple[str, ...] = ()
     input_format: InputFormat = InputFormat.AUTO
     on_error: Policy = Policy.STOP
     dead_letters: str | None = None
@@ -88,6 +101,7 @@ def translate(request: TranslateRequest) -> None:
 
 def _translator(request: TranslateRequest) -> Translator:
     problems = _problems(request)
+    selection = _selection(request, problems)
     source_options = key_values(request.source_options, "--from-option", problems)
     target_options = key_values(request.target_options, "--to-option", problems)
     limits = limits_of(request.limits, problems)
@@ -99,21 +113,41 @@ def _translator(request: TranslateRequest) -> Translator:
             target_options,
             topic=request.topic,
             partitions=request.partitions,
+            partition_by=request.partition_by,
+            selection=selection,
             limits=limits,
         )
     except ConfigError as error:
-        raise ConfigError([*problems, *error.problems]) from error
+        found = [
+            problem._replace(path=_OPTIONS.get(problem.path, problem.path)) for problem in error.problems
+        ]
+        raise ConfigError([*problems, *found]) from error
     problems += storage_problems(translator.route.storages)
     if problems:
         raise ConfigError(problems)
     return translator
 
 
+def _as_options(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems of the configuration's keys as problems of the options."""
+    return [problem._replace(path=_OPTIONS.get(problem.path, problem.path)) for problem in problems]
+
+
+def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection | None:
+    """Return which events are translated, None for all; what is wrong is appended to `problems`."""
+    try:
+        found = Selection(
+            tables=chosen_tables(request.include_tables, request.exclude_tables),
+            left_out_kinds=left_out_kinds(request.include_events, request.exclude_events),
+        )
+    except ConfigError as error:
+        problems += _as_options(error.problems)
+        return None
+    return None if found == Selection() else found
+
+
 def _problems(request: TranslateRequest) -> list[Problem]:
     problems = []
-    if not _TOPIC_NAME.fullmatch(request.topic.replace("{topic}", "x")):
-        hint = "letters, digits, . _ - and {topic}, which stands for the record's own topic"
-        problems.append(Problem("--topic", f"{request.topic!r} makes no topic name", hint))
     if request.on_error is Policy.DEAD_LETTER and request.dead_letters is None:
         problems.append(
             Problem("--on-error", "dead-letter needs a file to write to", "add --dead-letters FILE")

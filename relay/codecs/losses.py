@@ -78,14 +78,18 @@ class Lossy(enum.StrEnum):
     DDL_COPIES = "ddl-copies"
     TABLE_DEFINITION = "table-definition"
     RECORD_TIME = "record-time"
+    TABLE_LEFT_OUT = "table-left-out"
+    KIND_LEFT_OUT = "kind-left-out"
+    NO_TOPIC = "no-topic"
 
     # Counted for every row; Enum's own hash is a Python function.
     __hash__ = str.__hash__
 
 
 #: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
-#: understood, copies of a statement that the target has once, and timestamps of records that are no times
-#: (they are kept, but messages cannot have them).
+#: understood, copies of a statement that the target has once, timestamps of records that are no times
+#: (they are kept, but messages cannot have them), what is left out on request, and what is about no table
+#: where no topic is in use yet.
 INFORMATIONAL: Final = frozenset(
     {
         Lossy.SCHEMA_GUESSED,
@@ -96,6 +100,9 @@ INFORMATIONAL: Final = frozenset(
         Lossy.DDL_COPIES,
         Lossy.TABLE_DEFINITION,
         Lossy.RECORD_TIME,
+        Lossy.TABLE_LEFT_OUT,
+        Lossy.KIND_LEFT_OUT,
+        Lossy.NO_TOPIC,
     }
 )
 
@@ -233,6 +240,8 @@ def source_losses(
     if carries.physical_partition:
         kept_extras |= _PHYSICAL_PARTITION
     of_transaction = _lost_fields(TRANSACTION_LOSSES, carries)
+    #: What was found before, by what a source tells: rows of one source tell the same.
+    seen: dict[tuple[bool, ...], list[Lossy]] = {}
 
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
@@ -253,15 +262,34 @@ def source_losses(
             and source.extras is None
         ):
             return
-        found = {what for name, what in rare.items() if getattr(source, name) is not None}
-        if source.name in own_names:
-            found.discard(Lossy.SOURCE_NAME)
-        if source.extras is None or source.extras.keys() <= kept_extras:
-            found.discard(Lossy.EXTRAS)
-        found |= {
-            what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
-        }
-        lossy += sorted(found)
+        told = (
+            source.start_ts is None,
+            source.name in own_names,
+            source.gtid is None,
+            source.binlog_position is None,
+            source.server_id is None,
+            source.thread_id is None,
+            source.snapshot is None,
+            source.query is None,
+            source.row_key is None,
+            source.extras is None or source.extras.keys() <= kept_extras,
+            transaction is None,
+            transaction is None or transaction.order is None,
+            transaction is None or transaction.table_order is None,
+            transaction is None or transaction.total is None,
+        )
+        lost = seen.get(told)
+        if lost is None:
+            found = {what for name, what in rare.items() if getattr(source, name) is not None}
+            if source.name in own_names:
+                found.discard(Lossy.SOURCE_NAME)
+            if source.extras is None or source.extras.keys() <= kept_extras:
+                found.discard(Lossy.EXTRAS)
+            found |= {
+                what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
+            }
+            lost = seen[told] = sorted(found)
+        lossy += lost
 
     return count
 

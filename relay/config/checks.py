@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
 from relay.config.choices import Mode, Wait
-from relay.config.config import Config
+from relay.config.config import Config, partitioning
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
+from relay.routing import routing_problems
+from relay.selection import chosen_tables, left_out_kinds
 from relay.shown import quoted
 from relay.storage import storage_problems
 from relay.translator import Translator
@@ -31,6 +33,7 @@ def config_problems(config: Config) -> list[Problem]:
     """Check the tables against each other."""
     checks = (
         _address_problems,
+        _selection_problems,
         _topic_problems,
         _own_topic_problems,
         _mode_problems,
@@ -40,6 +43,18 @@ def config_problems(config: Config) -> list[Problem]:
         _end_problems,
     )
     return [problem for check in checks for problem in check(config)]
+
+
+def _selection_problems(config: Config) -> Iterator[Problem]:
+    route = config.route
+    for read, first, second in (
+        (chosen_tables, route.include_tables, route.exclude_tables),
+        (left_out_kinds, route.include_events, route.exclude_events),
+    ):
+        try:
+            read(first, second)
+        except ConfigError as error:
+            yield from (problem._replace(path=f"route.{problem.path}") for problem in error.problems)
 
 
 def route_problems(route: Route | None) -> list[Problem]:
@@ -106,20 +121,21 @@ def _end_problems(config: Config) -> Iterator[Problem]:
 
 
 def _topic_problems(config: Config) -> list[Problem]:
-    problems = []
-    template = config.target.topic
-    rest = template.replace("{topic}", "")
-    if "{" in rest or "}" in rest:
-        problems.append(
-            Problem(
-                "target.topic", f"{quoted(template)} holds an unknown placeholder", "the only one is {topic}"
-            )
-        )
+    target = config.target
+    by = partitioning(target.partition_by)
+    problems = routing_problems(target.topic, config.target_partitions, by, config.topic_rules)
+    for name in config.source.topics:
+        problems += _name_problems("source.topics", name)
+    if problems:
         return problems
-    for source, target in config.target_topics.items():
-        for path, name in (("source.topics", source), ("target.topic", target)):
-            problems += _name_problems(path, name)
-    looping = sorted(set(config.target_topics.values()) & set(config.source.topics))
+    try:
+        config.translator()
+    except ConfigError as error:
+        # Problems of [route] are told by themselves.
+        problems += [problem for problem in error.problems if problem.path.startswith("target.")]
+    for name in config.fixed_topics:
+        problems += _name_problems("target.topic", name)
+    looping = sorted(set(config.fixed_topics) & set(config.source.topics))
     if looping and same_brokers(config.source.bootstrap_servers, config.target_servers):
         hint = "name another topic, for example {topic}." + config.route.to
         message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
@@ -137,20 +153,21 @@ def _own_topic_problems(config: Config) -> Iterator[Problem]:
     """Check the topics that relay keeps beside the target: each must be its own."""
     taken = {
         **dict.fromkeys(config.source.topics, "source.topics"),
-        **dict.fromkeys(config.target_topics.values(), "target.topic"),
+        **dict.fromkeys(_fixed_topics(config), "target.topic"),
     }
-    own = {
-        "errors.dead_letter_topic": config.errors.dead_letter_topic,
-        "schema.history_topic": config.history_topic,
-    }
-    if config.delivery.mode is Mode.EXACTLY_ONCE and not config.is_one_cluster:
-        own["delivery.progress_topic"] = config.delivery.progress_topic
-    for path, name in own.items():
-        if name:
-            yield from _name_problems(path, name)
-            if name in taken:
-                yield Problem(path, f"{name} is also in {taken[name]}", "name another topic")
-            taken[name] = path
+    for path, name in config.own_topics.items():
+        yield from _name_problems(path, name)
+        if name in taken:
+            yield Problem(path, f"{name} is also in {taken[name]}", "name another topic")
+        taken[name] = path
+
+
+def _fixed_topics(config: Config) -> Iterable[str]:
+    """Return the target topics that do not depend on tables; none if that cannot be told."""
+    try:
+        return config.fixed_topics
+    except ConfigError:
+        return ()
 
 
 def _mode_problems(config: Config) -> Iterator[Problem]:

@@ -19,6 +19,18 @@ class Watermarks(StrEnum):
     DROP = "drop"
 
 
+class PartitionBy(StrEnum):
+    """What a row's partition goes by; see `relay.partitioning.Partitioning`. AUTO: in a rule as for the
+    rest; else index-value where there is a number of partitions, and source where there is none.
+    """
+
+    AUTO = "auto"
+    SOURCE = "source"
+    INDEX_VALUE = "index-value"
+    TABLE = "table"
+    KEY = "key"
+
+
 class End(StrEnum):
     """Where a backfill ends."""
 

@@ -8,23 +8,37 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from typing import NamedTuple
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from relay.codecs import codec_named
 from relay.config.addresses import same_brokers
-from relay.config.choices import Wait, Watermarks
+from relay.config.choices import Mode, PartitionBy, Wait, Watermarks
 from relay.config.flags import FlagSource
 from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
+from relay.partitioning import Partitioning
 from relay.policies import ErrorPolicies
-from relay.translator import Selection, Translator
+from relay.routing import TopicRule, templates_of
+from relay.selection import Selection, chosen_tables, left_out_kinds
+from relay.topic_names import TopicTemplate
+from relay.translator import Translator
 
 # The table is called [schema], which is also the name of a deprecated method of pydantic's models.
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
 
 _HASH_DIGITS = 8
+
+
+class FixedTopic(NamedTuple):
+    """A target topic that does not depend on tables: the source topics that it gets records of, and over how
+    many partitions they are spread, 0 for the source's.
+    """
+
+    sources: tuple[str, ...]
+    partitions: int
 
 
 class Config(BaseSettings):
@@ -97,8 +111,52 @@ class Config(BaseSettings):
 
     @property
     def target_topics(self) -> dict[str, str]:
-        """Source topic → target topic."""
+        """Source topic → target topic, where no rule says otherwise; `{database}` and `{table}` may stand in
+        it.
+        """
         return {topic: self.target.topic.replace("{topic}", topic) for topic in self.source.topics}
+
+    @property
+    def templates(self) -> list[tuple[TopicTemplate, int | None]]:
+        """The templates of target topics, each with its number of partitions, None for the source's. Raises
+        ConfigError.
+        """
+        by = partitioning(self.target.partition_by)
+        return templates_of(self.target.topic, self.target_partitions, by, self.topic_rules)
+
+    @property
+    def has_table_topics(self) -> bool:
+        """Whether some target topics are known only when their tables are."""
+        return any(template.is_by_table for template, _ in self.templates)
+
+    @property
+    def fixed_topics(self) -> dict[str, FixedTopic]:
+        """The target topics that do not depend on tables, by name. Raises ConfigError."""
+        found: dict[str, FixedTopic] = {}
+        for template, partitions in self.templates:
+            for topic in self.source.topics if not template.is_by_table else ():
+                name = template.of_topic(topic)
+                before = found.get(name, FixedTopic((), 0))
+                sources = tuple(dict.fromkeys([*before.sources, topic]))
+                found[name] = FixedTopic(sources, max(before.partitions, partitions or 0))
+        return found
+
+    @property
+    def own_topics(self) -> dict[str, str]:
+        """The topics that relay keeps beside the target, by their keys."""
+        own = {
+            "errors.dead_letter_topic": self.errors.dead_letter_topic,
+            "schema.history_topic": self.history_topic,
+        }
+        if self.delivery.mode is Mode.EXACTLY_ONCE and not self.is_one_cluster:
+            own["delivery.progress_topic"] = self.delivery.progress_topic
+        return {key: name for key, name in own.items() if name}
+
+    @property
+    def reserved_topics(self) -> frozenset[str]:
+        """The topics that no table may have: relay's own, and those that it reads from the same brokers."""
+        read = self.source.topics if self.is_one_cluster else ()
+        return frozenset([*self.own_topics.values(), *read])
 
     @property
     def target_partitions(self) -> int | None:
@@ -114,6 +172,14 @@ class Config(BaseSettings):
         route = self.route
         return route_name(f"{self.source.group_id} {route.from_} to {route.to} {self.target.topic}")
 
+    @property
+    def topic_rules(self) -> list[TopicRule]:
+        """The rules for topics as the translator takes them."""
+        return [
+            TopicRule(rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by))
+            for rule in self.target.topics
+        ]
+
     def error_policy(self, dead_letter_partitions: int) -> ErrorPolicies:
         """Return what happens to records that cannot be relayed."""
         topic = self.errors.dead_letter_topic
@@ -123,7 +189,11 @@ class Config(BaseSettings):
         """Make the route's translator, its catalogue empty. `before_commit_ts`: its end, see `Selection`."""
         route = self.route
         selection = Selection(
-            self.source.start_commit_ts, before_commit_ts, self.target.watermarks is Watermarks.KEEP
+            self.source.start_commit_ts,
+            before_commit_ts,
+            self.target.watermarks is Watermarks.KEEP,
+            tables=chosen_tables(route.include_tables, route.exclude_tables),
+            left_out_kinds=left_out_kinds(route.include_events, route.exclude_events),
         )
         return Translator(
             route.from_,
@@ -132,9 +202,17 @@ class Config(BaseSettings):
             route.to_options,
             topic=self.target.topic,
             partitions=self.target_partitions,
+            partition_by=partitioning(self.target.partition_by),
+            rules=self.topic_rules,
+            reserved=self.reserved_topics,
             selection=None if selection == Selection() else selection,
             limits=self.limits.of_a_record(),
         )
+
+
+def partitioning(choice: PartitionBy) -> Partitioning | None:
+    """Return a choice as the translator takes it."""
+    return None if choice is PartitionBy.AUTO else Partitioning(choice)
 
 
 def _in_topic_names(group: str) -> str:

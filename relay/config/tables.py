@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import tomllib
 from collections import Counter
 from typing import Annotated, Any, Final, Self
 
@@ -21,7 +22,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from relay import limits
-from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, Wait, Watermarks
+from relay.config.choices import End, FileFormat, InputFormat, Layout, Mode, PartitionBy, Wait, Watermarks
 from relay.kafka.settings import Compression, Mechanism, SecurityProtocol, Start, endpoint_fault
 from relay.limits import DEFAULT_LIMITS
 from relay.policies import ERROR_CLASSES, Policy
@@ -30,6 +31,16 @@ from relay.policies import ERROR_CLASSES, Policy
 def _split(given: object) -> object:
     """Read a list from one text, as it comes from the environment: `a, b`."""
     return [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given
+
+
+def _tables(given: object) -> object:
+    """Read a list of tables from one text, as it comes from the environment: that of TOML."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return tomllib.loads(f"value = {given}")["value"]
+    except (ValueError, RecursionError):
+        raise ValueError('is no list of TOML, such as [{match = "shop.*", topic = "shop.{table}"}]') from None
 
 
 def _option_texts(given: object) -> object:
@@ -77,6 +88,7 @@ Text = Annotated[str, Field(min_length=1)]
 FilePath = Annotated[str, AfterValidator(_path)]
 Options = Annotated[dict[str, str], BeforeValidator(_option_texts)]
 TopicSettings = Annotated[dict[str, str], BeforeValidator(_texts)]
+Names = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split)]
 TopicNames = Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_split), Field(min_length=1)]
 Moment = Annotated[str, BeforeValidator(_moment)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -95,12 +107,16 @@ class _ConfigTable(BaseModel):
 
 
 class Route(_ConfigTable):
-    """The protocols of source and target, and the options of both."""
+    """The protocols of source and target, the options of both, and which events are translated."""
 
     from_: Text = Field(alias="from")
     to: Text
     from_options: Options = {}
     to_options: Options = {}
+    include_tables: Names = ()
+    exclude_tables: Names = ()
+    include_events: Names = ()
+    exclude_events: Names = ()
 
 
 #: Keys of `Security` that mean nothing without SASL.
@@ -231,12 +247,25 @@ def _milliseconds(moment: str) -> int | None:
     )
 
 
+class TopicRule(_ConfigTable):
+    """The topic of tables that match `database.table`. What has its default is as [target] says."""
+
+    match: Text
+    topic: str = ""
+    partitions: WireNonNegative = 0
+    partition_by: PartitionBy = PartitionBy.AUTO
+
+
 class Target(_ConfigTable):
-    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0: as in the source."""
+    """What is written, and how. `bootstrap_servers` "" is the source's; `partitions` 0: as in the source.
+    `topics`: rules, of which the first that matches a table counts.
+    """
 
     topic: Text
+    topics: Annotated[tuple[TopicRule, ...], NoDecode, BeforeValidator(_tables)] = ()
     bootstrap_servers: str = ""
     partitions: WireNonNegative = 0
+    partition_by: PartitionBy = PartitionBy.AUTO
     watermarks: Watermarks = Watermarks.KEEP
     compression: Compression = Compression.ZSTD
     max_batch_bytes: WirePositive = 900_000

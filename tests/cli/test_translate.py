@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import DATA, row_message
 from typer.testing import Result
 
 Run = Callable[..., Result]
@@ -111,6 +112,23 @@ def test_options_reach_the_codec(relay: Run, lines: Lines) -> None:
     assert written(relay(*ROUTE, "--to-option", "mode=terse", input=lines("insert")))[0]["key"] is None
 
 
+def test_a_record_may_become_messages_and_tombstones(relay: Run) -> None:
+    message = row_message({"id": "int"}, {"id": "1"}, {"id": "2"}, op="DELETE", pkNames=["id"])
+    statement = row_message({}, op="CREATE", isDdl=True, sql="CREATE TABLE t (id INT)", data=None)
+    options = ("profile=flink", "key=primary-key", "tombstones=true")
+    route = ("translate", "--from", "canal-json", "--to", "canal-json")
+    result = relay(
+        *route,
+        *(part for option in options for part in ("--to-option", option)),
+        input="\n".join(map(json.dumps, (statement, message))),
+    )
+    found = [(line["offset"], line["key"], line["value"] is None) for line in written(result)]
+    assert found == [
+        (0, '{"id":1}', False), (1, '{"id":1}', True), (2, '{"id":2}', False), (3, '{"id":2}', True),
+    ]  # fmt: skip
+    assert "lost    ddl 1" in result.stderr
+
+
 def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
     route = ["--from", "made-down", "--to", "made-up", "--topic", "a b", "--on-error", "dead-letter"]
     options = ["mod=x", "strict=maybe", "mode=plain", "mode=plain"]
@@ -133,6 +151,27 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
         "--on-error: dead-letter needs a file to write to (add --dead-letters FILE)",
     ):
         assert f"error: {expected}" in result.stderr
+
+
+def test_each_table_has_its_own_topic(relay: Run, tmp_path: Path) -> None:
+    given, out = DATA / "ticdc/open-protocol/10_ddl.jsonl", tmp_path / "out"
+    result = relay(
+        "translate", "--from", "ticdc-open-protocol", "--to", "canal-json", given, "--output", out,
+        *("--topic", "{topic}.{database}.{table}", "--include-table", "ddl_db.*", "--exclude-table", "*.tmp_?"),
+        *("--exclude-event", "update"),
+    )  # fmt: skip
+    assert result.exit_code == 0
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    messages = [(each["topic"], json.loads(each["value"])) for each in found]
+    topics = {topic.removeprefix("ticdc-10_ddl.") for topic, _ in messages}
+    assert {"ddl_db.users", "ddl_db.type_change"} <= topics
+    assert not topics & {"ddl_db.tmp_a", "ddl_db.tmp_b", "ddl_other.t", "ddl_other.people_moved"}
+    assert "UPDATE" not in {message["type"] for _, message in messages}
+    for topic, message in messages:
+        if message["type"] in {"INSERT", "DELETE"}:
+            assert topic == f"ticdc-10_ddl.{message['database']}.{message['table']}"
+    assert "table-left-out" in result.stderr
+    assert "kind-left-out" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def _read_year(year: int) -> int:
 def _float(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
-        return Form(Decimal, functools.partial(scaled, case.type.scale))
+        return Form(Decimal, functools.partial(_read_decimal_double, case.type.scale))
     if base not in FLOATS:
         return None
     if is_no_number(case.value):
@@ -200,6 +200,17 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
     return scaled(scale, _read_decimal_bytes(own, text))
 
 
+def _read_decimal_double(scale: int | None, number: Decimal) -> Decimal:
+    """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
+    exponent = number.as_tuple().exponent
+    if scale is not None and isinstance(exponent, int) and exponent < -scale and number.is_finite():
+        sign, digits, _ = number.as_tuple()
+        while exponent < -scale and digits[-1] == 0 and len(digits) > 1:
+            digits, exponent = digits[:-1], exponent + 1
+        number = Decimal((sign, digits, exponent))
+    return scaled(scale, number)
+
+
 def _read_decimal_text(scale: int | None, text: str) -> Decimal:
     return scaled(scale, read_decimal(text))
 
@@ -224,13 +235,15 @@ def _string(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
         return Form(str, functools.partial(_read_decimal_text, case.type.scale))
-    if base in INTEGERS:
+    if base == "bigint" and case.type.unsigned:
         return Form(str, _read_whole)
     if base in BINARIES:
         return _binary_text(case)
     if base in {"enum", "set"}:
         return _label(case)
-    is_other = base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    is_other = (
+        base in INTEGERS or base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    )
     return None if is_other else Form(str)
 
 

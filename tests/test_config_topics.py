@@ -1,0 +1,126 @@
+"""Tables, events, topics and partitions in the configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from config_support import MINIMAL, load, problems, without_variables
+from support import record, row_message
+
+from relay.config import Config
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_variables(monkeypatch)
+
+
+RULES = """
+[[target.topics]]
+match = "shop.orders"
+topic = "hot"
+partitions = 6
+partition_by = "table"
+
+[[target.topics]]
+match = "shop.*"
+topic = "shop.{table}"
+"""
+
+
+def topics(config: Config, *tables: tuple[str, str]) -> list[list[str]]:
+    """The target topics of rows of these tables."""
+    translator, found = config.translator(), []
+    for at, (database, table) in enumerate(tables):
+        message = row_message({"id": "int"}, {"id": "1"}) | {"database": database, "table": table}
+        made = translator.translate(record(message, offset=at))
+        found.append([f"{out.topic}/{out.partition}" for out in made])
+    return found
+
+
+def test_rules_give_tables_topics_and_partitions(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL + RULES)
+    (hot,), *others = topics(config, ("shop", "orders"), ("shop", "items"), ("crm", "people"))
+    assert hot.startswith("hot/")
+    assert others == [["shop.items/0"], ["topic.canal/0"]]
+    assert config.has_table_topics
+    assert config.fixed_topics == {"orders.canal": (("orders",), 0), "hot": (("orders",), 6)}
+
+
+def test_rules_may_come_as_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_TARGET__TOPICS", '[{match = "shop.*", topic = "{table}"}]')
+    monkeypatch.setenv("RELAY_ROUTE__EXCLUDE_TABLES", "crm.*, *.tmp_?")
+    config = load(tmp_path, MINIMAL)
+    assert topics(config, ("shop", "a"), ("crm", "a"), ("x", "tmp_1"), ("x", "a")) == [
+        ["a/0"], [], [], ["topic.canal/0"],
+    ]  # fmt: skip
+
+
+def test_events_are_chosen_by_kind(tmp_path: Path) -> None:
+    text = MINIMAL.replace(
+        "[source]", 'include_events = ["insert", "delete"]\nexclude_events = ["delete"]\n[source]'
+    )
+    translator = load(tmp_path, text).translator()
+    made = [
+        json.loads(out.value or b"")["type"]
+        for at, kind in enumerate(["INSERT", "DELETE"])
+        for out in translator.translate(
+            record(row_message({"id": "int"}, {"id": "1"}, op=kind, pkNames=["id"]), offset=at)
+        )
+    ]
+    assert made == ["INSERT"]
+
+
+def test_no_table_has_a_topic_that_relay_reads_or_keeps(tmp_path: Path) -> None:
+    config = load(tmp_path, MINIMAL.replace("{topic}.canal", "{table}"))
+    assert config.reserved_topics == {"orders", "relay.schema-history.g"}
+    other = MINIMAL.replace("{topic}.canal", "{table}") + 'bootstrap_servers = "elsewhere:9092"'
+    assert load(tmp_path, other).reserved_topics == {"relay.schema-history.g"}
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (
+            "[[target.topics]]\nmatch = 'orders'",
+            "target.topics.0.match: 'orders' is not of the form database.table",
+        ),
+        ("[[target.topics]]\nmatch = 'a.*'\ntopic = '{x}'", "target.topics.0.topic: '{x}' holds an unknown"),
+        ("[[target.topics]]\nmatch = 'a.*'\ntopics = 'x'", "target.topics.0.topics: there is no such key"),
+        ("[[target.topics]]\ntopic = 'x'", "target.topics.0.match: is missing"),
+        (
+            "[[target.topics]]\nmatch = 'a.*'\ntopic = 'orders'",
+            "target.topic: relay would read what it writes: orders",
+        ),
+        ("partition_by = 'key'", "target.partition_by: key needs a number of partitions"),
+        (
+            "partition_by = 'source'\npartitions = 3",
+            "target.partition_by: source keeps the source's partitions",
+        ),
+        (
+            "partition_by = 'key'\npartitions = 3",
+            "target.partition_by: key: the keys of canal-json tell no rows apart",
+        ),
+        (
+            "[errors]\ndead_letter_topic = 'hot'\n" + RULES,
+            "errors.dead_letter_topic: hot is also in target.topic",
+        ),
+    ],
+)
+def test_what_is_wrong_with_topics(tmp_path: Path, more: str, problem: str) -> None:
+    assert any(found.startswith(problem) for found in problems(tmp_path, MINIMAL + more))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("include_tables", "orders", "route.include_tables: 'orders' is not of the form database.table"),
+        ("exclude_tables", ".t", "route.exclude_tables: '.t' is not of the form database.table"),
+        ("exclude_events", "ddl", "route.exclude_events: there is no kind of event 'ddl'"),
+    ],
+)
+def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, problem: str) -> None:
+    text = MINIMAL.replace("[source]", f"{key} = ['{value}']\n[source]")
+    assert any(found.startswith(problem) for found in problems(tmp_path, text))
