@@ -175,6 +175,18 @@ def wires(protocol: str) -> list[Wire]:
     return [Wire(protocol, given) for given in option_sets(PROTOCOLS[protocol])]
 
 
+#: Where there are more sets of options, each case is tried with so many of them.
+MOST_WIRES = 21
+
+
+def some_wires(protocol: str, case: Case) -> list[Wire]:
+    """A wire for each set of options, or for some of many: the same ones for the same case."""
+    sets = option_sets(PROTOCOLS[protocol])
+    if len(sets) > MOST_WIRES:
+        sets = random.Random(case.created.ddl).sample(sets, MOST_WIRES)
+    return [Wire(protocol, given) for given in sets]
+
+
 # ---------------------------------------------------------------- events of every kind
 
 SOURCE = Source("elsewhere", TIME_MS * 1_000_000, COMMIT_TS)
@@ -285,8 +297,10 @@ def test_captured_messages_cut_and_flipped_are_events_or_refused(file: str) -> N
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: str, case: Case) -> None:
-    for wire in wires(protocol):
+    for wire in some_wires(protocol, case):
         carries = wire.carries
+        if not (carries.ddl or carries.column_types):
+            continue  # nothing tells bytes from their base64
         if carries.ddl:
             (change,), _ = wire.sent(case.created)
             assert isinstance(change, SchemaChange)
