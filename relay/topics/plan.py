@@ -211,6 +211,8 @@ def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]
         yield f"dead-letter topic {name} is compacted, which loses dead letters: {cure}"
         return
     keys = codec_named(protocol, "to").keys
+    if config.translator().route.has_row_keys:
+        return
     if keys is Keys.NONE:
         yield (
             f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key "

@@ -18,6 +18,9 @@ from typer.testing import CliRunner
 from relay import ConsumerRecord
 from relay.cli.commands import app
 from relay.config import Config, load_config
+from relay.config.kafka import source_cluster, target_cluster
+from relay.kafka.clients import Clusters
+from relay.service.check.route import State, preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -151,6 +154,22 @@ async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
     assert await relay.ended() == 3
     (refused,) = relay.log.named("record.refused")
     assert f"topic {source}.t has 1 partitions, and {source} has 3" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("creates", "said"),
+    [(True, "are created when their tables come"), (False, "must exist when their tables come")],
+)
+async def test_check_says_what_becomes_of_them(
+    kafka: Any, make_config: Any, creates: bool, said: str
+) -> None:
+    source = await kafka.topic(2)
+    config = make_config(source, "{topic}.{table}", target_create_topics=creates)
+    clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
+    found = await preflight(config, clusters)
+    assert [str(each) for each in found if each.state is State.FAILED] == []
+    (finding,) = [each for each in found if each.subject == "target topics {topic}.{table}"]
+    assert finding.said.startswith(said)
 
 
 async def test_a_replay_makes_the_topics_that_it_needs(kafka: Any, run_relay: Any, tmp_path: Path) -> None:
