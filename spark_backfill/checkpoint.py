@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from relay.config import Config
+from relay.config.choices import PartitionBy
 from relay.errors import ConfigError, Problem, ServiceError
 from relay.policies import Policy
 from relay.records import ConsumerRecord
@@ -50,6 +51,13 @@ _KEYS: Final = {
 }
 
 
+#: Keys that older checkpoints lack: without them everything is as it was.
+_KEYS_IF_SET: Final[Mapping[str, Sequence[str]]] = {
+    "route": ("include_tables", "exclude_tables", "include_events", "exclude_events"),
+    "target": ("topics", "partition_by"),
+}
+
+
 def described(config: Config, source_cluster: str, target_cluster: str) -> dict[str, Any]:
     """Return what decides about the target, by key. `…_cluster`: Kafka's ids of the clusters; "" for none."""
     tables = config.model_dump(mode="json", by_alias=True)
@@ -58,6 +66,12 @@ def described(config: Config, source_cluster: str, target_cluster: str) -> dict[
     for side in ("from_options", "to_options"):
         found |= {f"route.{side}.{name}": _shown(name, text) for name, text in tables["route"][side].items()}
     found |= {f"{table}.{key}": tables[table][key] for table, keys in _KEYS.items() for key in keys}
+    found |= {
+        f"{table}.{key}": tables[table][key]
+        for table, keys in _KEYS_IF_SET.items()
+        for key in keys
+        if tables[table][key] not in ([], PartitionBy.AUTO)
+    }
     found |= {f"backfill.{key}": _shown_paths(tables["backfill"][key]) for key in ("schema_input", "output")}
     found["schema.wait"] = config.waits_for_ddl
     letters = any(getattr(config.errors, name) is Policy.DEAD_LETTER for name in _POLICIES)

@@ -151,6 +151,9 @@ def _check(config: Config, *, continuous: bool) -> None:
     if config.translator().needs_all_partitions:
         message = "the job does not yet write watermarks of rows that are spread over the partitions anew"
         problems.append(Problem("target.watermarks", message, 'set watermarks = "drop", or partitions = 0'))
+    if backfill.input and not backfill.output and _keeps_partitions_by_table(config):
+        message = "files do not tell how many partitions the topic of a table needs"
+        problems.append(Problem("target.partitions", message, "set it, or write to files"))
     if backfill.input:
         problems += input_problems(config)
     if backfill.input and backfill.input_format is InputFormat.TICDC_STORAGE:
@@ -158,6 +161,10 @@ def _check(config: Config, *, continuous: bool) -> None:
     problems += _range_problems(config)
     if problems:
         raise ConfigError(problems)
+
+
+def _keeps_partitions_by_table(config: Config) -> bool:
+    return any(template.is_by_table and count is None for template, count in config.templates)
 
 
 def _check_summary(path: str) -> None:

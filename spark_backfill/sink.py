@@ -8,6 +8,7 @@ the brokers have acknowledged every batch.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Final
@@ -15,11 +16,15 @@ from typing import Final
 import pyarrow as pa
 
 from relay.config import Config
-from relay.config.kafka import producer_settings
-from relay.errors import DeliveryFailed, RelayError
+from relay.config.kafka import producer_settings, target_cluster
+from relay.errors import BrokerUnavailable, DeliveryFailed, RelayError
+from relay.kafka.clients import Brokers
 from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.sink import KafkaSink
-from relay.records import ProducerRecord
+from relay.logs import Log
+from relay.records import ProducerRecord, source_mark
+from relay.topics.startup import Topics
+from relay.topics.table_topics import TableTopics
 from spark_backfill.frames import records_to_write
 from spark_backfill.task_errors import Stopped
 
@@ -27,13 +32,15 @@ from spark_backfill.task_errors import Stopped
 WRITTEN: Final = "nothing int"
 #: Records between two waits for acknowledgements; after each, the producer may be replaced.
 _RECORDS: Final = 1 << 20
+#: The same where topics depend on tables: these are held in memory.
+_RECORDS_BY_TABLE: Final = 1 << 16
 
 
 class Write:
-    """Write the rows of a task to their topics, in order. `limits`: `max.message.bytes` of every topic."""
+    """Write the rows of a task to their topics, in order. `topics`: what is known of them before."""
 
-    def __init__(self, config: Config, limits: Mapping[str, int]) -> None:
-        self.config, self.limits = config, limits
+    def __init__(self, config: Config, topics: Topics) -> None:
+        self.config, self.topics = config, topics
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write everything and give nothing. Many tasks have no rows, and need no client."""
@@ -47,11 +54,28 @@ class Write:
         return iter(())
 
     async def _write(self, records: Iterator[ProducerRecord]) -> None:
+        if self.config.has_table_topics:
+            await self._write_by_table(records)
+            return
         for first in records:  # one producer for as many records as it may write
-            await self._write_some(chain((first,), records))
+            await self._write_some(chain((first,), records), self.topics.limits)
 
-    async def _write_some(self, records: Iterator[ProducerRecord]) -> None:
-        sink = KafkaSink(producer_settings(self.config), self.limits)
+    async def _write_by_table(self, records: Iterator[ProducerRecord]) -> None:
+        """Write to topics that are looked at, and made, before their first records."""
+        target = Brokers.from_settings(target_cluster(self.config))
+        topics = TableTopics(self.config, self.topics, target, Log(), self.config.partitions_of)
+        while some := list(islice(records, _RECORDS_BY_TABLE)):
+            needed = {out.topic: _source_topic(out) for out in some}
+            try:
+                with contextlib.suppress(Undelivered):  # said of a sink; here it is made only now
+                    await topics.ensure(needed)
+                await topics.ensure(needed)
+            except Undelivered as error:
+                raise BrokerUnavailable(str(error)) from error
+            await self._write_some(iter(some), topics.limits)
+
+    async def _write_some(self, records: Iterator[ProducerRecord], limits: Mapping[str, int]) -> None:
+        sink = KafkaSink(producer_settings(self.config), limits)
         try:
             await start_sink(sink)
             for first in records:
@@ -68,3 +92,9 @@ class Write:
             await sink.abandon()
             raise
         await sink.stop()
+
+
+def _source_topic(out: ProducerRecord) -> str:
+    """Return the source topic of a record; a dead letter's own says so, too."""
+    mark = source_mark(out.headers)
+    return "" if mark is None else mark.decode(errors="replace").rsplit("/", 3)[0]

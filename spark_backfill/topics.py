@@ -240,11 +240,10 @@ def target_cluster(spark: SparkSession, config: Config) -> str:
 
 
 class TargetTopics(NamedTuple):
-    """The topics that are written: `max.message.bytes` and number of partitions of each."""
+    """The topics that are written, as far as they are known before; those of tables come with them."""
 
     config: Config
-    limits: Mapping[str, int]
-    partitions: Mapping[str, int]
+    topics: Topics
 
     @classmethod
     def from_config(cls, config: Config) -> TargetTopics:
@@ -255,22 +254,26 @@ class TargetTopics(NamedTuple):
         # In a thread of its own: the caller may have an event loop.
         with ThreadPoolExecutor(1) as thread:
             topics = thread.submit(lambda: asyncio.run(_checked(config))).result()
-        return cls(config, topics.limits, topics.target_partitions)
+        return cls(config, topics)
 
     @property
     def terms(self) -> Terms:
         """What a translating task has to know of them."""
-        dead_letters = self.partitions.get(self.config.errors.dead_letter_topic, KEEP_PARTITION)
+        partitions = self.topics.target_partitions
+        dead_letters = partitions.get(self.config.errors.dead_letter_topic, KEEP_PARTITION)
         # Source topics were compared with target topics; of files only the records tell where they belong.
-        return Terms(dead_letters, self.limits, self.partitions if self.config.backfill.input else None)
+        is_told_by_records = self.config.backfill.input and not self.config.has_table_topics
+        return Terms(dead_letters, self.topics.limits, partitions if is_told_by_records else None)
 
     def write(self, produced: DataFrame) -> None:
         """Write records, in order within each target partition."""
-        tasks = sum(self.partitions.values())
+        tasks = sum(self.topics.target_partitions.values())
+        if self.config.has_table_topics:
+            tasks += produced.sparkSession.sparkContext.defaultParallelism
         placed, order = in_target_order(
             produced.repartition(tasks, *PLACE), by_time=self.config.translator().copies_ddl
         )
         ordered = placed.sortWithinPartitions(*PLACE, *order)
         rows = ordered.select("topic", "partition", "timestamp_ms", "key", "value", "headers")
-        written = rows.mapInArrow(Write(self.config, self.limits), WRITTEN)
+        written = rows.mapInArrow(Write(self.config, self.topics), WRITTEN)
         written.write.format("noop").mode("overwrite").save()

@@ -9,6 +9,7 @@ import pytest
 from config_support import MINIMAL, load, problems, without_variables
 from support import record, row_message
 
+from relay.cli.check import summary
 from relay.config import Config
 
 
@@ -124,3 +125,18 @@ def test_what_is_wrong_with_topics(tmp_path: Path, more: str, problem: str) -> N
 def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, problem: str) -> None:
     text = MINIMAL.replace("[source]", f"{key} = ['{value}']\n[source]")
     assert any(found.startswith(problem) for found in problems(tmp_path, text))
+
+
+def test_check_describes_rules_and_choices(tmp_path: Path) -> None:
+    text = MINIMAL.replace(
+        "[source]", 'include_tables = ["shop.*"]\nexclude_events = ["watermark"]\n[source]'
+    )
+    about = summary(load(tmp_path, text.replace("{topic}.canal", "{topic}.{table}") + RULES))
+    for line in (
+        "tables  shop.*",
+        "events  all, without watermark",
+        "  orders → orders.{table}",
+        "  shop.orders → hot, spread over 6 partitions by table",
+        "  shop.* → shop.{table}",
+    ):
+        assert line in about.splitlines()

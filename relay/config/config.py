@@ -124,6 +124,16 @@ class Config(BaseSettings):
         by = partitioning(self.target.partition_by)
         return templates_of(self.target.topic, self.target_partitions, by, self.topic_rules)
 
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions rows are spread in a topic of a table, by its name alone: the first
+        rule that makes such names counts. None if they keep the source's.
+        """
+        rest, *rules = self.templates
+        for template, partitions in (*rules, rest):
+            if template.is_by_table and template.pattern(self.source.topics).fullmatch(topic):
+                return partitions
+        return None
+
     @property
     def has_table_topics(self) -> bool:
         """Whether some target topics are known only when their tables are."""

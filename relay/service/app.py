@@ -185,10 +185,15 @@ async def _check_again(config: Config, clusters: Clusters, targets: TableTopics 
     await check_topics(config, clusters)
 
 
+#: How much a round takes where tables have topics of their own: one poll would make batches of one record.
+GATHER_BYTES = 8 * 1024 * 1024
+
+
 def _timing(config: Config) -> Timing:
     return Timing(
         commit_interval=config.delivery.commit_interval_seconds,
         transaction_interval=config.delivery.transaction_interval_seconds,
+        gather_bytes=GATHER_BYTES if config.has_table_topics else 0,
         drain=config.delivery.drain_timeout_seconds,
         # The group waits this long for us; the rest is for the commit and for joining again.
         revoke=config.source.rebalance_timeout_ms / 1000 * 2 / 3,

@@ -5,7 +5,7 @@ Topics that are known only when their tables are come later, by the same rules (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -74,7 +74,7 @@ async def check_topics(
     if wrong:
         raise TopicUnusable("; ".join(wrong))
     target, created = await create_missing(wanted, target, config, target_admin)
-    by_table = await _of_tables(config, target_admin, target.found)
+    by_table = await topics_of_tables(config, target_admin, target.found)
     return Topics(
         limits={name: limit_of(found) for name, found in [*by_table.items(), *target.found.items()]},
         source_partitions={name: found.partitions for name, found in source.found.items()},
@@ -116,11 +116,11 @@ async def create_missing(
     return target, tuple(each.name for each in absent)
 
 
-async def _of_tables(
-    config: Config, admin: TopicAdmin, known: Mapping[str, TopicInfo]
+async def topics_of_tables(
+    config: Config, admin: TopicAdmin, known: Collection[str]
 ) -> Mapping[str, TopicInfo]:
-    """Find the topics of tables that exist: their limits are known at once, and so are transactions in them
-    that brokers have not ended.
+    """Find the topics of tables that exist, beside those that are `known`: their limits are known then, and
+    transactions in them that brokers have not ended are found.
     """
     patterns = [
         template.pattern(config.source.topics) for template, _ in config.templates if template.is_by_table
@@ -128,7 +128,7 @@ async def _of_tables(
     if not patterns:
         return {}
     names = {name for name in await admin.names() if any(each.fullmatch(name) for each in patterns)}
-    names -= config.reserved_topics | known.keys()
+    names -= config.reserved_topics.union(known)
     return (await admin.look(names)).found
 
 

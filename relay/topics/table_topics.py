@@ -58,8 +58,8 @@ class TableTopics:
     async def ensure(self, sources: Mapping[str, str]) -> None:
         """Make sure that topics exist and can hold what they get. `sources`: the source topic of each.
 
-        Raises TopicUnusable; Undelivered if no broker answers, or if the sink must be replaced, since batches
-        would be too large.
+        Raises TopicUnusable; Undelivered if no broker answers, or if the sink must be replaced, since its
+        batches are larger than one of the topics takes.
         """
         config = self._config
         wanted = [

@@ -308,6 +308,7 @@ class Bench:
         joins: Joins | None = None,
         source: MemorySource | None = None,
         config: Config = PLAIN,
+        gather_bytes: int = 0,
     ) -> None:
         self.source, self.target, self.log = (
             source or MemorySource(length, *partitions),
@@ -319,7 +320,14 @@ class Bench:
         self.status = plain_status()
         objects = objects or AsyncResolver(log, writes=False)
         intake = Intake(self.copy, objects, log, self.status, joins=joins)
-        timing = Timing(commit_interval=0.0, transaction_interval=0.0, drain=0.5, revoke=0.2, rounds=rounds)
+        timing = Timing(
+            commit_interval=0.0,
+            transaction_interval=0.0,
+            drain=0.5,
+            revoke=0.2,
+            rounds=rounds,
+            gather_bytes=gather_bytes,
+        )
         schemas = Schemas(config, self.copy, log, self.status)
         self.relay = Relay(
             lambda: self.source,

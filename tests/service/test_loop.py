@@ -44,6 +44,24 @@ async def test_a_poll_that_raises_after_moving_on(bench: Bench, moment: int) -> 
     assert len(bench.log.named("poll.failed")) == 2
 
 
+@pytest.mark.parametrize("failing", [False, True])
+async def test_a_round_may_take_several_polls(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch, failing: bool
+) -> None:
+    """Where tables have topics of their own, so that batches are not of one record."""
+    monkeypatch.setattr("relay.service.loop.relay_loop.MUCH_BYTES", 1)
+    monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
+    bench = Bench(list_log, A, B, gather_bytes=20)
+    bench.source.failures = (
+        [None, PollFailed("corrupt"), *[None] * 4, PollFailed("corrupt")] if failing else []
+    )
+    await bench.run_to_the_end()
+    bench.check_complete()
+    assert len(bench.target.records) == 40
+    # A poll gives three records of each partition; six polls would be seven rounds.
+    assert failing or bench.status.batches.count <= 4
+
+
 async def test_polls_that_fail_for_ever_end_the_relay(bench: Bench) -> None:
     bench.source.failures = [None, None, *[PollFailed("corrupt")] * GIVE_UP_POLLS]
     with pytest.raises(BrokerUnavailable, match="20 times in a row: corrupt"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,9 +13,14 @@ import pytest
 from aiokafka.admin import NewTopic
 from service.topics_support import exists, settings_of
 from support import captured, record, row_message
+from typer.testing import CliRunner
 
 from relay import ConsumerRecord
-from relay.config import Config
+from relay.cli.commands import app
+from relay.config import Config, load_config
+from relay.config.kafka import source_cluster, target_cluster
+from relay.kafka.clients import Clusters
+from relay.service.check.route import State, preflight
 
 pytestmark = pytest.mark.kafka
 
@@ -147,6 +154,63 @@ async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
     assert await relay.ended() == 3
     (refused,) = relay.log.named("record.refused")
     assert f"topic {source}.t has 1 partitions, and {source} has 3" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("creates", "said"),
+    [(True, "are created when their tables come"), (False, "must exist when their tables come")],
+)
+async def test_check_says_what_becomes_of_them(
+    kafka: Any, make_config: Any, creates: bool, said: str
+) -> None:
+    source = await kafka.topic(2)
+    config = make_config(source, "{topic}.{table}", target_create_topics=creates)
+    clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
+    found = await preflight(config, clusters)
+    assert [str(each) for each in found if each.state is State.FAILED] == []
+    (finding,) = [each for each in found if each.subject == "target topics {topic}.{table}"]
+    assert finding.said.startswith(said)
+
+
+async def test_a_replay_makes_the_topics_that_it_needs(kafka: Any, run_relay: Any, tmp_path: Path) -> None:
+    source, path = await kafka.topic(2), tmp_path / "relay.toml"
+    text = f"""
+    [route]
+    from = "canal-json"
+    to = "canal-json"
+    [source]
+    bootstrap_servers = "{kafka.bootstrap_servers}"
+    topics = ["{source}"]
+    group_id = "g-{source}"
+    [target]
+    topic = "{{topic}}.{{table}}"
+    create_topics = true
+    [errors]
+    decode = "dead-letter"
+    dead_letter_topic = "dead-{source}"
+    [schema]
+    wait = false
+    """
+    path.write_text(f"{text}[limits]\nddl_bytes = 1\n")
+    statement = rows("t")[0]
+    create = msgspec.structs.replace(
+        statement,
+        value=(statement.value or b"")
+        .replace(b'"isDdl": false', b'"isDdl": true')
+        .replace(b'"type": "INSERT"', b'"type": "CREATE"')
+        .replace(b'"sql": ""', b'"sql": "CREATE TABLE t (id INT PRIMARY KEY)"'),
+    )
+    await kafka.produce(source, as_source([create], source))
+    relay = await relayed(kafka, run_relay, load_config(path), 1)
+    assert relay.status.dead_letters == {"decode.limit-exceeded": 1}
+    assert not await exists(kafka, f"{source}.t")
+    path.write_text(text)
+    arguments = ["dead-letters", "replay", "--config", str(path)]
+    replayed = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    assert replayed.exit_code == 0, replayed.output
+    (found,) = await kafka.read(f"{source}.t")
+    assert b"CREATE TABLE" in found.value
+    assert len(await kafka.partitions(f"{source}.t")) == 2
 
 
 async def test_a_topic_with_a_lower_limit_makes_batches_smaller(

@@ -106,6 +106,34 @@ def test_every_byte_is_the_relays(route: Route, spark: Any, tmp_path: Path) -> N
     assert dict(counts.lost) == {str(what): n for what, n in translator.lossy.items()}
 
 
+@pytest.mark.parametrize("variant", ["ticdc/open-protocol", "ticdc/open-protocol.3-partitions"])
+def test_topics_by_table_are_the_relays(variant: str, spark: Any, tmp_path: Path) -> None:
+    """Watermarks and statements of databases too: which topics are in use follows from the definitions."""
+    records = everything(variant)
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(format_record(each, each.offset) for each in records))
+    config = config_for(
+        str(path),
+        str(tmp_path / "out"),
+        route={
+            "from": OPEN,
+            "to": TICDC,
+            "to_options": EXTENSION,
+            "exclude_tables": ["*.child"],
+            "exclude_events": ["delete"],
+        },
+        target={
+            "topic": "{topic}.{database}.{table}",
+            "topics": [{"match": "*.users", "topic": "{table}"}],
+        },
+    )
+    counts = from_files(spark, config)
+    expected = relayed(config, records)
+    assert len(expected) > 5
+    assert lines_in(tmp_path / "out") == expected
+    assert counts.lost["kind-left-out"] > 0
+
+
 def test_one_partition_is_split_over_many_tasks(spark: Any, tmp_path: Path) -> None:
     """And Parquet, read and written, holds the same bytes as the lines."""
     file = DATA / "ticdc/canal-json.tidb-extension/12_bulk.jsonl"

@@ -32,6 +32,7 @@ from relay.kafka.positions import start_offsets
 from relay.kafka.sink import KafkaSink
 from relay.record_lines import format_record
 from relay.records import SOURCE_HEADER
+from relay.topics.startup import Topics
 from spark_backfill.job import TopicsRun, from_files
 from spark_backfill.sink import Write
 from spark_backfill.spark_errors import explained
@@ -96,6 +97,10 @@ def topics_config(kafka: Any, source: str, target: str, tmp_path: Path, /, **tab
     for name, keys in tables.items():
         own.setdefault(name, {}).update(keys)
     return config_for("", "", **own)
+
+
+def known(limits: dict[str, int]) -> Topics:
+    return Topics(limits=limits, source_partitions={}, target_partitions=dict.fromkeys(limits, 1))
 
 
 def held(spark: Any) -> tuple[int, list[Path]]:
@@ -171,6 +176,38 @@ async def test_the_target_topic_is_the_relays(
         assert TopicsRun(spark, config).run().read == len(more)
         expected = expected_of(config, [*records, *more])
         assert contents(await kafka.read(target, 2 * counts.written.total())) == expected
+
+
+async def test_topics_by_table_are_made_and_filled_as_the_relay_does(
+    spark: Any, kafka: Any, tmp_path: Path
+) -> None:
+    source = await kafka.topic(3)
+    records = of_topic(source, "ticdc/open-protocol.3-partitions/09_dml")
+    await kafka.produce(source, records)
+    settings = {"topic": "{topic}.{database}.{table}", "create_topics": True}
+    config = topics_config(
+        kafka,
+        source,
+        "",
+        tmp_path,
+        route={"from": "ticdc-open-protocol", "to_options": {"key": "primary-key"}},
+        target=settings | {"create_settings": {"retention.ms": -1}},
+    )
+    made = [out for some in relayed(config, records).values() for out in some]
+    counts = TopicsRun(spark, config).run()
+    assert counts.written.total() == len(made)
+    names = {out.topic for out in made}
+    assert len(names) == 3
+    for name in names:
+        expected = contents([out for out in made if out.topic == name])
+        assert contents(await kafka.read(name)) == expected
+        assert len(await kafka.partitions(name)) == 3
+    other = topics_config(
+        kafka, source, "", tmp_path, route={"from": "ticdc-open-protocol", "include_tables": ["a.*"]},
+        target=settings,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"route\.include_tables"):
+        TopicsRun(spark, other)
 
 
 async def test_steps_write_files_as_one_run_would(spark: Any, kafka: Any, tmp_path: Path) -> None:
@@ -482,7 +519,7 @@ async def test_a_producer_is_replaced_before_its_numbers_end(
     monkeypatch.setattr(KafkaSink, "start", counted)
     monkeypatch.setattr("relay.kafka.sink.ROTATE_AFTER_RECORDS", 20)
     monkeypatch.setattr("spark_backfill.sink._RECORDS", 10)
-    assert list(await asyncio.to_thread(Write(config, {target: 1_000_000}), [batch_of(records)])) == []
+    assert list(await asyncio.to_thread(Write(config, known({target: 1_000_000})), [batch_of(records)])) == []
     assert len(started) == math.ceil(len(records) / 20)
     assert contents(await kafka.read(target)) == contents(records)
 
@@ -504,7 +541,7 @@ def test_who_did_not_get_an_acknowledgement_is_told_what_follows(
         monkeypatch.setattr(KafkaSink, name, instead)
     monkeypatch.setattr("relay.kafka.sink.AIOKafkaProducer", lambda **_: None)
     with pytest.raises(Stopped, match=f"writing failed: no answer; {said}"):
-        Write(config_for(given), {"t": 1_000_000})(
+        Write(config_for(given), known({"t": 1_000_000}))(
             [batch_of([ProducerRecord("t", 0, 0, None, b"", (("h", b""),))])]
         )
 

@@ -9,13 +9,14 @@ markers. The next replay repeats at most one chunk of one that was cut short, an
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from relay.config import Config
-from relay.config.kafka import producer_settings, target_cluster
+from relay.config.kafka import producer_settings, source_cluster, target_cluster
 from relay.dead_letters import DeadLetter, by_original, marker
 from relay.errors import ClaimCheckMissing, CodecError, DeliveryFailed, RecordTooLarge, TopicUnusable
 from relay.kafka.admin import TopicAdmin
@@ -24,10 +25,13 @@ from relay.kafka.ports import Undelivered, start_sink
 from relay.kafka.reading import Progress
 from relay.kafka.sink import KafkaSink
 from relay.kafka.sizes import Oversize, record_too_large
+from relay.logs import Log
 from relay.records import ProducerRecord
 from relay.resolver import Resolver
 from relay.service.loop.history import history_record
 from relay.topics.plan import limit_of
+from relay.topics.startup import Topics, topics_of_tables
+from relay.topics.table_topics import TableTopics
 from relay.translator import Translator
 
 #: Originals of dead letters between two waits for acknowledgements.
@@ -70,6 +74,27 @@ async def target_limits(config: Config, topics: Iterable[str]) -> dict[str, int]
     return {name: limit_of(found) for name, found in seen.found.items()}
 
 
+async def table_topics(
+    config: Config, limits: Mapping[str, int], translator: Translator
+) -> TableTopics | None:
+    """Return the target topics of tables, None if there are none. `limits`: those of all other topics.
+
+    Raises BrokerUnavailable.
+    """
+    if not config.has_table_topics:
+        return None
+    brokers = Brokers.from_settings(target_cluster(config))
+    source = await TopicAdmin(Brokers.from_settings(source_cluster(config))).look(config.source.topics)
+    by_table = await topics_of_tables(config, TopicAdmin(brokers), limits)
+    topics = Topics(
+        limits={**limits, **{name: limit_of(found) for name, found in by_table.items()}},
+        source_partitions={name: found.partitions for name, found in source.found.items()},
+        target_partitions=dict.fromkeys(limits, 0),
+        by_table=by_table,
+    )
+    return TableTopics(config, topics, brokers, Log(sys.stderr), translator.partitions_of)
+
+
 async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Oversize | None:
     """Find a record that its target topic does not take. Raises TopicUnusable, BrokerUnavailable."""
     if not produced:
@@ -83,11 +108,21 @@ async def oversize_of(config: Config, produced: Sequence[ProducerRecord]) -> Ove
 
 
 class Replay:
-    """One run over some dead letters. `writes`: they are written and stored too, not only translated."""
+    """One run over some dead letters. `writes`: they are written and stored too, not only translated.
+    `targets`: the target topics of tables, None if there are none.
+    """
 
     def __init__(
-        self, config: Config, translator: Translator, limits: Mapping[str, int], *, writes: bool
+        self,
+        config: Config,
+        translator: Translator,
+        limits: Mapping[str, int],
+        targets: TableTopics | None = None,
+        *,
+        writes: bool,
     ) -> None:
+        self._targets = targets
+        limits = limits if targets is None else targets.limits
         self._translator, self._resolver, self._writes = translator, Resolver(), writes
         self._history_topic = config.history_topic
         # Never the transactional sink: it would fence the relay that is at work.
@@ -122,7 +157,7 @@ class Replay:
         for letters in originals:
             catalog = self._translator.catalog
             try:
-                produced += await asyncio.to_thread(self._translated, letters[0])
+                produced += await self._ready(letters[0])
             except FAILURES as error:
                 failed += [Failure(letter, error) for letter in letters]
             else:
@@ -139,6 +174,13 @@ class Replay:
         self.outcome.letters += len(done)
         self.outcome.records += len(produced)
         self.outcome.failed += failed
+
+    async def _ready(self, letter: DeadLetter) -> list[ProducerRecord]:
+        """Translate, and make sure of the topics that this needs. Raises TopicUnusable, Undelivered."""
+        produced = await asyncio.to_thread(self._translated, letter)
+        if self._targets is not None and self._writes:
+            await self._targets.ensure({record.topic: letter.original.topic for record in produced})
+        return produced
 
     def _translated(self, letter: DeadLetter) -> list[ProducerRecord]:
         """Translate, and store what belongs in a storage. All or nothing, like `Translator.translate`."""

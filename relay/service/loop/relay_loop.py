@@ -35,7 +35,7 @@ from relay.kafka.ports import (
     start_sink,
 )
 from relay.logs import Log
-from relay.records import ConsumerRecord
+from relay.records import ConsumerRecord, size_of
 from relay.service.loop.history import Schemas
 from relay.service.loop.intake import YIELD_SECONDS, Intake
 from relay.service.loop.ledger import Connections, Ledger, Round
@@ -50,13 +50,21 @@ ROUND_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Timing:
-    """How often and how long, in seconds. `rounds`: how many may be under way at once."""
+    """How often and how long, in seconds. `rounds`: how many may be under way at once. `gather_bytes`: how
+    much of what waits is taken in one round; 0 for what one poll gives.
+    """
 
     commit_interval: float = 1.0
     transaction_interval: float = 0.1
     drain: float = 20.0
     revoke: float = 40.0
     rounds: int = 2
+    gather_bytes: int = 0
+
+
+#: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
+GATHER_SECONDS: Final = 1.0
+MUCH_BYTES: Final = 65_536
 
 
 _GUESSED: Final = (
@@ -249,7 +257,7 @@ class Relay:
             self._schemas.settled(self._ledger.positions)
         try:
             held = self._ledger.held
-            polled = await self._stop.unless_asked(self._connections.source.poll(held)) or {}
+            polled = await self._stop.unless_asked(self._gather(held)) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
@@ -259,6 +267,21 @@ class Relay:
             return {}
         self._recovery.after_poll(heard=bool(polled))
         return polled
+
+    async def _gather(
+        self, without: Mapping[Partition, object]
+    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        """Poll and, while much waits, poll again. Raises PollFailed."""
+        source, most = self._connections.source, self._timing.gather_bytes
+        polled = await source.poll(without)
+        size = _bytes_of(polled) if most else 0
+        gathered, until = {**polled}, time.monotonic() + GATHER_SECONDS
+        while most and _bytes_of(polled) >= MUCH_BYTES and size < most and time.monotonic() < until:
+            polled = await source.poll(without)
+            size += _bytes_of(polled)
+            for partition, records in polled.items():
+                gathered[partition] = [*gathered.get(partition, ()), *records]
+        return gathered if most else polled
 
     async def _ready(
         self,
@@ -391,6 +414,10 @@ class Relay:
                 f"stopped when records of {behind[0]} could not be written; the next start repeats them"
             )
         self._is_drained = True
+
+
+def _bytes_of(polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> int:
+    return sum(map(size_of, polled.values()))
 
 
 def _unacknowledged(why: str) -> DeliveryFailed:
