@@ -23,7 +23,7 @@ from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
 from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
-from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, ProducerRecord
+from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.routing import Group, Router, SeenTopics, TopicRule, WatermarkGate, routing_problems
 from relay.selection import KINDS, Selection, kind_of
 
@@ -213,6 +213,7 @@ class Translator:
             else:
                 groups, events, gate, seen = self._spread(events, record, catalog, lossy)
             out: list[ProducerRecord] = []
+            inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
@@ -223,7 +224,7 @@ class Translator:
                         if index:
                             room = self._room_after(payload, out, room)
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
-                        headers = (*record.headers, mark) if record.headers else (mark,)
+                        headers = (*inherited, mark) if inherited else (mark,)
                         if payload.headers:
                             headers = (*payload.headers, *headers)
                         out.append(
@@ -239,6 +240,11 @@ class Translator:
         self._count(events, [*lossy, *left_out] if left_out else lossy)
         self.catalog, self._gate, self._seen = catalog, gate, seen
         return out
+
+    def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
+        """Return the headers that a record passes on: all but those that are part of its own message."""
+        own = self.route.source.own_headers
+        return tuple(header for header in headers if header[0] not in own) if own else headers
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

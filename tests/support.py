@@ -55,7 +55,8 @@ def captured(path: str) -> list[ConsumerRecord]:
     lines = (DATA / f"{path}.jsonl").read_text(encoding="utf-8").split("\n")
     return [
         ConsumerRecord(
-            r["topic"], r["partition"], r["offset"], r["timestamp"], _bytes(r["key"]), _bytes(r["value"])
+            *(r["topic"], r["partition"], r["offset"], r["timestamp"], _bytes(r["key"]), _bytes(r["value"])),
+            tuple((name, _bytes(value)) for name, value in r.get("headers") or ()),
         )
         for r in map(json.loads, filter(None, lines))
     ]

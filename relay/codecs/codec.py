@@ -193,8 +193,10 @@ class Codec(msgspec.Struct, frozen=True):
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
     `keys`: what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known
     cheaply; None if they are not. `joining`: how messages of neighbouring source records are joined with
-    given options, None if they are not. `profiles`: named sets of the target's options, as texts, for known
-    readers; `profile_reasons`: why a profile sets an option, where its own description does not tell.
+    given options, None if they are not. `own_headers`: names of headers that are part of its messages, so
+    that messages of other protocols do not inherit them. `profiles`: named sets of the target's options, as
+    texts, for known readers; `profile_reasons`: why a profile sets an option, where its own description does
+    not tell.
     """
 
     name: str
@@ -208,6 +210,7 @@ class Codec(msgspec.Struct, frozen=True):
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
+    own_headers: frozenset[str] = frozenset()
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 

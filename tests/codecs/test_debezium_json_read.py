@@ -552,3 +552,19 @@ def test_the_source_of_captured_messages_is_as_written_here() -> None:
     payload = json.loads(first.value or b"")
     assert list(payload["source"]) == list(SOURCE)
     assert list(payload) == list(row())
+
+
+@pytest.mark.parametrize("target", ["canal-json", "debezium-json"])
+def test_headers_of_a_changed_key_are_not_passed_on(target: str) -> None:
+    """They are part of the connector's message; the new message has its own, or none. Others are kept."""
+    translator = Translator("debezium-json", target, None, {"ddl": "drop"})
+    given = captured("mysql/debezium.no-schema/07_keys")
+    names = {name for each in given for name, _ in each.headers}
+    assert {"__debezium.newkey", "__debezium.oldkey", "__debezium.context.taskId"} <= names
+    for each in given:
+        for out in translator.translate(each):
+            found = [name for name, _ in out.headers]
+            assert len(found) == len(set(found))
+            if target == "canal-json":
+                assert not {"__debezium.newkey", "__debezium.oldkey"} & set(found)
+            assert "__debezium.context.taskId" in found

@@ -23,15 +23,21 @@ VARIANTS = (
     "ticdc/open-protocol",
     "ticdc/debezium.no-schema",
     "mysql/canal-json",
+    "mysql/debezium.no-schema",
 )
+#: Only the beginning is there.
+_CUT = "mysql/debezium.no-schema/07_keys"
 FILES = [
     file
     for file in CAPTURED
-    if file.rpartition("/")[0] in VARIANTS and (DATA / "truth" / f"{file.rpartition('/')[2]}.json").exists()
+    if file != _CUT
+    and file.rpartition("/")[0] in VARIANTS
+    and (DATA / "truth" / f"{file.rpartition('/')[2]}.json").exists()
 ]
 #: Tables whose records are wrong before relay sees them. Canal 1.1.8 writes text that is not utf8mb4 in another
-#: charset, and cuts a name at a backtick. TiCDC's Debezium has DECIMAL as doubles, years below 100 in the 21st
-#: century, zero dates as others, and the column's default for NULL.
+#: charset, and cuts a name at a backtick. Debezium has years below 100 in the 20th or 21st century, zero dates
+#: as others, the column's default for NULL, and whole doubles of JSON as integers; TiCDC's Debezium has DECIMAL
+#: as doubles, too.
 _DESTROYED = {
     "mysql/canal-json": {
         "Names-Db.back`tick",
@@ -39,6 +45,13 @@ _DESTROYED = {
         "charset_db.lat",
         "charset_db.per_column",
         "strings_db.mixed_charset",
+    },
+    "mysql/debezium.no-schema": {
+        "ddl_db.members",
+        "ddl_db.people_like",
+        "ddl_other.people_moved",
+        "esjg_db.js",
+        "temporal_db.temporal_pk",
     },
     "ticdc/debezium.no-schema": {
         "all_types_db.all_types",

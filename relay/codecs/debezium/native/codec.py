@@ -20,7 +20,7 @@ from typing import Final
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.debezium.native.decoder import Decoder
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
-from relay.codecs.debezium.native.writing import Encoder, carries
+from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY, Encoder, carries
 from relay.codecs.losses import Keys
 
 PROFILES: Final = {
@@ -101,6 +101,7 @@ CODEC: Final = Codec(
     row_signature=RowSignature(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
     ),
+    own_headers=frozenset({NEW_KEY, OLD_KEY}),
     profiles=PROFILES,
     profile_reasons=_REASONS,
 )

@@ -51,7 +51,7 @@ _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
 #: What printing raises for values that no JSON of this protocol can hold.
 _UNPRINTABLE: Final = (OverflowError, UnicodeError, msgspec.MsgspecError)
-_NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 
 def carries(options: DebeziumOptions) -> Carries:
@@ -191,7 +191,7 @@ class Encoder:
         plan, before, after, _ = self._rows.write(change.other)
         self._lost.clear()
         text = self._messages.key_text(plan, before if after is None else after)
-        return ((_NEW_KEY if change.op is _DELETE else _OLD_KEY, text),)
+        return ((NEW_KEY if change.op is _DELETE else OLD_KEY, text),)
 
     # ------------------------------------------------------------ what is no row
 
