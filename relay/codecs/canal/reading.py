@@ -7,6 +7,7 @@ somebody asks for them. `TextReaders` is a decoder's cache and could be emptied 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -74,6 +75,9 @@ _CHECKED_MEMBER_BYTES: Final = 400
 _READER_BYTES: Final = 2_500
 _COLUMN_BYTES: Final = 350
 _DEFINED_COLUMN_BYTES: Final = 150
+#: What the same takes again for targets with typed values, with what their encoders compile.
+_TYPED_BYTES: Final = 3_000
+_TYPED_COLUMN_BYTES: Final = 350
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
@@ -238,6 +242,8 @@ class TextReader:
         ]
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
         self._uses = 0
+        #: Counts bytes that are kept from then on.
+        self.charge: Callable[[int], None] | None = None
         #: The same cells in the order of the table, once it pays, and what takes them out of a message.
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
@@ -297,6 +303,9 @@ class TextReader:
             known=self.known,
         )
         typed.type_info = self.type_info
+        if self.charge is not None:
+            columns = [self.schema.columns[at] for at in typed.places]
+            self.charge(_TYPED_BYTES + columns_bytes(columns, _TYPED_COLUMN_BYTES))
         self.typed = typed
         return typed
 
@@ -731,4 +740,5 @@ class _TableReaders(Table[TextReader]):
         size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES)
         size += 2 * types_bytes + sum(map(len, wire.names))
         self._tables.keep(self, made, size, _CACHED_READERS)
+        made.charge = functools.partial(self._tables.charge, self)
         return made

@@ -675,16 +675,17 @@ class TypedWriters(Generic[Plan]):
                 )
             except _UNFIT as error:
                 # Malformed with the column if the source is to blame.
-                before, after = change.images.before, change.images.after
+                before = change.images.before if has_before or new is None else None
+                after = change.images.after
                 raise self._unfit(schema, before, after) from error
 
         return write
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
-        images = change.images
+        images, is_delete = change.images, change.op is _DELETE
+        before = images.before if is_delete or self._has_before else None
         after = images.after
-        before = images.before if after is None or self._target.has_before else None
-        if (before if change.op is _DELETE else after) is None:
+        if (before if is_delete else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
