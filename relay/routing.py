@@ -132,6 +132,7 @@ class Router:
         self._fed: dict[str, tuple[int, ...]] = {}
         self._all_fed: tuple[int, ...] = ()
         self._paths: dict[tuple[str, TableId], _TablePath] = {}
+        self._partitions: dict[str, int | None] = {}
         ways = (self._rest, *self._rules)
         #: Whether rows of some tables are spread anew, and of all.
         self.spreads = any(way.partitions is not None for way in ways)
@@ -166,6 +167,10 @@ class Router:
     def topic_of(self, topic: str) -> str:
         """Return the target topic of a source topic, where every table has the same."""
         return self._rest.topic.of_topic(topic)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions of a table's topic its rows are spread; None if they are not."""
+        return self._partitions.get(topic)
 
     def spread(
         self,
@@ -282,7 +287,9 @@ class Router:
             found = self._new_path(topic, table)
             if len(self._paths) >= _MOST_PATHS:
                 self._paths.clear()
+                self._partitions.clear()
             self._paths[topic, table] = found
+            self._partitions[found.topic] = found.way.partitions
         return found
 
     def _new_path(self, topic: str, table: TableId) -> _TablePath:
@@ -338,6 +345,13 @@ def routing_problems(
     except ConfigError as error:
         return error.problems
     return []
+
+
+def templates_of(
+    topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
+) -> list[tuple[TopicTemplate, int | None]]:
+    """Return all templates, each with its number of partitions, None for the source's. Raises ConfigError."""
+    return [(way.topic, way.partitions) for way in _ways(topic, partitions, partition_by, rules)]
 
 
 def _ways(

@@ -37,7 +37,7 @@ KINDS: Final[dict[Op | type[Event], str]] = {
 
 class Selection(NamedTuple):
     """Which events are translated: at or after the one commit ts and before the other; watermarks, or none;
-    of chosen tables (None for all), of other kinds than `left_out_kinds`; DDL, or none.
+    DDL, or none; of chosen tables (None for all), of other kinds than `left_out_kinds`.
 
     The target options `watermarks` and `ddl` have their part in it: what either leaves out is left out. An
     event without a commit ts counts by its event time. So two translators whose bounds meet give each event
@@ -47,30 +47,31 @@ class Selection(NamedTuple):
     since_commit_ts: int = 0
     before_commit_ts: int | None = None
     watermarks: bool = True
+    ddl: bool = True
     tables: TableFilter | None = None
     left_out_kinds: frozenset[str] = frozenset()
-    ddl: bool = True
 
     def filter(self, events: list[Event]) -> tuple[list[Event], Sequence[Lossy]]:
-        """The events that are translated, and what is left out that should be counted: tables, kinds and
-        watermarks, but not what is out of bounds.
+        """The events that are translated, and what is left out that should be counted: tables, kinds,
+        watermarks and DDL, but not what is out of bounds.
         """
         kept: list[Event] = []
         left_out: list[Lossy] = []
         for event in events:
             commit_ts = event.source.tso
-            if commit_ts < self.since_commit_ts or (
+            # An event before 1970 has a negative one, and is before no bound that nobody has set.
+            if (self.since_commit_ts and commit_ts < self.since_commit_ts) or (
                 self.before_commit_ts is not None and commit_ts >= self.before_commit_ts
             ):
                 continue
-            if isinstance(event, Watermark) and not self.watermarks:
-                left_out.append(Lossy.WATERMARK)
-            elif isinstance(event, SchemaChange) and not self.ddl:
-                left_out.append(Lossy.DDL)
-            elif self.tables is not None and not _is_of(event, self.tables):
+            if self.tables is not None and not _is_of(event, self.tables):
                 left_out.append(Lossy.TABLE_LEFT_OUT)
             elif self.left_out_kinds and kind_of(event) in self.left_out_kinds:
                 left_out.append(Lossy.KIND_LEFT_OUT)
+            elif isinstance(event, Watermark) and not self.watermarks:
+                left_out.append(Lossy.WATERMARK)
+            elif isinstance(event, SchemaChange) and not self.ddl:
+                left_out.append(Lossy.DDL)
             else:
                 kept.append(event)
         return kept, left_out

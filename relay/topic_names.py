@@ -12,7 +12,7 @@ of `a_b`.`c`. Such a template is ambiguous, and `rivals` tells which tables have
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -99,6 +99,12 @@ class TopicTemplate(msgspec.Struct, frozen=True):
                 why = f"would be {found!r}, which Kafka does not take"
             raise unusable(table, why)
         return found
+
+    def pattern(self, topics: Iterable[str]) -> re.Pattern[str]:
+        """Return what matches all names that it makes of these source topics."""
+        forms = dict.fromkeys((DATABASE, TABLE), "[A-Za-z0-9_-]+")
+        forms[TOPIC] = f"(?:{'|'.join(map(re.escape, topics))})"
+        return re.compile("".join([re.escape(text) + forms.get(field, "") for text, field in self.pieces]))
 
     def named(self, topic: str, table: TableId) -> tuple[str, ...]:
         """Return the names that it is made of: tables that differ in them must not have one topic."""

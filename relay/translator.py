@@ -16,7 +16,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named, encoder_of
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, parse_options
+from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, has_row_keys, parse_options
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
@@ -86,8 +86,7 @@ class Route(NamedTuple):
     @property
     def has_row_keys(self) -> bool:
         """Whether the Kafka key of a row's message stands for the row."""
-        is_asked = getattr(self.target_options, "key", "") == "primary-key"
-        return is_asked or self.target.keys is Keys.ROW
+        return has_row_keys(self.target_options) or self.target.keys is Keys.ROW
 
     @property
     def passes_watermarks(self) -> bool:
@@ -314,6 +313,12 @@ class Translator:
         if self._gate is not None and not found.keys() <= self._gate.reached.keys():
             self._gate = WatermarkGate(found | self._gate.reached, self._gate.passed)
         self._router.expect(found)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """Return over how many partitions rows of a table are spread that has this target topic, and that was
+        translated just now; None if they keep the source's.
+        """
+        return self._router.partitions_of(topic)
 
     @property
     def copies_ddl(self) -> bool:

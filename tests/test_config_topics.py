@@ -46,7 +46,7 @@ def test_rules_give_tables_topics_and_partitions(tmp_path: Path) -> None:
     assert hot.startswith("hot/")
     assert others == [["shop.items/0"], ["topic.canal/0"]]
     assert config.has_table_topics
-    assert config.fixed_topics == {"orders.canal": ("orders",), "hot": ("orders",)}
+    assert config.fixed_topics == {"orders.canal": (("orders",), 0), "hot": (("orders",), 6)}
 
 
 def test_rules_may_come_as_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from relay.codecs import codec_named
 from relay.config import Config, load_config
+from relay.config.choices import PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
+from relay.config.tables import Route, TopicRule
 from relay.errors import ServiceError
 from relay.kafka.clients import Clusters
 from relay.service.check.route import State, preflight, rows_do_not_wait
@@ -47,15 +50,46 @@ def summary(config: Config) -> str:
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
     reads = f"{route.from_}{_options(route.from_options)} at {source.bootstrap_servers}"
     writes = f"{route.to}{_options(route.to_options)} at {config.target_servers}"
-    spread = "in the partition of their source"
-    if target.partitions:
-        spread = f"spread over {target.partitions} partitions by primary key"
+    pairs += [f"  {_rule(rule)}" for rule in target.topics]
+    spread = _spread(target.partitions, target.partition_by) or "in the partition of their source"
     lines = [
         f"from    {reads}, group {source.group_id}",
         f"to      {writes}, {spread}",
         f"ddl     {_ddl(config)}",
+        *_chosen(route),
     ]
     return "\n".join([*lines, "topics", *pairs])
+
+
+#: What rows go by, in words.
+_GOES_BY: Final = {
+    "table": "table",
+    "key": "the record's key, as Kafka's clients do",
+}
+
+
+def _spread(partitions: int, by: PartitionBy) -> str:
+    """Say how rows are spread, "" if they are not."""
+    if not partitions:
+        return ""
+    return f"spread over {partitions} partitions by {_GOES_BY.get(by, 'primary key')}"
+
+
+def _rule(rule: TopicRule) -> str:
+    """Describe a rule for the topics of some tables."""
+    spread = _spread(rule.partitions, rule.partition_by)
+    return f"{rule.match} → {rule.topic or 'as above'}" + (f", {spread}" if spread else "")
+
+
+def _chosen(route: Route) -> Iterator[str]:
+    """Say which tables and events are translated, if not all."""
+    for what, included, excluded in (
+        ("tables", route.include_tables, route.exclude_tables),
+        ("events", route.include_events, route.exclude_events),
+    ):
+        if included or excluded:
+            without = f", without {', '.join(excluded)}" if excluded else ""
+            yield f"{what:7} {', '.join(included) or 'all'}{without}"
 
 
 def _ddl(config: Config) -> str:

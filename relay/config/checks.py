@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from relay.config.addresses import is_host, parse_server, same_brokers, split_servers
-from relay.config.choices import Mode, PartitionBy, Wait
-from relay.config.config import Config
+from relay.config.choices import Mode, Wait
+from relay.config.config import Config, partitioning
 from relay.config.tables import Route, Security
 from relay.errors import ConfigError, Problem
-from relay.partitioning import Partitioning
 from relay.routing import routing_problems
 from relay.selection import chosen_tables, left_out_kinds
 from relay.shown import quoted
@@ -123,7 +122,7 @@ def _end_problems(config: Config) -> Iterator[Problem]:
 
 def _topic_problems(config: Config) -> list[Problem]:
     target = config.target
-    by = None if target.partition_by is PartitionBy.AUTO else Partitioning(target.partition_by)
+    by = partitioning(target.partition_by)
     problems = routing_problems(target.topic, config.target_partitions, by, config.topic_rules)
     for name in config.source.topics:
         problems += _name_problems("source.topics", name)
@@ -167,7 +166,7 @@ def _fixed_topics(config: Config) -> Iterable[str]:
     """Return the target topics that do not depend on tables; none if that cannot be told."""
     try:
         return config.fixed_topics
-    except ValueError:
+    except ConfigError:
         return ()
 
 

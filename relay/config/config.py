@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from typing import NamedTuple
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -20,7 +21,7 @@ from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
 from relay.partitioning import Partitioning
 from relay.policies import ErrorPolicies
-from relay.routing import TopicRule
+from relay.routing import TopicRule, templates_of
 from relay.selection import Selection, chosen_tables, left_out_kinds
 from relay.topic_names import TopicTemplate
 from relay.translator import Translator
@@ -29,6 +30,15 @@ from relay.translator import Translator
 warnings.filterwarnings("ignore", message='Field name "schema" in "Config" shadows', category=UserWarning)
 
 _HASH_DIGITS = 8
+
+
+class FixedTopic(NamedTuple):
+    """A target topic that does not depend on tables: the source topics that it gets records of, and over how
+    many partitions they are spread, 0 for the source's.
+    """
+
+    sources: tuple[str, ...]
+    partitions: int
 
 
 class Config(BaseSettings):
@@ -107,25 +117,29 @@ class Config(BaseSettings):
         return {topic: self.target.topic.replace("{topic}", topic) for topic in self.source.topics}
 
     @property
-    def templates(self) -> list[TopicTemplate]:
-        """The templates of target topics. Raises ValueError for one that makes no topic."""
-        rules = [rule.topic for rule in self.target.topics if rule.topic]
-        return [TopicTemplate.parse(text) for text in dict.fromkeys([self.target.topic, *rules])]
+    def templates(self) -> list[tuple[TopicTemplate, int | None]]:
+        """The templates of target topics, each with its number of partitions, None for the source's. Raises
+        ConfigError.
+        """
+        by = partitioning(self.target.partition_by)
+        return templates_of(self.target.topic, self.target_partitions, by, self.topic_rules)
 
     @property
     def has_table_topics(self) -> bool:
-        """Whether target topics are known only when their tables are."""
-        return any(template.is_by_table for template in self.templates)
+        """Whether some target topics are known only when their tables are."""
+        return any(template.is_by_table for template, _ in self.templates)
 
     @property
-    def fixed_topics(self) -> dict[str, tuple[str, ...]]:
-        """The target topics that do not depend on tables, each with its source topics."""
-        found: dict[str, list[str]] = {}
-        for template in self.templates:
+    def fixed_topics(self) -> dict[str, FixedTopic]:
+        """The target topics that do not depend on tables, by name. Raises ConfigError."""
+        found: dict[str, FixedTopic] = {}
+        for template, partitions in self.templates:
             for topic in self.source.topics if not template.is_by_table else ():
-                sources = found.setdefault(template.of_topic(topic), [])
-                sources += [topic] if topic not in sources else []
-        return {target: tuple(sources) for target, sources in found.items()}
+                name = template.of_topic(topic)
+                before = found.get(name, FixedTopic((), 0))
+                sources = tuple(dict.fromkeys([*before.sources, topic]))
+                found[name] = FixedTopic(sources, max(before.partitions, partitions or 0))
+        return found
 
     @property
     def own_topics(self) -> dict[str, str]:
@@ -162,7 +176,7 @@ class Config(BaseSettings):
     def topic_rules(self) -> list[TopicRule]:
         """The rules for topics as the translator takes them."""
         return [
-            TopicRule(rule.match, rule.topic, rule.partitions or None, _partitioning(rule.partition_by))
+            TopicRule(rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by))
             for rule in self.target.topics
         ]
 
@@ -188,7 +202,7 @@ class Config(BaseSettings):
             route.to_options,
             topic=self.target.topic,
             partitions=self.target_partitions,
-            partition_by=_partitioning(self.target.partition_by),
+            partition_by=partitioning(self.target.partition_by),
             rules=self.topic_rules,
             reserved=self.reserved_topics,
             selection=None if selection == Selection() else selection,
@@ -196,7 +210,8 @@ class Config(BaseSettings):
         )
 
 
-def _partitioning(choice: PartitionBy) -> Partitioning | None:
+def partitioning(choice: PartitionBy) -> Partitioning | None:
+    """Return a choice as the translator takes it."""
     return None if choice is PartitionBy.AUTO else Partitioning(choice)
 
 

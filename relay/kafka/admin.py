@@ -117,6 +117,11 @@ class TopicAdmin:
         async with self._admin() as admin:
             return await _look(admin, sorted(set(names)))
 
+    async def names(self) -> list[str]:
+        """Ask for the names of all topics that may be seen."""
+        async with self._admin() as admin:
+            return sorted(await admin.list_topics())
+
     async def create(self, topics: Sequence[NewTopic]) -> dict[str, CreateError]:
         """Create topics and wait until they can be written; return the errors of those that were refused.
 

@@ -176,6 +176,10 @@ class Sink(Protocol):
         """Hand over a batch; wait while the queue of the partition is full. Raises Undelivered."""
         ...
 
+    async def expect(self, topics: Collection[str]) -> None:
+        """Learn at once where many topics are, that are about to be written. Raises Undelivered."""
+        ...
+
     async def delivered(self, pending: Sequence[Future[object]]) -> None:
         """Wait until these batches are acknowledged. Raises Undelivered if one is not, or not in time."""
         ...

@@ -8,7 +8,7 @@ a deadline, and after a failure the producer is replaced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -179,6 +179,18 @@ class KafkaSink:
         future.add_done_callback(retrieve)
         return future
 
+    async def expect(self, topics: Collection[str]) -> None:
+        """Ask for the partitions of topics together: the client asks for one after the other."""
+        client = self._producer.client
+        unknown = [topic for topic in topics if client.cluster.partitions_for_topic(topic) is None]
+        if len(unknown) < 2:
+            return
+        try:
+            async with asyncio.timeout(self._deadline):
+                await client.set_topics(client._topics.union(unknown))
+        except (KafkaError, TimeoutError) as error:
+            raise self._failed(None, error) from error
+
     async def write(self, records: Iterable[ProducerRecord]) -> None:
         """Write records, in order within each partition, and wait until all are acknowledged."""
         batches: dict[Partition, Batch] = {}
@@ -191,6 +203,7 @@ class KafkaSink:
                     pending.append(await self.send(partition, batch))
                 batches[partition] = self.batch()
                 batches[partition].append(record)
+        await self.expect({partition.topic for partition in batches})
         for partition, batch in batches.items():
             pending.append(await self.send(partition, batch))
         await self.delivered(pending)

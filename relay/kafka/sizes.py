@@ -8,6 +8,8 @@ from typing import NamedTuple
 from relay.errors import RecordTooLarge
 from relay.records import ConsumerRecord, ProducerRecord
 
+#: The usual `max.message.bytes` of brokers, where it may not be read.
+DEFAULT_LIMIT_BYTES = 1_048_588
 BATCH_HEADER_BYTES = 61
 # More than what a record without a key and our own header add to the value: a topic name has up to 249 bytes.
 OVERHEAD_BYTES = 1024
@@ -35,7 +37,7 @@ class TopicLimits:
 
     def __init__(self, by_topic: Mapping[str, int]) -> None:
         self.by_topic = by_topic
-        self.smallest = min(by_topic.values())
+        self.smallest = min(by_topic.values(), default=DEFAULT_LIMIT_BYTES)
         self._surely_fits = self.smallest - OVERHEAD_BYTES
 
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:

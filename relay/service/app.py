@@ -29,6 +29,7 @@ from relay.service.observe.http import HttpServer
 from relay.service.observe.status import About, Status
 from relay.service.observe.watchdog import Watchdog
 from relay.topics.startup import Topics, check_topics
+from relay.topics.table_topics import TableTopics
 
 DEFECT = 1
 
@@ -136,6 +137,10 @@ async def _assembled(
     status.translator = translator
     schemas = Schemas(config, translator, log, status, clusters)
     route = config.translator().route
+    targets = None
+    if config.has_table_topics:
+        targets = TableTopics(config, topics, clusters.target, log, translator.partitions_of)
+    limits = topics.limits if targets is None else targets.limits
     intake = Intake(
         translator,
         AsyncResolver(log, writes="to" in route.storages),
@@ -144,7 +149,8 @@ async def _assembled(
         errors=config.error_policy(topics.target_partitions.get(config.errors.dead_letter_topic, 1)),
         history_topic=config.history_topic,
         ahead=schemas.ahead,
-        joins=None if route.joining is None else Joins(route.joining, topics.limits),
+        joins=None if route.joining is None else Joins(route.joining, limits),
+        targets=targets,
     )
     source: Callable[..., KafkaSource] = partial(KafkaSource, kafka.consumer_settings(config))
     sink: Callable[..., KafkaSink] = partial(KafkaSink, kafka.producer_settings(config))
@@ -159,17 +165,24 @@ async def _assembled(
     try:
         yield Relay(
             lambda: source(progress.read if progress else None, log, clusters.source),
-            lambda: sink(topics.limits, clusters.target),
+            lambda: sink(limits, clusters.target),
             intake,
             log,
             status,
             schemas,
-            check_topics=lambda: check_topics(config, clusters),
+            check_topics=partial(_check_again, config, clusters, targets),
             timing=_timing(config),
         )
     finally:
         if progress:
             await progress.stop()
+
+
+async def _check_again(config: Config, clusters: Clusters, targets: TableTopics | None) -> None:
+    """Check the topics of a relay at work; those of tables are looked at when they are next written."""
+    if targets is not None:
+        targets.forget()
+    await check_topics(config, clusters)
 
 
 def _timing(config: Config) -> Timing:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from relay.codecs import Handling, LargeMessageOptions, codec_named
-from relay.codecs.codec import Options, parse_options
+from relay.codecs.codec import Options, has_row_keys, keys_of, parse_options
 from relay.codecs.losses import Keys
 from relay.config import Config, Mode, Start
 from relay.kafka.admin import CreateError, NewTopic, TopicInfo
+from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.policies import Policy
 
-#: The usual `max.message.bytes` of brokers, where it may not be read.
-DEFAULT_LIMIT_BYTES = 1_048_588
 #: What the headers of a dead letter may add to the record that it keeps.
 HEADER_ROOM_BYTES = 16_384
 _COMPACTED = {"cleanup.policy": "compact"}
@@ -78,19 +77,29 @@ def required_topics(config: Config, sources: Mapping[str, TopicInfo]) -> list[Re
 
 def _targets(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[RequiredTopic]:
     counts = {name: found.partitions for name, found in sources.items()}
-    for target in dict.fromkeys(config.target_topics.values()):
-        names = [name for name, its_target in config.target_topics.items() if its_target == target]
-        largest = max(names, key=lambda name: counts.get(name, 0))
-        yield RequiredTopic(
-            name=target,
-            role=Role.TARGET,
-            partitions=config.target_partitions or counts.get(largest, 0),
-            why="`partitions` in [target] says" if config.target_partitions else f"{largest} has",
-            sources=tuple(names),
-            may_create=config.target.create_topics,
-            replicas=config.target.create_replication_factor,
-            settings=config.target.create_settings,
-        )
+    for target, fixed in config.fixed_topics.items():
+        yield target_topic(config, target, fixed.sources, fixed.partitions, counts)
+
+
+def target_topic(
+    config: Config, name: str, sources: tuple[str, ...], spread: int, counts: Mapping[str, int]
+) -> RequiredTopic:
+    """Return what a target topic must be like.
+
+    `spread`: over how many partitions rows are spread, 0 for those of the source; `counts`: the partitions of
+    source topics, as far as they are known.
+    """
+    largest = max(sources, key=lambda source: counts.get(source, 0))
+    return RequiredTopic(
+        name=name,
+        role=Role.TARGET,
+        partitions=spread or counts.get(largest, 0),
+        why="`partitions` in [target] says" if spread else f"{largest} has",
+        sources=sources,
+        may_create=config.target.create_topics,
+        replicas=config.target.create_replication_factor,
+        settings=config.target.create_settings,
+    )
 
 
 def _own_topics(config: Config, sources: Mapping[str, TopicInfo]) -> Iterator[RequiredTopic]:
@@ -201,8 +210,16 @@ def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]
         cure = "set cleanup.policy=delete on it"
         yield f"dead-letter topic {name} is compacted, which loses dead letters: {cure}"
         return
-    keys = codec_named(protocol, "to").keys
-    if keys is Keys.NONE:
+    codec = codec_named(protocol, "to")
+    options = parse_options(codec, config.route.to_options, "to.option")
+    keys, says = keys_of(codec, options), codec.output(options)
+    if codec.keys is Keys.NONE and keys is Keys.ROW and (says.ddl or says.watermark):
+        yield (
+            f"topic {name} is compacted, and only rows of {protocol} have keys: brokers refuse records "
+            f"without a key there; set ddl=drop and watermarks=drop in to_options, or set "
+            f"cleanup.policy=delete on {name}"
+        )
+    elif keys is Keys.NONE:
         yield (
             f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key "
             f"there; set cleanup.policy=delete on {name}, or write to another topic"
@@ -240,13 +257,23 @@ def warnings(
             )
     if wanted.role is Role.TARGET:
         if "compact" in _policies(found):
-            yield (
-                f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
-                f"a table without a key, and of each database's DDL"
-            )
+            yield _kept_of_compacted(name, config)
         yield from _limit_warnings(name, limit_of(found), config)
     if not wanted.is_log:
         yield from _time_warnings(wanted, found, sources, config)
+
+
+def _kept_of_compacted(name: str, config: Config) -> str:
+    codec = codec_named(config.route.to, "to")
+    if has_row_keys(parse_options(codec, config.route.to_options, "to.option")):
+        return (
+            f"topic {name} is compacted: only the last message of each row is kept, and rows of tables "
+            f"without a key have none, which brokers refuse there"
+        )
+    return (
+        f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
+        f"a table without a key, and of each database's DDL"
+    )
 
 
 def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:

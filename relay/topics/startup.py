@@ -1,4 +1,7 @@
-"""Topics before relay starts: create the missing, refuse what cannot hold the route, warn of the rest."""
+"""Topics before relay starts: create the missing, refuse what cannot hold the route, warn of the rest.
+
+Topics that are known only when their tables are come later, by the same rules (`relay.topics.table_topics`).
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,14 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
     `limits`: `max.message.bytes` of every topic that relay writes, its own included. `source_partitions`,
     `target_partitions`: the number of partitions of every topic that is read, and of every one that is
-    written; two clusters may have the same names. `created`: topics that relay has just created. `warnings`:
-    sentences for the operator.
+    written; two clusters may have the same names. `by_table`: topics that exist and may be those of tables.
+    `created`: topics that relay has just created. `warnings`: sentences for the operator.
     """
 
     limits: Mapping[str, int]
     source_partitions: Mapping[str, int]
     target_partitions: Mapping[str, int]
+    by_table: Mapping[str, TopicInfo] = {}
     created: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -69,28 +73,63 @@ async def check_topics(
         wrong += [problem for _, problem in loops(wanted, config)]
     if wrong:
         raise TopicUnusable("; ".join(wrong))
-    absent = [each for each in wanted if each.name not in target.found]
-    if absent:
-        refused = await target_admin.create([each.new_topic for each in absent])
-        wrong = [
-            not_created(each, refused[each.name], target_admin.servers)
-            for each in absent
-            if each.name in refused
-        ]
-        # Another instance may have created them, and brokers have defaults: look again.
-        target = await target_admin.look(each.name for each in wanted)
-        wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
-        if wrong:
-            raise TopicUnusable("; ".join(wrong))
+    target, created = await create_missing(wanted, target, config, target_admin)
+    by_table = await _of_tables(config, target_admin, target.found)
     return Topics(
-        limits={name: limit_of(found) for name, found in target.found.items()},
+        limits={name: limit_of(found) for name, found in [*by_table.items(), *target.found.items()]},
         source_partitions={name: found.partitions for name, found in source.found.items()},
         target_partitions={name: found.partitions for name, found in target.found.items()},
-        created=tuple(each.name for each in absent),
+        by_table=by_table,
+        created=created,
         warnings=tuple(
             text for each in wanted for text in warnings(each, target.found[each.name], source.found, config)
         ),
     )
+
+
+async def usable_topics(
+    wanted: Sequence[RequiredTopic], config: Config, admin: TopicAdmin
+) -> tuple[ClusterTopics, tuple[str, ...]]:
+    """Look at topics, and create those that are missing and may be created; return them all, and the names of
+    those that were created. Raises TopicUnusable with everything that is wrong, BrokerUnavailable.
+    """
+    target = await admin.look(each.name for each in wanted)
+    if wrong := list(_problems(wanted, target, config, admin.servers)):
+        raise TopicUnusable("; ".join(wrong))
+    return await create_missing(wanted, target, config, admin)
+
+
+async def create_missing(
+    wanted: Sequence[RequiredTopic], target: ClusterTopics, config: Config, admin: TopicAdmin
+) -> tuple[ClusterTopics, tuple[str, ...]]:
+    """Create the topics that are missing, of which nothing else is wrong; see `usable_topics`."""
+    absent = [each for each in wanted if each.name not in target.found]
+    if not absent:
+        return target, ()
+    refused = await admin.create([each.new_topic for each in absent])
+    wrong = [not_created(each, refused[each.name], admin.servers) for each in absent if each.name in refused]
+    # Another instance may have created them, and brokers have defaults: look again.
+    target = await admin.look(each.name for each in wanted)
+    wrong += [problem for each in wanted for problem in _found_problems(each, target, config)]
+    if wrong:
+        raise TopicUnusable("; ".join(wrong))
+    return target, tuple(each.name for each in absent)
+
+
+async def _of_tables(
+    config: Config, admin: TopicAdmin, known: Mapping[str, TopicInfo]
+) -> Mapping[str, TopicInfo]:
+    """Find the topics of tables that exist: their limits are known at once, and so are transactions in them
+    that brokers have not ended.
+    """
+    patterns = [
+        template.pattern(config.source.topics) for template, _ in config.templates if template.is_by_table
+    ]
+    if not patterns:
+        return {}
+    names = {name for name in await admin.names() if any(each.fullmatch(name) for each in patterns)}
+    names -= config.reserved_topics | known.keys()
+    return (await admin.look(names)).found
 
 
 def _source_problems(source: ClusterTopics, config: Config) -> Iterator[str]:

@@ -224,6 +224,9 @@ class MemorySink:
             if isinstance(outcome := future.result(), Undelivered):
                 raise outcome
 
+    async def expect(self, topics: Collection[str]) -> None:
+        """Topics are where they are written."""
+
     def too_large(self, records: Sequence[ProducerRecord]) -> Oversize | None:
         return next((Oversize("out", 99, 9) for record in records if record.value == b"too large"), None)
 
@@ -266,6 +269,9 @@ class PlainTranslator:
 
     def restore(self, state: State, /) -> None:
         self.restored += 1
+
+    def partitions_of(self, topic: str, /) -> int | None:
+        raise NotImplementedError
 
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         raise NotImplementedError

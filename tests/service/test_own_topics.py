@@ -24,7 +24,8 @@ from service.topics_support import (
 from relay.demo.kafka import Cluster
 from relay.errors import BrokerUnavailable
 from relay.kafka.permissions import Operation
-from relay.topics.plan import DEFAULT_LIMIT_BYTES, HEADER_ROOM_BYTES
+from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.topics.plan import HEADER_ROOM_BYTES
 from relay.topics.startup import check_topics
 
 pytestmark = pytest.mark.kafka

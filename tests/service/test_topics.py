@@ -11,8 +11,8 @@ import pytest
 from service.topics_support import exists, new_name, refusal, settings_of, without_history
 
 from relay.demo.kafka import Cluster, NodeOptions
+from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.records import ConsumerRecord
-from relay.topics.plan import DEFAULT_LIMIT_BYTES
 from relay.topics.startup import Topics, check_topics
 
 pytestmark = pytest.mark.kafka

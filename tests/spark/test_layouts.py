@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from spark.backfills import config_for
 from spark.test_files import relayed
-from support import OPEN, captured
+from support import OPEN, captured, record, row_message
 
 from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config.choices import FileFormat, Layout
@@ -255,6 +255,18 @@ def test_parquet_keeps_topic_and_partition(layout: str, spark: Any, tmp_path: Pa
             ConsumerRecord("t", 0, record["offset"], 0, None, record["value"].encode())
         )
     ]
+
+
+def test_a_tombstone_lies_with_its_row() -> None:
+    options = {"profile": "flink", "key": "primary-key", "tombstones": "true"}
+    config = config_for(route={"from": "canal-json", "to": "canal-json", "to_options": options})
+    translator = config.translator()
+    made = []
+    for at, table in enumerate(("a", "b")):
+        message = row_message({"id": "int"}, {"id": "1"}, op="DELETE", table=table, pkNames=["id"])
+        made += translator.translate(record(message, at))
+    tables = [TableId("d", "a"), TableId("d", "b")]
+    assert TableFinder(config).find(made, tables) == [tables[0], tables[0], tables[1], tables[1]]
 
 
 def test_tables_of_a_target_that_is_only_written() -> None:

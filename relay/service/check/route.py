@@ -108,8 +108,29 @@ async def _target_findings(
         found.append(_target_topic(each, topic, target, config))
         if topic.found:
             found += _oddities(each, topic.found, sources, config)
+    found += _table_topics(config, target)
     found.append(await _writer(target, config))
     return found
+
+
+def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding]:
+    """Say what becomes of topics that are known only when their tables are."""
+    for template in dict.fromkeys(template.text for template, _ in config.templates if template.is_by_table):
+        subject = f"target topics {template}"
+        if not config.target.create_topics:
+            said = (
+                "must exist when their tables come: relay ends where one is missing (create_topics = false)"
+            )
+            yield Finding(State.NOTE, subject, said)
+            continue
+        may = allows(target.operations, Operation.CREATE)
+        said = "are created when their tables come"
+        if may:
+            yield Finding(State.OK, subject, said)
+        else:
+            why = "which the broker does not tell" if may is None else "which the cluster does not allow"
+            said += f", if CREATE is allowed on them, {why} for all topics"
+            yield Finding(State.UNTESTED, subject, said)
 
 
 def _address_findings(side: str, cluster: ClusterInspection) -> Iterator[Finding]:

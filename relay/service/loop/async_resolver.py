@@ -67,6 +67,10 @@ class Translates(HasCounts, Protocol):
         """Whether it writes a statement to every partition that the source has."""
         ...
 
+    def partitions_of(self, topic: str, /) -> int | None:
+        """Return over how many partitions rows of a table's topic are spread, None if they are not."""
+        ...
+
     def expect_partitions(self, partitions: Iterable[tuple[str, int]], /) -> None:
         """Learn which partitions the source has."""
         ...

@@ -7,11 +7,13 @@ fetched, and what it leaves in a claim-check storage is stored, before the next 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from relay.errors import RelayError
+from relay.errors import RelayError, TopicUnusable
 from relay.joining import Joiner
 from relay.kafka.ports import Partition, Sink
 from relay.kafka.sizes import record_too_large
@@ -24,18 +26,22 @@ from relay.service.loop.history import history_record
 from relay.service.loop.ledger import Owned, RecordRefused, Round
 from relay.service.loop.windows import Joins
 from relay.service.observe.status import Status
+from relay.topics.table_topics import TableTopics
 
 #: Longest stretch of translating before heartbeats and acknowledgements get their turn.
 YIELD_SECONDS = 0.010
 #: Records between two looks at the clock.
 LOOK_EVERY = 16
+#: Records that are translated before their topics are made sure of, where these depend on tables.
+TOGETHER = 256
 
 
 class Intake:
     """What every round needs to translate records. `history_topic` "" keeps no history.
 
     `ahead`: places of records that taught the catalogue before their turn, and that the history lacks.
-    `joins`: how rows of neighbouring records become one message; None if they do not.
+    `joins`: how rows of neighbouring records become one message; None if they do not. `targets`: the target
+    topics of tables; None if all topics are known at the start.
     """
 
     def __init__(  # noqa: PLR0913 - what a record may meet on its way
@@ -49,10 +55,11 @@ class Intake:
         history_topic: str = "",
         ahead: AbstractSet[tuple[str, int, int]] = frozenset(),
         joins: Joins | None = None,
+        targets: TableTopics | None = None,
     ) -> None:
         self.translator, self.resolver, self.log, self.status = translator, resolver, log, status
         self.errors = errors or ErrorPolicies({})
-        self.history_topic, self.ahead, self.joins = history_topic, ahead, joins
+        self.history_topic, self.ahead, self.joins, self.targets = history_topic, ahead, joins, targets
 
     def builder(self, current: Round, sink: Sink, is_over: Callable[[], bool]) -> RoundBuilder:
         """Build a round. `is_over`: a stop or a rebalance came."""
@@ -65,6 +72,14 @@ class Intake:
         of a window whose rest has not come yet. `end`: see `RecordSource.end`.
         """
         return records if self.joins is None else self.joins.windows.ready(partition, records, end)
+
+
+class _Made(NamedTuple):
+    """What a record became. `is_news`: it taught the catalogue something, which the history must keep."""
+
+    record: ConsumerRecord
+    produced: list[ProducerRecord]
+    is_news: bool
 
 
 class RoundBuilder:
@@ -82,6 +97,11 @@ class RoundBuilder:
         """
         if self._intake.joins is not None:
             return await self._take_windows(records, owned, self._intake.joins)
+        if self._intake.targets is not None:
+            return await self._take_by_table(records, owned, self._intake.targets)
+        return await self._take_each(records, owned)
+
+    async def _take_each(self, records: Sequence[ConsumerRecord], owned: Owned) -> int:
         translator, batches = self._translator, self._round.batches
         translate, catalog = translator.translate, translator.catalog
         ahead = self._intake.ahead if records[0].partition == 0 else ()
@@ -126,6 +146,62 @@ class RoundBuilder:
         if taken:
             owned.next = taken[-1].offset + 1
             self._round.reached[Partition(taken[0].topic, taken[0].partition)] = owned.next
+
+    async def _take_by_table(
+        self, records: Sequence[ConsumerRecord], owned: Owned, targets: TableTopics
+    ) -> int:
+        """Take records stretch by stretch: translate one, make sure of the topics that it needs, all at once,
+        and put what its records became into batches.
+        """
+        done = 0
+        for begin in range(0, len(records), TOGETHER):
+            stretch = records[begin : begin + TOGETHER]
+            taken = await self._take_stretch(stretch, targets)
+            done += taken
+            if taken < len(stretch) or await self._overtaken():
+                break
+        self._move_on(records[:done], owned)
+        return done
+
+    async def _take_stretch(self, stretch: Sequence[ConsumerRecord], targets: TableTopics) -> int:
+        """Take the records of a stretch; return how many are done.
+
+        They are fewer only if one is refused. After a stop or a rebalance it is none of them, and the
+        translator is as it was.
+        """
+        translator, before = self._translator, self._translator.state
+        ahead, made = self._intake.ahead, list[_Made]()
+        for record in stretch:
+            catalog = translator.catalog
+            try:
+                produced: list[ProducerRecord] | None = translator.translate(record)
+            except Exception as error:
+                produced = await self._resolve(error, record)
+            if produced is None:
+                break
+            place = record.topic, record.partition, record.offset
+            made.append(_Made(record, produced, translator.catalog is not catalog or place in ahead))
+        if len(made) < len(stretch) and self._round.refused is None:
+            translator.restore(before)
+            return 0
+        needed = {out.topic: each.record.topic for each in made for out in each.produced}
+        if targets.lacks(needed):
+            # What is wrong with one of them is told of the record that needs it.
+            with contextlib.suppress(TopicUnusable):
+                await targets.ensure(needed)
+        for done, each in enumerate(made):
+            if not await self._add_made(each):
+                return done
+        return len(made)
+
+    async def _add_made(self, made: _Made) -> bool:
+        """Put what a record became into batches; False ends the round before the record (`_checked`)."""
+        if not made.is_news and not self._intake.resolver.writes and len(made.produced) == 1:
+            out = made.produced[0]
+            batch = self._round.batches.get((out.topic, out.partition))
+            if batch is not None and batch.append(out):
+                return True
+        return await self._add_checked(made.produced, made.record, is_news=made.is_news)
 
     async def _take_windows(self, records: Sequence[ConsumerRecord], owned: Owned, joins: Joins) -> int:
         """Take records window by window, and join what those of a window become."""
@@ -183,6 +259,8 @@ class RoundBuilder:
 
     async def send_rest(self) -> None:
         """Hand over the batches that are not full."""
+        if self._intake.targets is not None:
+            await self._sink.expect({topic for topic, _ in self._round.batches})
         for key in list(self._round.batches):
             await self._send(key)
 
@@ -213,6 +291,8 @@ class RoundBuilder:
         `is_news`: the record taught the catalogue something, which the history must keep. None ends the round
         before the record: a refusal, a stop or a rebalance.
         """
+        if not await self._has_topics(produced, record):
+            return None
         if oversize := self._sink.too_large(produced):
             instead = self._apply_error_policy(record_too_large(record, oversize), record)
             if instead is None:
@@ -233,6 +313,17 @@ class RoundBuilder:
                 self._refuse(record, error)
                 return None
         return produced
+
+    async def _has_topics(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> bool:
+        """Make sure of the topics that a record needs; False, and the record is refused, if it cannot be."""
+        targets, needed = self._intake.targets, {out.topic: record.topic for out in produced}
+        if targets is not None and targets.lacks(needed):
+            try:
+                await targets.ensure(needed)
+            except TopicUnusable as error:
+                self._refuse(record, error)
+                return False
+        return True
 
     def _apply_error_policy(self, error: Exception, record: ConsumerRecord) -> list[ProducerRecord] | None:
         """Do with a record what its error's policy says: a dead letter, nothing, or (None) end the round

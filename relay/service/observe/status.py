@@ -61,7 +61,11 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery]."""
+    """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery].
+
+    `by_name`: the topics whose traffic is counted apart; that of all others, which are those of tables, is
+    counted under `by_table` ("" where there are none).
+    """
 
     version: str
     source: Endpoint
@@ -71,11 +75,14 @@ class About(msgspec.Struct, frozen=True):
     mode: str
     dead_letter_topic: str = ""
     heartbeat_limit_seconds: float = heartbeat_limit(Delivery())
+    by_name: tuple[str, ...] = ()
+    by_table: str = ""
 
     @classmethod
     def of(cls, config: Config) -> About:
         """Return what a configuration says. Storage addresses lose their parameters, which may be secret."""
         route = config.route
+        by_table = [template.text for template, _ in config.templates if template.is_by_table]
         return cls(
             version=version("relay-cdc"),
             source=Endpoint(route.from_, _shown(route.from_options), config.source.bootstrap_servers),
@@ -85,6 +92,8 @@ class About(msgspec.Struct, frozen=True):
             mode=str(config.delivery.mode),
             dead_letter_topic=config.errors.dead_letter_topic,
             heartbeat_limit_seconds=heartbeat_limit(config.delivery),
+            by_name=(*config.fixed_topics, *(config.own_topics.values() if by_table else ())),
+            by_table=by_table[0] if by_table else "",
         )
 
 
@@ -220,7 +229,7 @@ class Status:
         self.assigned_at = steady()
         self.last_commit: float | None = None
         self.consumption = {topic: Traffic() for topic in about.topics}
-        targets = (*about.topics.values(), about.dead_letter_topic)
+        targets = (*(about.by_name or about.topics.values()), about.by_table, about.dead_letter_topic)
         self.production = {topic: Traffic() for topic in targets if topic}
         self.totals = Totals()
         self.batches = Histogram(BATCH_RECORDS)
@@ -296,7 +305,11 @@ class Status:
         _count(self.consumption, topic, self.totals.consumed, records, size)
 
     def produced(self, topic: str, records: int, size: int) -> None:
-        """Count what a topic has acknowledged; `size` is in bytes of keys and values."""
+        """Count what a topic has acknowledged; `size` is in bytes of keys and values. Topics of tables are
+        counted together: there may be thousands.
+        """
+        if self.about.by_table and topic not in self.production:
+            topic = self.about.by_table
         _count(self.production, topic, self.totals.produced, records, size)
 
     def batch(self, records: int) -> None:

@@ -1,0 +1,102 @@
+"""Target topics that are known only when their tables are: looked at, and created, when first needed.
+
+The rules are those of the start (`relay.topics.startup`). Topics that a round needs are asked for together:
+a first read of thousands of tables would wait for each otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from relay.config import Config
+from relay.errors import BrokerUnavailable
+from relay.kafka.admin import TopicAdmin, TopicInfo
+from relay.kafka.clients import Brokers
+from relay.kafka.ports import Undelivered
+from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
+from relay.logs import Log
+from relay.topics.plan import RequiredTopic, limit_of, problems, target_topic, warnings
+from relay.topics.startup import Topics, usable_topics
+
+#: Topics that are looked at and created in one request.
+_TOGETHER = 500
+
+
+class TableTopics:
+    """The target topics of tables.
+
+    `limits`: `max.message.bytes` of every topic that is written; it grows. `partitions_of`: over how many
+    partitions a topic's rows are spread, None for those of the source.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        target: Brokers,
+        log: Log,
+        partitions_of: Callable[[str], int | None],
+    ) -> None:
+        self._config, self._admin, self._log = config, TopicAdmin(target), log
+        self._counts, self._partitions_of = topics.source_partitions, partitions_of
+        self._found: dict[str, TopicInfo] = dict(topics.by_table)
+        self.limits = dict(topics.limits)
+        self._smallest = min(self.limits.values(), default=DEFAULT_LIMIT_BYTES)
+        # The start has looked at these, and looks again after a failure.
+        self._fixed = frozenset(topics.target_partitions)
+        self._usable: set[str] = set()
+
+    def forget(self) -> None:
+        """Look at every topic again before it is written: some may be gone."""
+        self._found.clear()
+        self._usable.clear()
+
+    def lacks(self, names: Iterable[str]) -> bool:
+        """Whether one of these topics has not been looked at."""
+        return not all(name in self._usable or name in self._fixed for name in names)
+
+    async def ensure(self, sources: Mapping[str, str]) -> None:
+        """Make sure that topics exist and can hold what they get. `sources`: the source topic of each.
+
+        Raises TopicUnusable; Undelivered if no broker answers, or if the sink must be replaced, since batches
+        would be too large.
+        """
+        config = self._config
+        wanted = [
+            target_topic(config, name, (source,), self._partitions_of(name) or 0, self._counts)
+            for name, source in sources.items()
+            if name not in self._usable and name not in self._fixed
+        ]
+        known = [each for each in wanted if each.name in self._found]
+        wanted = [each for each in wanted if each.name not in self._found]
+        known_to_fail = [each for each in known if next(problems(each, self._found[each.name], config), None)]
+        wanted += known_to_fail  # partitions may have been added since
+        self._take([each for each in known if each not in known_to_fail], self._found)
+        for at in range(0, len(wanted), _TOGETHER):
+            await self._look([*wanted[at : at + _TOGETHER]])
+        self._check_smallest()
+
+    async def _look(self, wanted: list[RequiredTopic]) -> None:
+        try:
+            target, created = await usable_topics(wanted, self._config, self._admin)
+        except BrokerUnavailable as error:
+            raise Undelivered(str(error), retriable=True) from error
+        self._take(wanted, target.found)
+        if created:
+            self._log.info("topics.created", topics=list(created))
+
+    def _take(self, wanted: Iterable[RequiredTopic], found: Mapping[str, TopicInfo]) -> None:
+        for each in wanted:
+            info = found[each.name]
+            self.limits[each.name] = limit_of(info)
+            self._usable.add(each.name)
+            for warning in warnings(each, info, {}, self._config):
+                self._log.seldom("topics.warning", "by-table", message=warning)
+
+    def _check_smallest(self) -> None:
+        """Have the sink replaced when a topic takes less than any before it."""
+        smallest = min(self.limits.values(), default=DEFAULT_LIMIT_BYTES)
+        before, self._smallest = self._smallest, smallest
+        if smallest < before:
+            reason = f"a topic takes {smallest} bytes, less than the others: batches become smaller"
+            raise Undelivered(reason, retriable=True)

@@ -1,0 +1,170 @@
+"""Topics by table on a real Apache Kafka: made when their tables come, and filled as `relay translate` does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka.admin import NewTopic
+from service.topics_support import exists, settings_of
+from support import captured, record, row_message
+
+from relay import ConsumerRecord
+from relay.config import Config
+
+pytestmark = pytest.mark.kafka
+
+OPEN = "ticdc-open-protocol"
+KEPT = {"retention.ms": "-1"}
+Places = dict[tuple[str, int], list[tuple[Any, ...]]]
+
+
+def as_source(records: Iterable[ConsumerRecord], topic: str) -> list[ConsumerRecord]:
+    """The records as they will stand in this topic."""
+    counts: dict[int, int] = defaultdict(int)
+    found = []
+    for each in records:
+        at = counts[each.partition]
+        counts[each.partition] += 1
+        time_ms = 1_700_000_000_000 + at
+        found.append(msgspec.structs.replace(each, topic=topic, offset=at, timestamp_ms=time_ms))
+    return found
+
+
+def rows(*tables: str, **cells: str) -> list[ConsumerRecord]:
+    """A row of each of these tables."""
+    types = dict.fromkeys(cells, "text") | {"id": "int"}
+    return [
+        record(row_message(types, {"id": str(at), **cells}, pkNames=["id"]) | {"table": table}, offset=at)
+        for at, table in enumerate(tables)
+    ]
+
+
+def expected(config: Config, records: Iterable[ConsumerRecord]) -> Places:
+    """What the translator makes of the records, by place."""
+    found: Places = defaultdict(list)
+    translator = config.translator()
+    for each in records:
+        for out in translator.translate(each):
+            found[out.topic, out.partition].append((out.key, out.value, out.headers))
+    return found
+
+
+async def written(kafka: Any, topics: Iterable[str], *, committed: bool = False) -> Places:
+    found: Places = defaultdict(list)
+    for topic in set(topics):
+        for each in await kafka.read(topic, committed=committed):
+            found[each.topic, each.partition].append((each.key, each.value, each.headers))
+    return found
+
+
+async def relayed(kafka: Any, run_relay: Any, config: Config, count: int) -> Any:
+    """Run until everything is committed."""
+    relay = run_relay(config, None)
+
+    async def is_done() -> bool:
+        assert not relay._task.done(), relay.log.events[-2:]
+        return sum(each.committed or 0 for each in relay.status.partitions.values()) >= count
+
+    await kafka.until(is_done)
+    assert await relay.stop() == 0
+    return relay
+
+
+@pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
+async def test_every_table_has_its_topic_with_all_that_is_about_it(
+    kafka: Any, make_config: Any, run_relay: Any, mode: str
+) -> None:
+    source = await kafka.topic(3)
+    config = make_config(
+        source,
+        "{topic}.{database}.{table}",
+        route_from=OPEN,
+        route_to="ticdc-canal-json",
+        route_to_options={"enable-tidb-extension": "true"},
+        delivery_mode=mode,
+        target_create_topics=True,
+        target_create_settings=KEPT | {"max.message.bytes": "500000"},
+    )
+    records = as_source(captured("ticdc/open-protocol.3-partitions/09_dml"), source)
+    wanted = expected(config, records)
+    topics = {topic for topic, _ in wanted}
+    assert len(topics) == 3
+    await kafka.produce(source, records)
+    relay = await relayed(kafka, run_relay, config, len(records))
+    assert await written(kafka, topics, committed=mode == "exactly-once") == wanted
+    created = {topic for each in relay.log.named("topics.created") for topic in each["topics"]}
+    assert topics <= created
+    assert (await settings_of(kafka, min(topics)))["max.message.bytes"] == "500000"
+    counted = relay.status.production["{topic}.{database}.{table}"].records
+    assert counted == sum(map(len, wanted.values()))
+    assert not topics & relay.status.production.keys()
+
+
+async def test_rules_spread_a_table_over_partitions_of_its_own(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    source, hot = await kafka.topic(), await kafka.topic(4)
+    rules = [
+        {"match": "d.t", "topic": hot, "partitions": 4},
+        {"match": "d.*", "topic": f"{source}.rest.{{table}}"},
+    ]
+    config = make_config(source, "{topic}.out", target_topics=rules, target_create_topics=True)
+    records = as_source(rows(*["t", "u"] * 20), source)
+    wanted = expected(config, records)
+    assert len({partition for topic, partition in wanted if topic == hot}) > 1
+    await kafka.produce(source, records)
+    await relayed(kafka, run_relay, config, len(records))
+    assert await written(kafka, {topic for topic, _ in wanted}) == wanted
+    assert await exists(kafka, f"{source}.out")
+
+
+async def test_a_missing_topic_ends_the_relay_behind_all_before_it(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    source = await kafka.topic()
+    await kafka._admin.create_topics([NewTopic(f"{source}.there", 1, 1, topic_configs=KEPT)])
+    await kafka.produce(source, as_source(rows(*["there"] * 5, *["absent"] * 4), source))
+    relay = run_relay(make_config(source, "{topic}.{table}"), None)
+    assert await relay.ended() == 3
+    (refused,) = relay.log.named("record.refused")
+    assert (refused["partition"], refused["offset"]) == (f"{source}/0", 5)
+    assert f"topic {source}.absent does not exist" in refused["message"]
+    assert len(await kafka.read(f"{source}.there")) == 5
+    assert not await exists(kafka, f"{source}.absent")
+
+
+async def test_a_topic_that_has_too_few_partitions_is_refused_when_it_is_needed(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    source = await kafka.topic(3)
+    await kafka._admin.create_topics([NewTopic(f"{source}.t", 1, 1)])
+    await kafka.produce(source, as_source(rows("t"), source))
+    relay = run_relay(make_config(source, "{topic}.{table}", target_create_topics=True), None)
+    assert await relay.ended() == 3
+    (refused,) = relay.log.named("record.refused")
+    assert f"topic {source}.t has 1 partitions, and {source} has 3" in refused["message"]
+
+
+async def test_a_topic_with_a_lower_limit_makes_batches_smaller(
+    kafka: Any, make_config: Any, run_relay: Any
+) -> None:
+    """Its limit is learnt when its first row comes, and holds for batches of the sink that comes then."""
+    source = await kafka.topic()
+    settings = {"max.message.bytes": "3000", "retention.ms": "-1"}
+    config = make_config(
+        source,
+        "{topic}.{table}",
+        target_create_topics=True,
+        target_create_settings=settings,
+        schema_history_topic="",
+    )
+    records = as_source(rows(*["small"] * 40, v="x" * 500), source)
+    await kafka.produce(source, records)
+    relay = await relayed(kafka, run_relay, config, len(records))
+    assert await written(kafka, [f"{source}.small"]) == expected(config, records)
+    (failed,) = relay.log.named("delivery.failed")
+    assert failed["reason"] == "a topic takes 3000 bytes, less than the others: batches become smaller"
