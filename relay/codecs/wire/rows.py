@@ -689,7 +689,8 @@ class TypedWriters(Generic[Plan]):
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
-        reader: Any = getattr(images, "reader", None)
+        whole = images.images if isinstance(images, HalfRows) else images
+        reader: Any = getattr(whole, "reader", None)
         if isinstance(reader, TypedReader):
             plan = self._target.plan_of(reader, plan)
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
