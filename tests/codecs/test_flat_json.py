@@ -310,6 +310,23 @@ def test_an_update_of_the_key_deletes_the_old_row() -> None:
     assert Lossy.BEFORE_IMAGE not in lossy
 
 
+def test_rows_of_a_split_update_count_what_their_message_tells() -> None:
+    """However many were written before them."""
+    given = row_message(
+        {"id": "int"},
+        {"id": "2"},
+        op="UPDATE",
+        pkNames=["id"],
+        old=[{"id": "1"}],
+        _tidb={"commitTs": COMMIT_TS},
+    )
+    translator = Translator("ticdc-canal-json", FLAT)
+    for at in range(40):
+        before = translator.lossy
+        assert len(translator.translate(record(given, at))) == 2
+        assert (translator.lossy - before)[Lossy.UNTYPED] == 2
+
+
 def test_an_update_of_another_unique_key_stays_one() -> None:
     change = update("id INT PRIMARY KEY, u INT UNIQUE", (1, 5), (1, 6))
     ((key, value),), lossy = written(change)

@@ -7,6 +7,8 @@ somebody asks for them. `TextReaders` is a decoder's cache and could be emptied 
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -18,7 +20,16 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import UNNAMEABLE, is_due
 from relay.codecs.wire.lenient_json import REFUSED
-from relay.codecs.wire.rows import NAMELESS, LazyRows, Table, Tables, TypeInfo
+from relay.codecs.wire.rows import (
+    NAMELESS,
+    LazyRows,
+    PartNames,
+    Table,
+    Tables,
+    TypedReader,
+    TypedRows,
+    TypeInfo,
+)
 from relay.errors import Malformed
 from relay.model import (
     ABSENT,
@@ -64,6 +75,9 @@ _CHECKED_MEMBER_BYTES: Final = 400
 _READER_BYTES: Final = 2_500
 _COLUMN_BYTES: Final = 350
 _DEFINED_COLUMN_BYTES: Final = 150
+#: What the same takes again for targets with typed values, with what their encoders compile.
+_TYPED_BYTES: Final = 3_000
+_TYPED_COLUMN_BYTES: Final = 350
 
 #: A message's `mysqlType`.
 MysqlTypes = dict[str, str] | None
@@ -227,6 +241,12 @@ class TextReader:
             for name, at in zip(wire.names, self.places, strict=True)
         ]
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
+        self._uses = 0
+        #: Counts bytes that are kept from then on.
+        self.charge: Callable[[int], None] | None = None
+        #: The same cells in the order of the table, once it pays, and what takes them out of a message.
+        self.typed: TypedReader | None = None
+        self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
         shown = sum([name not in hidden for name in wire.names])
         #: Whether the message leaves out columns that the table has.
         self.is_partial = self.schema.complete and shown < len(columns) - len(hidden)
@@ -267,12 +287,50 @@ class TextReader:
             wanted = self._reads_at[places] = [read_at.get(at) for at in places]
         return [ABSENT if one is None else self._cell(*one, cells, part) for one in wanted]
 
+    def typed_reader(self) -> TypedReader | None:
+        """Return `typed`, which is made when some rows have been written without."""
+        self._uses += 1
+        if not is_due(self._uses):
+            return None
+        ordered = sorted(self._reads, key=_place)
+        self.cells_of = _getter([name for name, _, _ in ordered])
+        typed = TypedReader(
+            self.protocol,
+            self.schema,
+            [at for _, at, _ in ordered],
+            [read for _, _, read in ordered],
+            _PARTS,
+            known=self.known,
+        )
+        typed.type_info = self.type_info
+        if self.charge is not None:
+            columns = [self.schema.columns[at] for at in typed.places]
+            self.charge(_TYPED_BYTES + columns_bytes(columns, _TYPED_COLUMN_BYTES))
+        self.typed = typed
+        return typed
+
     def _cell(self, name: str, read: Read | None, cells: Cells, part: str) -> Cell:
         text = cells.get(name, ABSENT)
         try:
             return text if read is None or not isinstance(text, str) else read(text)
         except (ValueError, ArithmeticError) as error:
             raise Malformed(self.protocol, f"{part}.{name}", str(error)) from error
+
+
+#: What the wire calls images. Errors are those of `TextRows`.
+_PARTS: Final = PartNames("data", "old", "data")
+
+
+def _place(read: tuple[str, int, Read | None]) -> int:
+    return read[1]
+
+
+def _getter(names: Sequence[str]) -> Callable[[Cells], Sequence[Any]]:
+    """What takes the cells of these columns out of a row. Raises KeyError if it lacks one."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda cells: (cells[name],)
+    return operator.itemgetter(*names)
 
 
 class TextRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -307,7 +365,8 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
             return self.reader.cells_at(places, self.cells, f"data[{self.index}]")
         if not is_old or self.op is not UPDATE or self.old is None:
             return None
-        return self.reader.cells_at(places, self.cells | self.old, f"old[{self.index}]")
+        cells = self.cells | self.old if places else self.cells
+        return self.reader.cells_at(places, cells, f"old[{self.index}]")
 
     def surely_keeps_keys(self) -> bool:
         """Return whether `old` lacks the key columns or has the text of the new row."""
@@ -318,6 +377,23 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
             if name in old and (name not in cells or old[name] != cells[name]):
                 return False
         return True
+
+    def typed(self, *, has_before: bool) -> TypedRows | None:
+        """The same rows, if the row has all columns of its reader, which has met some rows before."""
+        reader, cells = self.reader, self.cells
+        typed = reader.typed or reader.typed_reader()
+        if typed is None:
+            return None
+        try:
+            new = reader.cells_of(cells)
+            if self.op is DELETE:
+                return TypedRows(typed, new, None)
+            old = None
+            if has_before and self.op is UPDATE and self.old is not None:
+                old = reader.cells_of(cells | self.old)
+        except KeyError:
+            return None
+        return TypedRows(typed, old, new)
 
     @property
     def named_key(self) -> tuple[str, ...]:
@@ -664,4 +740,5 @@ class _TableReaders(Table[TextReader]):
         size = _READER_BYTES + columns_bytes(columns, _COLUMN_BYTES)
         size += 2 * types_bytes + sum(map(len, wire.names))
         self._tables.keep(self, made, size, _CACHED_READERS)
+        made.charge = functools.partial(self._tables.charge, self)
         return made

@@ -36,6 +36,8 @@ NAME: Final = "flat-json"
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
+_UNTYPED: Final = Lossy.UNTYPED
+_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
 _BEFORE_IMAGE: Final = Lossy.BEFORE_IMAGE
 _EVENT_TIME: Final = Lossy.EVENT_TIME_PRECISION
 
@@ -124,11 +126,9 @@ class _Target(Target[_Plan]):
 
     def losses(self, plan: _Plan, type_info: TypeInfo) -> tuple[Lossy, ...]:
         """Return what every row of a table loses: types and parameters that the source tells."""
-        losses = {
-            Lossy.UNTYPED: type_info.types,
-            Lossy.TYPE_PARAMETERS: type_info.parameters and plan.loses_parameters,
-        }
-        return tuple([what for what, is_lost in losses.items() if is_lost])
+        untyped = (_UNTYPED,) if type_info.types else ()
+        loses_parameters = type_info.parameters and plan.loses_parameters
+        return (*untyped, _TYPE_PARAMETERS) if loses_parameters else untyped
 
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""

@@ -370,6 +370,12 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
         """As in `Images`: what the values say, unless a codec knows better."""
         return None
 
+    def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - most kinds have none
+        """Return the same rows as cells with their reader, for encoders that compile a function for it; None
+        if there is none (yet). `has_before`: whether an update's old row is wanted.
+        """
+        return None
+
     def __eq__(self, other: object) -> bool:
         if not hasattr(other, "before") or not hasattr(other, "after"):
             return NotImplemented
@@ -520,6 +526,14 @@ class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
         """Return what the update says of this row's key."""
         return self.images.wire_keys[not self.is_old]
 
+    def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - this row is all there is
+        """Return the row as the update's cells, if it has them."""
+        update = self.images.typed(has_before=True) if isinstance(self.images, LazyRows) else None
+        if update is None:
+            return None
+        old, new = (update.old, None) if self.is_old else (None, update.new)
+        return TypedRows(update.reader, old, new)
+
 
 def present_places(images: Images, row: Row) -> tuple[int, ...]:
     """Return where the columns stand that a row has, in time proportional to those if its images know."""
@@ -596,7 +610,7 @@ class TypedWriters(Generic[Plan]):
     """
 
     def __init__(self, protocol: str, target: Target[Plan], pool: CachePool) -> None:
-        self._protocol, self._target = protocol, target
+        self._protocol, self._target, self._has_before = protocol, target, target.has_before
         self._plans: ByteCache[TableSchema, Plan] = pool.cache()
         self._functions: ByteCache[tuple[TableSchema, tuple[int, ...] | None], _RowWriter] = pool.cache()
         self._hidden: ByteCache[TableSchema, frozenset[int]] = pool.cache()
@@ -607,35 +621,36 @@ class TypedWriters(Generic[Plan]):
         """
         images = change.images
         if not isinstance(images, TypedRows):
-            return self._write_canonical(change)
-        write: Callable[[RowChange], Written[Plan]] | None = images.reader.plans.get(self)
+            typed = images.typed(has_before=self._has_before) if isinstance(images, LazyRows) else None
+            if typed is None:
+                return self._write_canonical(change)
+            images = typed
+        write: _WriteTyped[Plan] | None = images.reader.plans.get(self)
         if write is None:
             write = images.reader.plans[self] = self._first_writer_for(images.reader)
-        return write(change)
+        return write(change, images)
 
-    def _first_writer_for(self, reader: TypedReader) -> Callable[[RowChange], Written[Plan]]:
+    def _first_writer_for(self, reader: TypedReader) -> _WriteTyped[Plan]:
         """How changes with this reader are written until something is compiled for them."""
         plain, uses = self._writer_for(reader, is_compiled=False), 0
 
-        def write(change: RowChange) -> Written[Plan]:
+        def write(change: RowChange, images: TypedRows) -> Written[Plan]:
             nonlocal uses
             uses += 1
             if is_due(uses):
                 compiled = reader.plans[self] = self._writer_for(reader)
-                return compiled(change)
-            return plain(change)
+                return compiled(change, images)
+            return plain(change, images)
 
         return write
 
-    def _writer_for(
-        self, reader: TypedReader, *, is_compiled: bool = True
-    ) -> Callable[[RowChange], Written[Plan]]:
+    def _writer_for(self, reader: TypedReader, *, is_compiled: bool = True) -> _WriteTyped[Plan]:
         """How changes with this reader are written: in one step a column if the target shows all of them."""
         target, schema = self._target, reader.schema
         shown = target.columns_of(schema)
         columns = [shown[at] for at in reader.places]
         if not self._hidden_places(schema).isdisjoint(reader.places):
-            return self._write_canonical
+            return lambda change, _: self._write_canonical(change)
         values = reader.row_function(
             [target.write_of(column) for column in columns],
             target.shortcuts,
@@ -647,8 +662,7 @@ class TypedWriters(Generic[Plan]):
         plan, has_before = target.plan_of(reader, self.plan(schema)), target.has_before
         losses = target.losses(plan, reader.type_info)
 
-        def write(change: RowChange) -> Written[Plan]:
-            images: Any = change.images
+        def write(change: RowChange, images: TypedRows) -> Written[Plan]:
             old, new = images.old, images.new
             if not has_before and new is not None:
                 old = None
@@ -661,20 +675,22 @@ class TypedWriters(Generic[Plan]):
                 )
             except _UNFIT as error:
                 # Malformed with the column if the source is to blame.
-                before, after = images.before, images.after
+                before = change.images.before if has_before or new is None else None
+                after = change.images.after
                 raise self._unfit(schema, before, after) from error
 
         return write
 
     def _write_canonical(self, change: RowChange) -> Written[Plan]:
-        images = change.images
+        images, is_delete = change.images, change.op is _DELETE
+        before = images.before if is_delete or self._has_before else None
         after = images.after
-        before = images.before if after is None or self._target.has_before else None
-        if (before if change.op is _DELETE else after) is None:
+        if (before if is_delete else after) is None:
             raise NotRepresentable(self._protocol, "", f"the {change.op.value} has no row image")
         plan = self.plan(change.schema)
         # CKafka's rows have no reader, and its messages tell nothing.
-        reader: Any = getattr(images, "reader", None)
+        whole = images.images if isinstance(images, HalfRows) else images
+        reader: Any = getattr(whole, "reader", None)
         if isinstance(reader, TypedReader):
             plan = self._target.plan_of(reader, plan)
         losses = self._target.losses(plan, _UNTYPED if reader is None else reader.type_info)
@@ -770,6 +786,8 @@ def hidden_places(schema: TableSchema) -> frozenset[int]:
 
 
 _NOTHING: Final[frozenset[int]] = frozenset()
+#: Writes a change whose images are, or can be had as, cells with a certain reader.
+_WriteTyped = Callable[[RowChange, TypedRows], Written[Plan]]
 #: Turns the canonical cells at certain places into a row of the target.
 _RowWriter = tuple[RowFunction, tuple[int, ...]]
 #: What conversions raise for values that are not of their type.
