@@ -329,7 +329,7 @@ class Translator:
     @property
     def copies_ddl(self) -> bool:
         """Whether a statement is written to every partition that the source has (`expect_partitions`)."""
-        return self._router.makes_copies
+        return self._router.makes_copies and (self._selection is None or self._selection.ddl)
 
     @property
     def needs_all_partitions(self) -> bool:

@@ -231,6 +231,12 @@ def as_read(made: list[ProducerRecord]) -> list[ConsumerRecord]:
     ]
 
 
+def test_a_source_has_one_form_of_binary_values() -> None:
+    with pytest.raises(ConfigError, match="binary=base64 says something else"):
+        Translator(CANAL, CANAL, {"hex-binary": "true", "binary": "base64"})
+    Translator(CANAL, CANAL, {"hex-binary": "true", "binary": "hex"})
+
+
 # ---------------------------------------------------------------- left out
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, grade ENUM('low','high'))"
@@ -273,6 +279,11 @@ def test_either_selection_or_option_leaves_watermarks_out(selected: bool, option
         TICDC, OPEN, None, {"watermarks": option}, selection=Selection(watermarks=selected)
     )
     assert not translator.route.passes_watermarks
+
+
+def test_statements_that_are_not_written_need_no_copies() -> None:
+    assert Translator(CANAL, OPEN).copies_ddl
+    assert not Translator(CANAL, OPEN, None, {"ddl": "drop"}).copies_ddl
 
 
 def test_rows_before_1970_are_not_left_out_with_the_statements() -> None:

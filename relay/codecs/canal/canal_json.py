@@ -50,7 +50,7 @@ from relay.codecs.wire.shaping import (
     shaped_style,
 )
 from relay.codecs.wire.ticdc import mysql_text
-from relay.errors import Malformed, UnsupportedMessage
+from relay.errors import Malformed, Problem, UnsupportedMessage
 from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, TableId
 from relay.mysql.numbers import java_text
 from relay.mysql.types import BINARIES, format_type
@@ -117,7 +117,7 @@ class CanalOptions(ZonedOptions, frozen=True):
         bool,
         Meta(
             description="binary values are hex, as in Tencent DTS when it is not compatible with Canal; "
-            "false: where `… +00:00` behind a TIMESTAMP proves it",
+            "false: as `binary` says, and where `… +00:00` behind a TIMESTAMP proves it",
             extra={"side": "source"},
         ),
     ] = False
@@ -129,6 +129,13 @@ class CanalOptions(ZonedOptions, frozen=True):
             extra={"side": "source"},
         ),
     ] = ""
+
+    def problems(self) -> list[Problem]:
+        """Find two forms of binary values."""
+        found = super().problems()
+        if self.hex_binary and self.binary == "base64":
+            found.append(Problem("hex-binary", "binary=base64 says something else", "leave one of them out"))
+        return found
 
 
 def carries(options: CanalOptions) -> Carries:
