@@ -57,6 +57,7 @@ class Lossy(enum.StrEnum):
     EMPTY_ROW = "empty-row"
     DECIMAL_DIGITS = "decimal-digits"
     ZERO_DATE = "zero-date"
+    TIME_RANGE = "time-range"
     YEAR_BELOW_100 = "year-below-100"
     ENUM_INDEX = "enum-index"
     NULL_REPLACED_BY_DEFAULT = "null-replaced-by-default"
@@ -140,7 +141,8 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
 
     Values that most wires hold have the default True, facts that only some know the default False.
     `exact_decimals`: all digits of DECIMAL. `every_date`: zero dates, dates that are not in the calendar,
-    years below 100. `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
+    years below 100. `every_time`: TIME beyond a day, years far from now, all digits of a second.
+    `null_beside_default`: NULL in a column that has a default. `source_name`: the name of
     the source, TiCDC's cluster id. `snapshot`: that a row was read from a table and not from the log.
     `query`: the statement that changed the row. `physical_partition`: the table id of a partitioned table's
     partition. `transaction_order`: a row's place in its transaction.
@@ -156,6 +158,7 @@ class Carries(msgspec.Struct, frozen=True, kw_only=True):
     watermark: bool
     exact_decimals: bool = True
     every_date: bool = True
+    every_time: bool = True
     null_beside_default: bool = True
     event_time_milliseconds: bool = True
     commit_ts: bool

@@ -92,7 +92,7 @@ class Wire:
         read = parse_options(self.codec, told | (reading or {}), "from", "source")
         self.is_of_producer = told == given
         self.without_dates = {"date", "datetime"} | (
-            {"timestamp"} if given.get("zero-dates") == "null" else set()
+            {"timestamp"} if given.get("zero-dates") == "null" or protocol == "debezium-json" else set()
         )
         #: Whether columns have their own names in rows.
         self.has_names = given.get("field.name.adjustment.mode", "none") == "none"
@@ -173,6 +173,18 @@ class Wire:
 def wires(protocol: str) -> list[Wire]:
     """A wire for each set of options."""
     return [Wire(protocol, given) for given in option_sets(PROTOCOLS[protocol])]
+
+
+#: Where there are more sets of options, each case is tried with so many of them.
+MOST_WIRES = 21
+
+
+def some_wires(protocol: str, case: Case) -> list[Wire]:
+    """A wire for each set of options, or for some of many: the same ones for the same case."""
+    sets = option_sets(PROTOCOLS[protocol])
+    if len(sets) > MOST_WIRES:
+        sets = random.Random(case.created.ddl).sample(sets, MOST_WIRES)
+    return [Wire(protocol, given) for given in sets]
 
 
 # ---------------------------------------------------------------- events of every kind
@@ -285,8 +297,10 @@ def test_captured_messages_cut_and_flipped_are_events_or_refused(file: str) -> N
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: str, case: Case) -> None:
-    for wire in wires(protocol):
+    for wire in some_wires(protocol, case):
         carries = wire.carries
+        if not (carries.ddl or carries.column_types):
+            continue  # nothing tells bytes from their base64
         if carries.ddl:
             (change,), _ = wire.sent(case.created)
             assert isinstance(change, SchemaChange)
@@ -296,12 +310,23 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
         projected = [project(one, carries, wire.without_dates) for one in case.changes]
         for change, expected in zip(changes, projected, strict=True):
             assert isinstance(change, RowChange)
-            assert (change.before, change.after) == (expected.before, expected.after)
+            images = [sayable(one, carries) for one in (change, expected)]
+            assert images[0] == images[1]
             if change.op is not expected.op:  # what an UPDATE without its old row looks like
                 assert (change.op, expected.op, carries.before) == (Op.INSERT, Op.UPDATE, Before.NONE)
             assert described(change.schema, wire) == described(expected.schema, wire)
             for name in ("event_time_ns", "commit_ts"):
                 assert getattr(change.source, name) == getattr(expected.source, name)
+
+
+def sayable(change: RowChange, carries: Carries) -> list[Row | None]:
+    """Both images; without TIME and DATETIME where not every value of them can be said."""
+    kinds = set() if carries.every_time else {"time", "datetime"}
+    left_out = [at for at, column in enumerate(change.schema.columns) if column.type.base in kinds]
+    return [
+        row and tuple([None if at in left_out else cell for at, cell in enumerate(row)])
+        for row in (change.before, change.after)
+    ]
 
 
 def told(change: SchemaChange) -> tuple[object, ...]:

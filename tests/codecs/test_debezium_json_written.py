@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from native_support import BARE, CAUSE, NAME, encoded
 
 from relay import (
     ABSENT,
@@ -20,10 +21,7 @@ from relay import (
     RowChange,
     Translator,
 )
-from relay.codecs import PROTOCOLS
-from relay.codecs.codec import Payload, parse_options
 from relay.model import (
-    Event,
     Generated,
     Heartbeat,
     Rows,
@@ -36,10 +34,7 @@ from relay.model import (
     UniqueKey,
     Watermark,
 )
-from relay.needs import Answers
 
-NAME = "debezium-json"
-BARE = {"schemas.enable": "false"}
 GTID = "3f2a9c1e-6d0b-11ef-9f4e-0242ac110002:42"
 #: What a connector's own messages tell of their place.
 BINLOG = Source(
@@ -54,7 +49,6 @@ BINLOG = Source(
 )
 TIDB = Source("ticdc", 1768443650000 * 10**6, commit_ts=463586886942720001)
 EMITTED_NS = 1768443650300005123
-CAUSE = ConsumerRecord("topic", 0, 77, 1768443650999, None, None)
 
 KV = TableSchema(
     TableId("shop", "kv"),
@@ -64,15 +58,6 @@ KV = TableSchema(
     ),
     primary_key=("id",),
 )
-
-
-def encoded(*events: Event, options: dict[str, str] | None = None) -> tuple[list[Payload], list[Lossy]]:
-    """The messages of events, and what is lost."""
-    codec = PROTOCOLS[NAME]
-    encoder = codec.encoder(parse_options(codec, options or {}, "to", "target"), Answers())
-    lossy: list[Lossy] = []
-    prepared = list(events) if encoder.prepare is None else encoder.prepare(list(events))
-    return list(encoder.encode(prepared, CAUSE, lossy)), lossy
 
 
 def change(

@@ -33,6 +33,7 @@ from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, GEOMETRIES
 
 _ZERO_DATE: Final = Lossy.ZERO_DATE
+_TIME_RANGE: Final = Lossy.TIME_RANGE
 _DECIMAL_DIGITS: Final = Lossy.DECIMAL_DIGITS
 #: So many digits every 64-bit float keeps (IEEE 754).
 _SAFE_DIGITS: Final = 15
@@ -175,11 +176,11 @@ class ValueWriter:
                 if micros % down:
                     if not may_cut:
                         raise ValueError("more digits of a second than its column has")
-                    lost.append(_TIME_VALUE)
+                    lost.append(_TIME_RANGE)
                 return micros // down
             count = micros * up
             if not _LEAST <= count < _END:
-                lost.append(_TIME_VALUE)
+                lost.append(_TIME_RANGE)
                 return otherwise
             return count
 
@@ -209,12 +210,12 @@ class ValueWriter:
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             micros = time_micros(text)
             if not 0 <= micros < end:
-                lost.append(_TIME_VALUE)
+                lost.append(_TIME_RANGE)
                 return otherwise
             if is_iso:
                 return _shortest(text) + "Z"
             if micros % 1_000:
-                lost.append(_TIME_VALUE)
+                lost.append(_TIME_RANGE)
             return micros // 1_000
 
         return write
@@ -394,6 +395,3 @@ def _micros(text: str) -> int | None:
 def _shortest(text: str) -> str:
     """A time without the zeros behind its last digit."""
     return text.rstrip("0").removesuffix(".") if "." in text else text
-
-
-_TIME_VALUE: Final = Lossy.ZERO_DATE

@@ -66,7 +66,10 @@ def carries(options: DebeziumOptions) -> Carries:
         ddl=options.include_schema_changes,
         watermark=False,
         exact_decimals=options.decimal_handling_mode != "double",
-        every_date="text" in {options.temporal, options.zero_dates},
+        every_date=options.zero_dates == "text"
+        or (options.temporal == "text" and options.zero_dates != "null"),
+        every_time=options.temporal == "text"
+        or options.time_precision_mode in {"adaptive_time_microseconds", "microseconds"},
         null_beside_default=not options.replace_null_with_default,
         commit_ts=False,
         gtid=True,

@@ -1,0 +1,215 @@
+"""Debezium JSON, written: schema changes as Debezium's MySQL connector 3.6 sends them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from native_support import BARE, NAME
+
+from relay import ConsumerRecord, Lossy, ProducerRecord, Translator
+
+CREATE = (
+    "CREATE TABLE item (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY COMMENT 'the \"key\"', "
+    "name VARCHAR(32) NOT NULL DEFAULT 'it''s', price DECIMAL(12,2) UNSIGNED DEFAULT 0.00, "
+    "state ENUM('new','it''s','b\\\\s') DEFAULT 'new', flags BIT(5) DEFAULT b'10001', tiny TINYINT(1), "
+    "at DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3), updated TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON "
+    "UPDATE CURRENT_TIMESTAMP, y YEAR, t TEXT) COMMENT 'a table'"
+)
+
+
+def ddl(sql: str, kind: str = "ALTER", table: str = "item", at: int = 0) -> ConsumerRecord:
+    message = {
+        "id": 1, "database": "shop", "table": table, "pkNames": None, "isDdl": True, "type": kind,
+        "es": 1768443570000 + at, "ts": 1768443570311, "sql": sql, "sqlType": None, "mysqlType": None,
+        "data": None, "old": None,
+    }  # fmt: skip
+    return ConsumerRecord("topic", 0, at, 1768443570999, None, json.dumps(message).encode())
+
+
+def written(
+    *records: ConsumerRecord, options: dict[str, str] | None = None
+) -> tuple[list[ProducerRecord], Translator]:
+    """The messages of the last record."""
+    translator = Translator("canal-json", NAME, None, BARE | (options or {}))
+    out = [translator.translate(one) for one in records]
+    return out[-1], translator
+
+
+def payload_of(record: ProducerRecord) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record.value or b"")
+    return found
+
+
+def column(position: int, name: str, jdbc: int, word: str, **more: Any) -> dict[str, Any]:
+    usual = {
+        "name": name, "jdbcType": jdbc, "nativeType": None, "typeName": word, "typeExpression": word,
+        "charsetName": None, "length": None, "scale": None, "position": position, "optional": True,
+        "autoIncremented": False, "generated": False, "comment": None, "defaultValueExpression": None,
+        "enumValues": None,
+    }  # fmt: skip
+    return usual | more
+
+
+def test_a_new_table_is_shown_as_the_connector_shows_it() -> None:
+    (out,), translator = written(ddl(CREATE, "CREATE"), options={"topic.prefix": "p"})
+    assert out.key == b'{"databaseName":"shop"}'
+    payload = payload_of(out)
+    assert list(payload) == ["source", "ts_ms", "databaseName", "schemaName", "ddl", "tableChanges"]
+    source = payload["source"]
+    assert (source["db"], source["table"], source["ts_ms"]) == ("shop", "item", 1768443570000)
+    assert (payload["ts_ms"], payload["databaseName"], payload["schemaName"]) == (1768443570311, "shop", None)
+    assert payload["ddl"] == CREATE
+    (change,) = payload["tableChanges"]
+    table = change.pop("table")
+    assert change == {"type": "CREATE", "id": '"shop"."item"'}
+    columns = table.pop("columns")
+    assert table == {"defaultCharsetName": "utf8mb4", "primaryKeyColumnNames": ["id"], "comment": None}
+    assert columns == [
+        column(1, "id", 4, "INT UNSIGNED", optional=False, autoIncremented=True, generated=True),
+        column(2, "name", 12, "VARCHAR", charsetName="utf8mb4", length=32, optional=False,
+               defaultValueExpression="it''s"),
+        column(3, "price", 3, "DECIMAL UNSIGNED", length=12, scale=2, defaultValueExpression="0.00"),
+        column(4, "state", 1, "ENUM", charsetName="utf8mb4", length=1, defaultValueExpression="new",
+               enumValues=["'new'", "'it''s'", "'b\\\\s'"]),
+        column(5, "flags", -7, "BIT", length=5, defaultValueExpression="10001"),
+        column(6, "tiny", 5, "TINYINT", length=1),
+        column(7, "at", 93, "DATETIME", length=3, defaultValueExpression="1970-01-01 00:00:00"),
+        column(8, "updated", 2014, "TIMESTAMP", optional=False, autoIncremented=True, generated=True,
+               defaultValueExpression="1970-01-01 00:00:00"),
+        column(9, "y", 4, "YEAR"),
+        column(10, "t", 12, "TEXT", charsetName="utf8mb4"),
+    ]  # fmt: skip
+    assert [list(one) for one in columns] == 10 * [list(column(1, "", 0, ""))]
+    assert translator.lossy[Lossy.DDL] == 0
+
+
+def test_comments_are_written_on_request_in_schema_changes_and_schemas() -> None:
+    options = {"include.schema.comments": "true", "schemas.enable": "true"}
+    translator = Translator("canal-json", NAME, None, options)
+    (out,) = translator.translate(ddl(CREATE, "CREATE"))
+    (change,) = json.loads(out.value or b"")["payload"]["tableChanges"]
+    assert change["table"]["comment"] == "a table"
+    assert change["table"]["columns"][0]["comment"] == 'the "key"'
+    row = {
+        "id": 1, "database": "shop", "table": "item", "pkNames": ["id"], "isDdl": False, "type": "INSERT",
+        "es": 1768443580000, "ts": 1, "sql": "", "sqlType": {"id": 4}, "mysqlType": {"id": "int unsigned"},
+        "data": [{"id": "1"}], "old": None,
+    }  # fmt: skip
+    (out,) = translator.translate(ConsumerRecord("topic", 0, 9, 1, None, json.dumps(row).encode()))
+    (field,) = json.loads(out.key or b"")["schema"]["fields"]
+    assert field == {"type": "int64", "optional": False, "doc": 'the "key"', "field": "id"}
+
+
+def test_schema_changes_have_schemas() -> None:
+    (out,), _ = written(ddl(CREATE, "CREATE"), options={"schemas.enable": "true"})
+    schema = json.loads(out.value or b"")["schema"]
+    assert schema["name"] == "io.debezium.connector.mysql.SchemaChangeValue"
+    assert [one["field"] for one in schema["fields"]] == [
+        "source", "ts_ms", "databaseName", "schemaName", "ddl", "tableChanges",
+    ]  # fmt: skip
+    items = schema["fields"][5]["items"]
+    assert (items["name"], items["version"]) == ("io.debezium.connector.schema.Change", 1)
+    table = items["fields"][2]
+    assert (table["name"], table["optional"]) == ("io.debezium.connector.schema.Table", True)
+    assert [one["field"] for one in table["fields"][2]["items"]["fields"]] == list(column(1, "", 0, ""))
+    assert json.loads(out.key or b"")["schema"]["name"] == "io.debezium.connector.mysql.SchemaChangeKey"
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "table", "shown"),
+    [
+        ("CREATE DATABASE shop", "QUERY", "", None),
+        ("DROP DATABASE shop", "QUERY", "", None),
+        ("ALTER DATABASE shop CHARACTER SET utf8mb4", "QUERY", "", ""),
+        ("CREATE UNIQUE INDEX i ON item (name)", "CINDEX", "item", ""),
+        ("DROP INDEX i ON item", "DINDEX", "item", ""),
+    ],
+)
+def test_statements_that_are_about_no_table(sql: str, kind: str, table: str, shown: str | None) -> None:
+    (out,), _ = written(ddl(CREATE, "CREATE"), ddl(sql, kind, table, at=1))
+    payload = payload_of(out)
+    assert (payload["ddl"], payload["tableChanges"]) == (sql, [])
+    assert (payload["source"]["db"], payload["source"]["table"]) == ("shop", shown)
+
+
+def test_an_altered_table() -> None:
+    sql = "ALTER TABLE item ADD COLUMN n INT NULL, ADD INDEX i (n)"
+    (out,), _ = written(ddl(CREATE, "CREATE"), ddl(sql, at=1))
+    (change,) = payload_of(out)["tableChanges"]
+    assert (change["type"], change["id"], len(change["table"]["columns"])) == ("ALTER", '"shop"."item"', 11)
+
+
+def test_a_dropped_table_is_named_with_its_database() -> None:
+    (out,), _ = written(ddl("DROP TABLE IF EXISTS `item` /* generated by server */", "ERASE"))
+    payload = payload_of(out)
+    assert payload["ddl"] == "DROP TABLE IF EXISTS `shop`.`item`"
+    assert payload["tableChanges"] == [{"type": "DROP", "id": '"shop"."item"', "table": None}]
+
+
+def test_a_rename_of_several_tables_is_a_message_each() -> None:
+    two = ddl("CREATE TABLE b (id INT PRIMARY KEY)", "CREATE", "b", at=1)
+    out, _ = written(
+        ddl(CREATE, "CREATE"), two, ddl("RENAME TABLE item TO x, b TO item", "RENAME", "x", at=2)
+    )
+    payloads = [payload_of(one) for one in out]
+    assert [one["ddl"] for one in payloads] == [
+        "RENAME TABLE `shop`.`item` TO `shop`.`x`",
+        "RENAME TABLE `shop`.`b` TO `shop`.`item`",
+    ]
+    assert [one["tableChanges"][0]["id"] for one in payloads] == ['"shop"."x"', '"shop"."item"']
+    assert [one["tableChanges"][0]["type"] for one in payloads] == ["ALTER", "ALTER"]
+
+
+def test_a_table_that_is_not_known_is_named_alone() -> None:
+    (out,), translator = written(ddl("ALTER TABLE item ADD COLUMN n INT"))
+    payload = payload_of(out)
+    assert (payload["source"]["table"], payload["tableChanges"]) == ("item", [])
+    assert translator.lossy[Lossy.TABLE_DEFINITION] == 1
+
+
+def test_quotes_in_names_are_doubled_in_an_id() -> None:
+    (out,), _ = written(ddl('CREATE TABLE `a"b` (id INT PRIMARY KEY)', "CREATE", 'a"b'))
+    assert payload_of(out)["tableChanges"][0]["id"] == '"shop"."a""b"'
+
+
+def test_truncate_is_skipped_or_a_message_without_rows() -> None:
+    truncate = ddl("TRUNCATE TABLE item", "TRUNCATE", at=1)
+    out, translator = written(ddl(CREATE, "CREATE"), truncate)
+    assert (out, translator.lossy[Lossy.DDL]) == ([], 1)
+    options = {"skipped.operations": "none", "schemas.enable": "true"}
+    (one,), translator = written(ddl(CREATE, "CREATE"), truncate, options=options)
+    assert one.key is None
+    value = json.loads(one.value or b"")
+    assert [value["payload"][name] for name in ("before", "after", "op")] == [None, None, "t"]
+    assert value["schema"]["name"] == "relay.shop.item.Envelope"
+    assert len(value["schema"]["fields"][0]["fields"]) == 10
+    assert translator.lossy[Lossy.DDL] == 0
+
+
+def test_schema_changes_can_be_left_out() -> None:
+    out, translator = written(ddl(CREATE, "CREATE"), options={"include.schema.changes": "false"})
+    assert (out, translator.lossy[Lossy.DDL]) == ([], 1)
+
+
+def test_what_a_connector_has_told_is_sent_again() -> None:
+    """Its words are kept: BOOL and REAL, which are other words for TINYINT(1) and DOUBLE."""
+    changes = [
+        {
+            "type": "CREATE",
+            "id": '"shop"."item"',
+            "table": {
+                "defaultCharsetName": "utf8mb4",
+                "primaryKeyColumnNames": [],
+                "columns": [column(1, "b", 16, "BOOL"), column(2, "r", 7, "REAL")],
+                "comment": None,
+            },
+        }
+    ]
+    (told,), _ = written(ddl("CREATE TABLE item (b BOOL, r REAL)", "CREATE"))
+    payload = payload_of(told) | {"tableChanges": changes}
+    record = ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(payload).encode())
+    (out,) = Translator(NAME, NAME, None, BARE).translate(record)
+    assert payload_of(out)["tableChanges"] == changes
+    assert payload_of(out)["ddl"] == payload["ddl"]

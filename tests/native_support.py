@@ -1,0 +1,22 @@
+"""Messages of Debezium's own connector as relay writes them, for the tests of their encoder."""
+
+from __future__ import annotations
+
+from relay import ConsumerRecord, Lossy
+from relay.codecs import PROTOCOLS
+from relay.codecs.codec import Payload, parse_options
+from relay.model import Event
+from relay.needs import Answers
+
+NAME = "debezium-json"
+BARE = {"schemas.enable": "false"}
+CAUSE = ConsumerRecord("topic", 0, 77, 1768443650999, None, None)
+
+
+def encoded(*events: Event, options: dict[str, str] | None = None) -> tuple[list[Payload], list[Lossy]]:
+    """The messages of events, and what is lost."""
+    codec = PROTOCOLS[NAME]
+    encoder = codec.encoder(parse_options(codec, options or {}, "to", "target"), Answers())
+    lossy: list[Lossy] = []
+    prepared = list(events) if encoder.prepare is None else encoder.prepare(list(events))
+    return list(encoder.encode(prepared, CAUSE, lossy)), lossy
