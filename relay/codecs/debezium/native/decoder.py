@@ -14,7 +14,6 @@ Each value as such, or as {schema, payload}. It cannot say: dates that are not i
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
@@ -53,11 +52,6 @@ from relay.records import ConsumerRecord
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
 _TRUNCATE: Final = "t"
 _LOGICAL: Final = "m"
-#: Statements that change no table, and that connectors send nevertheless.
-_NO_DDL: Final = re.compile(
-    r"\s*+(?:SET|USE|BEGIN|START|COMMIT|ROLLBACK|SAVEPOINT|FLUSH|GRANT|REVOKE|ANALYZE|OPTIMIZE)\b",
-    re.IGNORECASE,
-).match
 _PLACEHOLDER_BYTES: Final = tuple(text.encode() for text in PLACEHOLDERS)
 _MARKS: Final = {"BEGIN": True, "END": False}
 
@@ -169,9 +163,6 @@ def _ddl(
 ) -> tuple[list[Event], Catalog]:
     told = parse(NAME, image(body.tableChanges), lossy, NATIVE)
     ddl = body.ddl or ""
-    if not told and (not ddl.strip() or _NO_DDL(ddl)):
-        lossy.append(Lossy.STATEMENT)
-        return [], catalog
     database = origin.db or body.databaseName or ""
     message = DdlMessage(
         ddl,
