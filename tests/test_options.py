@@ -10,7 +10,7 @@ from relay import ConfigError, Translator
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import side_of
 
-DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
+DEBEZIUM, CKAFKA, NATIVE = "ticdc-debezium", "ckafka-json", "debezium-json"
 #: Of protocols whose keys are not part of their messages.
 KEYED = {"key": ("primary-key", "target"), "tombstones": ("false", "target")}
 #: Of every protocol.
@@ -33,6 +33,25 @@ ONE_SIDED = {
     },
     OPEN: {},
     DEBEZIUM: {**KEYED, "cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},
+    NATIVE: {
+        "tombstones.on.delete": ("false", "target"),
+        "skipped.operations": ("none", "target"),
+        "include.schema.changes": ("false", "target"),
+        "include.schema.comments": ("true", "target"),
+        "schema.name.adjustment.mode": ("avro", "target"),
+        "replace.null.with.default": ("false", "target"),
+        "provide.transaction.metadata": ("true", "target"),
+        "bit": ("number", "target"),
+        "temporal": ("text", "target"),
+        "time": ("text", "target"),
+        "zero-dates": ("null", "target"),
+        "wide-decimals": ("text", "target"),
+        "vector": ("text", "target"),
+        "enum-schema": ("string", "target"),
+        "schema-columns": ("optional", "target"),
+        "heartbeats": ("drop", "target"),
+        "key-change-headers": ("false", "target"),
+    },
 }
 CASES = [
     (protocol, name, value, side)
