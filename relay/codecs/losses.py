@@ -197,7 +197,6 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "gtid": Lossy.GTID,
     "binlog_file": None,  # counted with the position, without which it says nothing
     "binlog_position": Lossy.BINLOG_POSITION,
-    "binlog_row": None,  # likewise
     "server_id": Lossy.SERVER_ID,
     "thread_id": Lossy.THREAD_ID,
     "snapshot": Lossy.SNAPSHOT,
@@ -205,6 +204,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
     "time_unit_ns": None,
+    "binlog_row": None,  # counted with the position, too
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,

@@ -453,7 +453,7 @@ def test_captured_records_are_understood_but_for_what_they_lack(file: str, expec
 
 def test_ticdcs_debezium_is_named() -> None:
     (message,) = [
-        one for one in captured("ticdc/debezium/01_all_types") if one.value and b'"op":"c"' in one.value
+        one for one in captured("ticdc/debezium/05_charsets") if one.value and b'"op":"c"' in one.value
     ][:1]
     with pytest.raises(UnsupportedMessage, match="is the source protocol ticdc-debezium"):
         decoded(message)

@@ -178,6 +178,6 @@ def test_keys_and_values_are_compressed_as_a_whole(reading: dict[str, str]) -> N
 
 
 def test_every_number_is_a_case_or_a_decision() -> None:
-    for part in ("values", "events"):
+    for part in ("values", "events", "connector"):
         importlib.import_module(f"edge_cases.test_ticdc_debezium_{part}")
     CASES.check()

@@ -66,6 +66,8 @@ CODEC: Final = Codec(
     decoder=Decoder,
     encoder=Encoder,
     keys=Keys.ROW,
-    row_signature=RowSignature(((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"'),)),
+    row_signature=RowSignature(
+        ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
+    ),
     profiles=PROFILES,
 )
