@@ -305,7 +305,11 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
             (change,), _ = wire.sent(case.created)
             assert isinstance(change, SchemaChange)
             assert told(change) == told(case.created)
-        changes, _ = wire.sent(*case.changes)
+        try:
+            changes, _ = wire.sent(*case.changes)
+        except EncodeError:
+            assert not wire.has_names  # two columns would have the same one
+            continue
         assert len(changes) == len(case.changes)
         projected = [project(one, carries, wire.without_dates) for one in case.changes]
         for change, expected in zip(changes, projected, strict=True):
