@@ -7,7 +7,9 @@ docs/architecture.md, "How a protocol is added", says what of this a new codec m
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
+import json
 import random
 import time
 import typing
@@ -172,7 +174,13 @@ class Wire:
 
 def wires(protocol: str) -> list[Wire]:
     """A wire for each set of options."""
-    return [Wire(protocol, given) for given in option_sets(PROTOCOLS[protocol])]
+    return [Wire(protocol, given) for given in sets_of(protocol)]
+
+
+@functools.cache
+def sets_of(protocol: str) -> list[Given]:
+    """The sets of options that are tried; finding them takes as long as many messages."""
+    return option_sets(PROTOCOLS[protocol])
 
 
 #: Where there are more sets of options, each case is tried with so many of them.
@@ -181,7 +189,7 @@ MOST_WIRES = 21
 
 def some_wires(protocol: str, case: Case) -> list[Wire]:
     """A wire for each set of options, or for some of many: the same ones for the same case."""
-    sets = option_sets(PROTOCOLS[protocol])
+    sets = sets_of(protocol)
     if len(sets) > MOST_WIRES:
         sets = random.Random(case.created.ddl).sample(sets, MOST_WIRES)
     return [Wire(protocol, given) for given in sets]
@@ -305,12 +313,16 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
             (change,), _ = wire.sent(case.created)
             assert isinstance(change, SchemaChange)
             assert told(change) == told(case.created)
-        changes, _ = wire.sent(*case.changes)
+        try:
+            changes, _ = wire.sent(*case.changes)
+        except EncodeError:
+            assert not wire.has_names  # two columns would have the same one
+            continue
         assert len(changes) == len(case.changes)
         projected = [project(one, carries, wire.without_dates) for one in case.changes]
         for change, expected in zip(changes, projected, strict=True):
             assert isinstance(change, RowChange)
-            images = [sayable(one, carries) for one in (change, expected)]
+            images = [sayable(one, wire) for one in (change, expected)]
             assert images[0] == images[1]
             if change.op is not expected.op:  # what an UPDATE without its old row looks like
                 assert (change.op, expected.op, carries.before) == (Op.INSERT, Op.UPDATE, Before.NONE)
@@ -319,12 +331,23 @@ def test_what_is_written_is_read_back_as_far_as_the_codec_carries_it(protocol: s
                 assert getattr(change.source, name) == getattr(expected.source, name)
 
 
-def sayable(change: RowChange, carries: Carries) -> list[Row | None]:
-    """Both images; without TIME and DATETIME where not every value of them can be said."""
-    kinds = set() if carries.every_time else {"time", "datetime"}
-    left_out = [at for at, column in enumerate(change.schema.columns) if column.type.base in kinds]
+def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
+    """Both images; without TIME and DATETIME where not every value of them can be said, and JSON without the
+    space that Debezium leaves out.
+    """
+    left_out = set() if wire.carries.every_time else {"time", "datetime"}
+    is_compact = wire.codec.name == "debezium-json"
+
+    def said(column: Column, cell: Cell) -> object:
+        if column.type.base in left_out:
+            return None
+        is_document = is_compact and column.type.base == "json" and isinstance(cell, str)
+        return json.loads(str(cell)) if is_document else cell
+
     return [
-        row and tuple([None if at in left_out else cell for at, cell in enumerate(row)])
+        None
+        if row is None
+        else [said(column, cell) for column, cell in zip(change.schema.columns, row, strict=True)]
         for row in (change.before, change.after)
     ]
 

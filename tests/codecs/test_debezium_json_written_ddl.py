@@ -213,3 +213,13 @@ def test_what_a_connector_has_told_is_sent_again() -> None:
     (out,) = Translator(NAME, NAME, None, BARE).translate(record)
     assert payload_of(out)["tableChanges"] == changes
     assert payload_of(out)["ddl"] == payload["ddl"]
+
+
+def test_comments_that_a_connector_has_left_out_are_those_of_the_statement() -> None:
+    (told,), _ = written(ddl(CREATE, "CREATE"))
+    record = ConsumerRecord("topic", 0, 1, 1, told.key, told.value)
+    (plain,) = Translator(NAME, NAME, None, BARE).translate(record)
+    assert payload_of(plain)["tableChanges"] == payload_of(told)["tableChanges"]
+    (out,) = Translator(NAME, NAME, None, BARE | {"include.schema.comments": "true"}).translate(record)
+    table = payload_of(out)["tableChanges"][0]["table"]
+    assert (table["comment"], table["columns"][0]["comment"]) == ("a table", 'the "key"')

@@ -20,7 +20,7 @@ from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
-from relay.model import Column, DdlKind, Default, SchemaChange, TableId, TableSchema
+from relay.model import Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
 
 # ---------------------------------------------------------------- the list
@@ -51,7 +51,7 @@ _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) -> Iterator[Message]:
     """Give the messages of a statement; of a table that is not known its name alone is said, counted."""
-    told = [msgspec.Raw(each.wire) for each in change.table_changes if each.dialect == DIALECT]
+    told = [_told(each, has_comments) for each in change.table_changes if each.dialect == DIALECT]
     if told:  # what a connector has sent is sent again
         yield Message(change.table.database, change.table.table, change.ddl, told)
         return
@@ -77,6 +77,21 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
             else:
                 shown = shown_table(found, has_comments=has_comments)
                 yield Message(table.database, table.table, ddl, [entry | {"table": shown}])
+
+
+def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
+    """What a connector has told, with the comments that it has left out if they are wanted."""
+    definition = change.definition
+    if definition is None or not has_comments:
+        return msgspec.Raw(change.wire)
+    found: Json = msgspec.json.decode(change.wire)
+    table = found["table"]
+    shown = shown_table(definition, has_comments=True)
+    comments = {column["name"]: column["comment"] for column in shown["columns"]}
+    table["comment"] = table.get("comment") or shown["comment"]
+    for column in table["columns"]:
+        column["comment"] = column.get("comment") or comments.get(column["name"])
+    return found
 
 
 def _id(table: TableId) -> str:
