@@ -59,7 +59,8 @@ class Selection(NamedTuple):
         left_out: list[Lossy] = []
         for event in events:
             commit_ts = event.source.tso
-            if commit_ts < self.since_commit_ts or (
+            # An event before 1970 has a negative one, and is before no bound that nobody has set.
+            if (self.since_commit_ts and commit_ts < self.since_commit_ts) or (
                 self.before_commit_ts is not None and commit_ts >= self.before_commit_ts
             ):
                 continue

@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import functions as F
 
-from relay.codecs.codec import side_of
+from relay.codecs.codec import reading_options
 from relay.config import Config
 from relay.config.choices import Layout
 from relay.model import TableId
@@ -45,20 +44,22 @@ class TableFinder:
     """Finds the table of each record that a source record became."""
 
     def __init__(self, config: Config) -> None:
-        route, target = config.route, config.translator().route.target
-        fields = {field.encode_name: field for field in msgspec.structs.fields(target.options)}
-        options = {
-            name: text for name, text in route.to_options.items() if side_of(fields[name].type) != "target"
-        }
+        target = config.translator().route.target
+        options = reading_options(target, config.route.to_options)
         self._reader = Translator(target.name, target.name, options) if target.is_readable else None
 
     def find(self, produced: Sequence[ProducerRecord], tables: Sequence[TableId]) -> list[TableId | None]:
         """Return the tables of these records. `tables`: those of their source record; if there are several,
-        the target's own decoder tells them apart, where there is one.
+        the target's own decoder tells them apart, where there is one. A record without a value, a tombstone,
+        is about the table of the one before it.
         """
-        if len(tables) > 1 and self._reader is not None:
-            return [_only(self._reader.tables_of(_read(out))) for out in produced]
-        return [_only(tables)] * len(produced)
+        if len(tables) < 2 or self._reader is None:
+            return [_only(tables)] * len(produced)
+        found: list[TableId | None] = []
+        for out in produced:
+            is_tombstone = out.value is None and bool(found)
+            found.append(found[-1] if is_tombstone else _only(self._reader.tables_of(_read(out))))
+        return found
 
 
 def _only(tables: Sequence[TableId]) -> TableId | None:

@@ -115,6 +115,11 @@ class Kafka:
                 waiting.append(await producer.send_batch(batch, topic, partition=partition))
             await asyncio.gather(*waiting)
 
+    async def topics(self) -> list[str]:
+        """Name all topics of the cluster."""
+        found: list[str] = await self._admin.list_topics()
+        return found
+
     async def partitions(self, topic: str) -> list[TopicPartition]:
         """Give a topic's partitions."""
         (found,) = await self._admin.describe_topics([topic])

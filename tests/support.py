@@ -19,6 +19,7 @@ _PRODUCERS = {
     "ticdc/open-protocol": OPEN,
     "ticdc/debezium": "ticdc-debezium",
     "mysql/canal-json": CANAL,
+    "mysql/debezium": "debezium-json",
 }
 
 
@@ -31,6 +32,13 @@ def reading_options(file: str) -> dict[str, str]:
     """What a reader of a captured file has to be told."""
     folder = DATA / file.rpartition("/")[0]
     setting = folder.name.rpartition(".")[2]
+    if folder.name == "debezium.alt-string":
+        return {
+            "decimal.handling.mode": "string",
+            "bigint.unsigned.handling.mode": "precise",
+            "binary.handling.mode": "base64",
+            "time.precision.mode": "isostring",
+        }
     if (folder / "storage").is_dir():
         return {"claim-check-storage-uri": str(folder / "storage")}
     return {"large-message-handle-compression": setting} if setting in {"lz4", "snappy"} else {}

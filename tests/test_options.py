@@ -10,7 +10,7 @@ from relay import ConfigError, Translator
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import side_of
 
-DEBEZIUM, CKAFKA = "ticdc-debezium", "ckafka-json"
+DEBEZIUM, CKAFKA, NATIVE = "ticdc-debezium", "ckafka-json", "debezium-json"
 #: Of protocols whose keys are not part of their messages.
 KEYED = {"key": ("primary-key", "target"), "tombstones": ("false", "target")}
 #: Of every protocol.
@@ -33,6 +33,28 @@ ONE_SIDED = {
     },
     OPEN: {},
     DEBEZIUM: {**KEYED, "cluster-id": ("prod", "target"), "replace.null.with.default": ("false", "target")},
+    NATIVE: {
+        name: (value, "target")
+        for name, value in {
+            "bit": "number",
+            "enum-schema": "string",
+            "heartbeats": "drop",
+            "include.schema.changes": "false",
+            "include.schema.comments": "true",
+            "key-change-headers": "false",
+            "provide.transaction.metadata": "true",
+            "replace.null.with.default": "false",
+            "schema-columns": "optional",
+            "schema.name.adjustment.mode": "avro",
+            "skipped.operations": "none",
+            "temporal": "text",
+            "time": "text",
+            "tombstones.on.delete": "false",
+            "vector": "text",
+            "wide-decimals": "text",
+            "zero-dates": "null",
+        }.items()
+    },
 }
 CASES = [
     (protocol, name, value, side)

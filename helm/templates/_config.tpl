@@ -41,7 +41,9 @@ the source is seen, are kept. Formats without watermarks have none to keep.
 */}}
 {{- define "relay.isSingle" -}}
 {{- $spreads := gt (include "relay.key" (dict "root" . "table" "target" "key" "partitions") | replace "_" "" | int) 0 -}}
-{{- $drops := eq (include "relay.key" (dict "root" . "table" "target" "key" "watermarks")) "drop" -}}
+{{- $option := "(?m)^[^#\n]*\\bwatermarks[\"']?[ \t]*=[ \t]*[\"']?drop" -}}
+{{- $drops := regexMatch $option (default "" $.Values.config) -}}
+{{- $drops = or $drops (eq (include "relay.key" (dict "root" . "table" "target" "key" "watermarks")) "drop") -}}
 {{- $from := include "relay.key" (dict "root" . "table" "route" "key" "from") -}}
 {{- $to := include "relay.key" (dict "root" . "table" "route" "key" "to") -}}
 {{- $known := .Files.Get "files/protocols.yaml" | fromYaml -}}

@@ -284,6 +284,15 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
     return options
 
 
+def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with which a source reads what a target with these options writes; these are known
+    to be right.
+    """
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(codec.options)}
+    options = _with_profile(codec, given, "", None, [])
+    return {name: text for name, text in options.items() if side_of(fields[name]) != "target"}
+
+
 def _with_profile(
     codec: Codec, given: Mapping[str, str], key_path: str, side: Side | None, problems: list[Problem]
 ) -> Mapping[str, str]:
@@ -318,6 +327,11 @@ def _wrong_side(path: str, only: Side | None, side: Side) -> Problem:
 def has_row_keys(options: Options) -> bool:
     """Whether the Kafka key of a row is to be its primary key, whatever the target's producer writes."""
     return getattr(options, "key", "producer") == "primary-key"
+
+
+def keys_of(codec: Codec, options: Options) -> Keys:
+    """Return what a row's Kafka key stands for with these options."""
+    return Keys.ROW if has_row_keys(options) else codec.keys
 
 
 def _key_problems(codec: Codec, options: Options) -> list[Problem]:

@@ -194,7 +194,6 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "gtid": Lossy.GTID,
     "binlog_file": None,  # counted with the position, without which it says nothing
     "binlog_position": Lossy.BINLOG_POSITION,
-    "binlog_row": None,  # likewise
     "server_id": Lossy.SERVER_ID,
     "thread_id": Lossy.THREAD_ID,
     "snapshot": Lossy.SNAPSHOT,
@@ -202,6 +201,7 @@ SOURCE_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "row_key": Lossy.ROW_KEY,
     "extras": Lossy.EXTRAS,
     "time_unit_ns": None,
+    "binlog_row": None,  # counted with the position, too
 }
 TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
     "id": Lossy.TRANSACTION,
@@ -237,6 +237,8 @@ def source_losses(
     if carries.physical_partition:
         kept_extras |= _PHYSICAL_PARTITION
     of_transaction = _lost_fields(TRANSACTION_LOSSES, carries)
+    #: What was found before, by what a source tells: rows of one source tell the same.
+    seen: dict[tuple[bool, ...], list[Lossy]] = {}
 
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
@@ -257,15 +259,34 @@ def source_losses(
             and source.extras is None
         ):
             return
-        found = {what for name, what in rare.items() if getattr(source, name) is not None}
-        if source.name in own_names:
-            found.discard(Lossy.SOURCE_NAME)
-        if source.extras is None or source.extras.keys() <= kept_extras:
-            found.discard(Lossy.EXTRAS)
-        found |= {
-            what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
-        }
-        lossy += sorted(found)
+        told = (
+            source.start_ts is None,
+            source.name in own_names,
+            source.gtid is None,
+            source.binlog_position is None,
+            source.server_id is None,
+            source.thread_id is None,
+            source.snapshot is None,
+            source.query is None,
+            source.row_key is None,
+            source.extras is None or source.extras.keys() <= kept_extras,
+            transaction is None,
+            transaction is None or transaction.order is None,
+            transaction is None or transaction.table_order is None,
+            transaction is None or transaction.total is None,
+        )
+        lost = seen.get(told)
+        if lost is None:
+            found = {what for name, what in rare.items() if getattr(source, name) is not None}
+            if source.name in own_names:
+                found.discard(Lossy.SOURCE_NAME)
+            if source.extras is None or source.extras.keys() <= kept_extras:
+                found.discard(Lossy.EXTRAS)
+            found |= {
+                what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
+            }
+            lost = seen[told] = sorted(found)
+        lossy += lost
 
     return count
 

@@ -175,6 +175,10 @@ _JAVA_FLOATS: Final = {
 }  # fmt: skip
 
 
+#: What is no number of MySQL, but of a producer that has lost its own (Debezium reads REAL as 32 bits).
+_JAVA_WORDS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
 def _java_notation(nearest: dict[str, str]) -> Callable[[float], str]:
     signed = nearest | {f"-{text}": f"-{digits}" for text, digits in nearest.items()}
 
@@ -183,6 +187,8 @@ def _java_notation(nearest: dict[str, str]) -> Callable[[float], str]:
         text = repr(value)
         if 0.001 <= abs(value) < 10_000_000 or value == 0:
             return text
+        if not math.isfinite(value):
+            return _JAVA_WORDS[text]
         sign, digits, exponent = Decimal(signed.get(text, text)).normalize().as_tuple()
         figures = "".join(map(str, digits))
         return f"{'-' * sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent) + len(figures) - 1}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from relay.codecs import Handling, LargeMessageOptions, codec_named
-from relay.codecs.codec import Options, parse_options
+from relay.codecs.codec import Options, has_row_keys, keys_of, parse_options
 from relay.codecs.losses import Keys
 from relay.config import Config, Mode, Start
 from relay.kafka.admin import CreateError, NewTopic, TopicInfo
@@ -210,10 +210,16 @@ def _compaction_problems(wanted: RequiredTopic, config: Config) -> Iterator[str]
         cure = "set cleanup.policy=delete on it"
         yield f"dead-letter topic {name} is compacted, which loses dead letters: {cure}"
         return
-    keys = codec_named(protocol, "to").keys
-    if config.translator().route.has_row_keys:
-        return
-    if keys is Keys.NONE:
+    codec = codec_named(protocol, "to")
+    options = parse_options(codec, config.route.to_options, "to.option")
+    keys, says = keys_of(codec, options), codec.output(options)
+    if codec.keys is Keys.NONE and keys is Keys.ROW and (says.ddl or says.watermark):
+        yield (
+            f"topic {name} is compacted, and only rows of {protocol} have keys: brokers refuse records "
+            f"without a key there; set ddl=drop and watermarks=drop in to_options, or set "
+            f"cleanup.policy=delete on {name}"
+        )
+    elif keys is Keys.NONE:
         yield (
             f"topic {name} is compacted, and {protocol} has no keys: brokers refuse records without a key "
             f"there; set cleanup.policy=delete on {name}, or write to another topic"
@@ -251,13 +257,23 @@ def warnings(
             )
     if wanted.role is Role.TARGET:
         if "compact" in _policies(found):
-            yield (
-                f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
-                f"a table without a key, and of each database's DDL"
-            )
+            yield _kept_of_compacted(name, config)
         yield from _limit_warnings(name, limit_of(found), config)
     if not wanted.is_log:
         yield from _time_warnings(wanted, found, sources, config)
+
+
+def _kept_of_compacted(name: str, config: Config) -> str:
+    codec = codec_named(config.route.to, "to")
+    if has_row_keys(parse_options(codec, config.route.to_options, "to.option")):
+        return (
+            f"topic {name} is compacted: only the last message of each row is kept, and rows of tables "
+            f"without a key have none, which brokers refuse there"
+        )
+    return (
+        f"topic {name} is compacted: only the last message of each row is kept, of all rows of "
+        f"a table without a key, and of each database's DDL"
+    )
 
 
 def _limit_warnings(name: str, limit: int, config: Config) -> Iterator[str]:

@@ -222,6 +222,11 @@ def test_a_single_instance_is_gone_before_the_next_one_comes(values: dict[str, A
         spread(keys="partitions = 0"),
         spread(keys='partitions = 6\nwatermarks = "drop"'),
         spread(keys='partitions = 6\ncreate_settings = {"x.partitions" = 3}\nwatermarks = "drop"'),
+        spread(keys='partitions = 6\n[route.to_options]\nwatermarks = "drop"'),
+        {
+            "config": 'route = {from="ticdc-open-protocol", to="ticdc-open-protocol", to_options={watermarks="drop"}}\n'
+            'target = {topic="x", partitions=6}\n'
+        },
         spread() | {"extraEnv": [{"name": "RELAY_TARGET__WATERMARKS", "value": "drop"}]},
         spread() | {"extraEnv": [{"name": "RELAY_TARGET__PARTITIONS", "value": "0"}]},
         spread() | {"existingConfigMap": "mine"},

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from relay.cli.arguments import InputFormat
+from relay.cli.commands import _protocols, _sources
 from relay.cli.formats import _type_name
 from relay.cli.loss_words import FIELD_WORDS
 from relay.codecs.losses import Carries
@@ -47,6 +48,7 @@ def test_json(relay: Run) -> None:
     assert options["strict"]["side"] == "target"
     assert options["strict"]["type"] == "true | false"
     assert options["strict"]["default"] == "false"
+    assert [name for name, entry in found.items() if not entry["readable"]] == ["flat-json"]
     one = json.loads(relay("formats", "--from", "made-up", "--json").stdout)["protocols"]
     assert one[0]["carries"]["before"] == "full"
 
@@ -84,6 +86,11 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
     ("arguments", "message"),
     [
         (("--from", "nope"), "from: there is no protocol 'nope'"),
+        (
+            ("--from", "flat-json"),
+            "from: flat-json can only be written, not read (protocols that can be read: ",
+        ),
+        (("--from", "flat-jso"), "from: there is no protocol 'flat-jso'"),
         (("--to", "made-up", "--to-option", "mood=x"), "to.option.mood: made-up has no option 'mood'"),
         (
             ("--to", "canal-json", "--profile", "fli"),
@@ -113,6 +120,24 @@ def test_wrong_options(relay: Run, arguments: tuple[str, ...], message: str) -> 
     result = relay("formats", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_names_of_sources_are_completed_to_those_that_can_be_read() -> None:
+    assert _protocols("fl") == ["flat-json"]
+    assert _sources("fl") == []
+    assert _sources("canal") == ["canal-json"]
+
+
+def test_what_rows_of_tables_lose(relay: Run) -> None:
+    text = relay(
+        "formats", "--from", "ticdc-open-protocol", "--to", "flat-json", "--profile", "clickhouse"
+    ).stdout
+    for lost in ("the old row of an update", "the types of columns", "watermarks", "zero dates"):
+        assert lost in text
+    for kept in ("the commit ts of TiDB", "deleted rows", "which columns are the primary key"):
+        assert kept not in text
+    dropped = ("--to-option", "deletes=drop")
+    assert "deleted rows" in relay("formats", "--from", "canal-json", "--to", "flat-json", *dropped).stdout
 
 
 def test_every_field_of_carries_has_words() -> None:

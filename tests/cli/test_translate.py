@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import DATA
+from support import DATA, row_message
 from typer.testing import Result
 
 Run = Callable[..., Result]
@@ -110,6 +110,23 @@ def test_input_format(relay: Run, lines: Lines) -> None:
 
 def test_options_reach_the_codec(relay: Run, lines: Lines) -> None:
     assert written(relay(*ROUTE, "--to-option", "mode=terse", input=lines("insert")))[0]["key"] is None
+
+
+def test_a_record_may_become_messages_and_tombstones(relay: Run) -> None:
+    message = row_message({"id": "int"}, {"id": "1"}, {"id": "2"}, op="DELETE", pkNames=["id"])
+    statement = row_message({}, op="CREATE", isDdl=True, sql="CREATE TABLE t (id INT)", data=None)
+    options = ("profile=flink", "key=primary-key", "tombstones=true")
+    route = ("translate", "--from", "canal-json", "--to", "canal-json")
+    result = relay(
+        *route,
+        *(part for option in options for part in ("--to-option", option)),
+        input="\n".join(map(json.dumps, (statement, message))),
+    )
+    found = [(line["offset"], line["key"], line["value"] is None) for line in written(result)]
+    assert found == [
+        (0, '{"id":1}', False), (1, '{"id":1}', True), (2, '{"id":2}', False), (3, '{"id":2}', True),
+    ]  # fmt: skip
+    assert "lost    ddl 1" in result.stderr
 
 
 def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:

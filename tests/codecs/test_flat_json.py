@@ -351,6 +351,22 @@ def test_a_row_without_a_column_of_its_key_has_no_key() -> None:
     assert translator.lossy[Lossy.COLUMNS_ABSENT] == 1
 
 
+@pytest.mark.parametrize("has_it", [True, False])
+def test_a_virtual_column_is_written_where_the_source_has_it(*, has_it: bool) -> None:
+    statement = row_message(
+        {}, isDdl=True, type="CREATE", data=None, sql="CREATE TABLE t (id INT PRIMARY KEY, v INT AS (id + 1))"
+    )
+    types = {"id": "int"} | ({"v": "int"} if has_it else {})
+    message = row_message(types, {"id": "1", "v": "2"} if has_it else {"id": "1"}, pkNames=["id"])
+    translator = Translator("canal-json", FLAT)
+    translator.translate(record(statement))
+    for at in range(20):  # the way of many rows, too
+        ((key, row),) = loaded(translator.translate(record(message, 1 + at)))
+        assert key == {"id": 1}
+        assert row.get("v") == (2 if has_it else None)
+    assert translator.lossy[Lossy.COLUMNS_ABSENT] == 0
+
+
 def test_values_of_keys_look_like_those_of_rows() -> None:
     change = insert("b BINARY(2) PRIMARY KEY, d DECIMAL(4,2)", b"\xff\x00", Decimal("1.50"))
     ((key, value),), _ = written(change, binary="hex", decimals="number")

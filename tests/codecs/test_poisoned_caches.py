@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from ckafka_support import CKAFKA
 from ckafka_support import row as ckafka_row
+from debezium_json_support import DEBEZIUM as NATIVE
+from debezium_json_support import record as native_record
+from debezium_json_support import row as native_row
+from debezium_json_support import wrapped as native_wrapped
 from debezium_support import DEBEZIUM, block, message
 from debezium_support import record as debezium_record
 from open_support import cell, framed
@@ -85,7 +89,37 @@ def ckafka_rows() -> Iterator[ConsumerRecord]:
             yield record(ckafka_row(cells, old, "U" if old else "I"))
 
 
+def native_rows() -> Iterator[ConsumerRecord]:
+    keys: list[Any] = [
+        {"id": 1},
+        {"payload": {"id": 1}},
+        {"schema": 5, "payload": {"n": 5, "id": 1}},
+        {},
+        None,
+        5,
+    ]
+    for cells in (
+        ROW,
+        ROW | {"n": "no number"},
+        {"a": "x"},
+        ROW | {"id": [1]},
+        ROW | {"n": 0.5},
+        ROW | {"a": None},
+    ):
+        for key in keys:
+            yield native_record(native_row(after=cells), key)
+            for fields in (
+                FIELDS,
+                FIELDS[:2],
+                [*FIELDS[:2], FIELDS[2] | {"name": "io.debezium.time.Timestamp"}],
+            ):
+                yield native_record(native_wrapped(native_row(after=cells), *fields), key)
+    yield native_record(native_row("d"), keys[0])
+    yield native_record(native_row(after=ROW | {"a": "__debezium_unavailable_value"}), keys[0])
+
+
 ROWS = {
+    NATIVE: list(native_rows()),
     DEBEZIUM: list(debezium_rows()),
     TICDC: list(canal_rows()),
     CANAL: list(canal_rows()),
@@ -123,7 +157,7 @@ def test_rows_are_read_alike_whatever_came_before(source: str, target: str, is_t
 
 
 def test_every_protocol_is_here() -> None:
-    assert set(ROWS) >= set(PROTOCOLS) - {"toy-lines"}
+    assert set(ROWS) >= {name for name, codec in PROTOCOLS.items() if codec.is_readable} - {"toy-lines"}
 
 
 def test_a_null_key_takes_no_key_from_later_rows() -> None:

@@ -26,6 +26,7 @@ from relay import (
     Translator,
 )
 from relay.codecs import BUILT_IN
+from relay.codecs.codec import reading_options
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.shaped import RowKeys
 from relay.model import TSO_LOGICAL_BITS
@@ -181,6 +182,16 @@ def test_ckafka_has_the_forms_that_make_sense_there() -> None:
     assert translator.lossy[Lossy.ZERO_DATE] == 3
 
 
+def test_ckafka_reads_binary_values_as_it_is_told() -> None:
+    for style in ("auto", "mysql", "debezium"):
+        (out,) = Translator(CANAL, CKAFKA, None, {"binary": "base64"}).translate(record(canal_row(ROW)))
+        read = Translator(CKAFKA, CANAL, {"binary": "base64", "value-style": style}, {"binary": "hex"})
+        read.translate(record(ddl("CREATE TABLE t (id INT, photo BLOB, code BINARY(4))")))
+        (message,) = read.translate(msgspec.structs.replace(as_read([out])[0], offset=1))
+        row = json.loads(message.value or b"")["data"][0]
+        assert (row["photo"], row["code"]) == ("00ff41", "61620000")
+
+
 SHAPES = [
     {"enum": "label"},
     {"binary": "base64"},
@@ -262,6 +273,11 @@ def test_either_selection_or_option_leaves_watermarks_out(selected: bool, option
         TICDC, OPEN, None, {"watermarks": option}, selection=Selection(watermarks=selected)
     )
     assert not translator.route.passes_watermarks
+
+
+def test_rows_before_1970_are_not_left_out_with_the_statements() -> None:
+    translator = Translator(CANAL, CANAL, None, {"ddl": "drop"})
+    assert len(translator.translate(record(canal_row(ROW, es=-62_135_596_800_001)))) == 1
 
 
 def test_nothing_is_selected_where_nothing_is_left_out() -> None:
@@ -380,6 +396,16 @@ def test_keyed_output_is_read_like_any_other(target: str) -> None:
     assert reader.lossy[Lossy.TOMBSTONE] == 1
 
 
+def test_compressed_values_have_plain_keys_that_are_read() -> None:
+    options = {"key": "primary-key", "large-message-handle-compression": "lz4"}
+    for target in (TICDC, DEBEZIUM):
+        out = sent(target, options, keyed("INSERT", KEY_ROW, pk=["a"]))
+        assert out[0].key == b'{"a":18446744073709551615}'
+        reader = Translator(target, target, {"large-message-handle-compression": "lz4"})
+        (event,) = reader.inspect(as_read(out)[0])
+        assert isinstance(event, RowChange)
+
+
 def test_a_row_that_the_key_makes_too_large_is_reduced() -> None:
     row = row_message({"id": "varchar(90)", "v": "text"}, {"id": "k" * 80, "v": "x" * 900}, pkNames=["id"])
     large = {"enable-tidb-extension": "true", "large-message-handle-option": "handle-key-only"}
@@ -490,3 +516,11 @@ def test_every_profile_can_be_used_and_says_why(codec: Any) -> None:
     for name, options in codec.profiles.items():
         assert Translator(CANAL, codec.name, None, {"profile": name}).route.target is codec
         assert codec.profile_reasons.get(name, {}).keys() <= options.keys()
+
+
+def test_what_a_profile_writes_is_read_with_its_options_of_both_sides() -> None:
+    options = {"profile": "flink", "binary": "hex", "timezone": "+08:00", "key": "primary-key"}
+    assert reading_options(BUILT_IN[CANAL], options) == {
+        "enum": "label", "binary": "hex", "timestamp-format": "sql", "timezone": "+08:00",
+    }  # fmt: skip
+    assert reading_options(BUILT_IN[OPEN], {"max-batch-size": "5"}) == {"max-batch-size": "5"}

@@ -36,6 +36,7 @@ DEFAULTS = {
     "ticdc-open-protocol": Op.INSERT,
     "ckafka-json": Op.UPDATE,
     "ticdc-debezium": Op.UPDATE,
+    "debezium-json": Op.INSERT,
 }
 
 

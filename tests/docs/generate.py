@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from docs import layers
-from relay.cli.formats import options_of
+from relay.cli.formats import options_of, profile_options
 from relay.cli.loss_words import route_losses
 from relay.codecs import BUILT_IN
 from relay.codecs.codec import Codec, parse_options
@@ -92,6 +92,16 @@ def options_part() -> str:
         ]
         options = table(("option", "type", "default", "side", "meaning"), rows)
         parts.append(f"### {codec.name}\n\n{_sentence(codec.title)}\n\n{options}")
+    return "\n".join(parts)
+
+
+def profiles_part() -> str:
+    """What each profile sets, and why."""
+    parts = []
+    for codec in BUILT_IN.values():
+        for profile in codec.profiles:
+            rows = [(f"`{one.name}={one.value}`", one.reason) for one in profile_options(codec, profile, {})]
+            parts.append(f"#### {codec.name}, `profile={profile}`\n\n{table(('sets', 'because'), rows)}")
     return "\n".join(parts)
 
 
@@ -217,6 +227,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "protocols": protocols_part,
     "layers": layers.part,
     "options": options_part,
+    "profiles": profiles_part,
     "carries": carries_part,
     "losses": losses_part,
     "configuration": configuration_part,

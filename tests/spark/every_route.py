@@ -43,6 +43,7 @@ from spark_backfill.translation import Translate
 TARGETS: Sequence[tuple[str, dict[str, str]]] = (
     *((name, {}) for name in BUILT_IN),
     ("ticdc-canal-json", {"enable-tidb-extension": "true"}),
+    ("canal-json", {"profile": "flink", "key": "primary-key", "tombstones": "true"}),
 )
 #: How the folders of captured sets begin, by protocol.
 SOURCES = {

@@ -15,15 +15,17 @@ import msgspec
 import pytest
 from spark.backfills import config_for
 from spark.test_files import relayed
-from support import OPEN, captured
+from support import OPEN, captured, record, row_message
 
-from relay import ConsumerRecord, Translator
+from relay import ConsumerRecord, ProducerRecord, Translator
 from relay.config.choices import FileFormat, Layout
 from relay.errors import ConfigError
+from relay.model import TableId
 from relay.record_lines import format_record
 from spark_backfill.files import OutputFolder
 from spark_backfill.frames import PRODUCED, PRODUCED_WITH_TABLES
 from spark_backfill.job import from_files
+from spark_backfill.layouts import TableFinder
 from spark_backfill.places import check_folder
 
 DDL = "ticdc/canal-json.tidb-extension/10_ddl"
@@ -253,3 +255,24 @@ def test_parquet_keeps_topic_and_partition(layout: str, spark: Any, tmp_path: Pa
             ConsumerRecord("t", 0, record["offset"], 0, None, record["value"].encode())
         )
     ]
+
+
+def test_a_tombstone_lies_with_its_row() -> None:
+    options = {"profile": "flink", "key": "primary-key", "tombstones": "true"}
+    config = config_for(route={"from": "canal-json", "to": "canal-json", "to_options": options})
+    translator = config.translator()
+    made = []
+    for at, table in enumerate(("a", "b")):
+        message = row_message({"id": "int"}, {"id": "1"}, op="DELETE", table=table, pkNames=["id"])
+        made += translator.translate(record(message, at))
+    tables = [TableId("d", "a"), TableId("d", "b")]
+    assert TableFinder(config).find(made, tables) == [tables[0], tables[0], tables[1], tables[1]]
+
+
+def test_tables_of_a_target_that_is_only_written() -> None:
+    """Of a source record about one table they are known; nobody can tell rows of several apart."""
+    finder = TableFinder(config_for("in", "out", route={"to": "flat-json"}))
+    produced = [ProducerRecord("out", 0, 0, None, b'{"id":1}', ())] * 2
+    one, other = TableId("d", "a"), TableId("d", "b")
+    assert finder.find(produced, [one]) == [one, one]
+    assert finder.find(produced, [one, other]) == [None, None]

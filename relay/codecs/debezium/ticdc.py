@@ -152,7 +152,8 @@ class Decoder:
         if self._is_packed or value[0] != _BRACE:
             budget = Decompression(self._limits)
             value = decompressed(NAME, "", value, self._compression, budget)
-            if record.key:
+            # A key of relay's own, `key=primary-key`, is plain JSON.
+            if record.key and record.key[:2] != b'{"':
                 key = decompressed(NAME, "key", record.key, self._compression, budget)
                 record = msgspec.structs.replace(record, key=key)
         if len(value) > self._uncounted:

@@ -19,14 +19,14 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.codec import Codec, Payload
-from relay.codecs.flat.options import FlatOptions, carries
+from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
-from relay.codecs.wire.rows import Target, TypedWriters, TypeInfo, Write, hidden_places
+from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
 from relay.codecs.wire.ticdc import commit_ts_of, split_updates
 from relay.errors import NotRepresentable
-from relay.model import Column, Event, Op, RowChange, Source, TableSchema
+from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchema
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
@@ -36,6 +36,8 @@ NAME: Final = "flat-json"
 _DELETE: Final = Op.DELETE
 _UPDATE: Final = Op.UPDATE
 _READ: Final = Op.READ
+_BEFORE_IMAGE: Final = Lossy.BEFORE_IMAGE
+_EVENT_TIME: Final = Lossy.EVENT_TIME_PRECISION
 
 _LETTERS: Final = {Op.INSERT: "c", Op.UPDATE: "u", Op.DELETE: "d", Op.READ: "r"}
 _NUMBERS: Final = {op: int(op is Op.DELETE) for op in Op}
@@ -79,6 +81,7 @@ class _Target(Target[_Plan]):
 
     has_structs = True
     has_before = False
+    has_virtual = True
 
     def __init__(self, options: FlatOptions) -> None:
         self._options, self._added = options, {name: option for option, name in options.added.items()}
@@ -92,17 +95,16 @@ class _Target(Target[_Plan]):
                 option = self._added[column.name]
                 reason = f"the table has a column of the name that the target option {option} gives another"
                 raise NotRepresentable(NAME, column.name, reason)
-        hidden, handle = hidden_places(schema), frozenset(schema.handle_key())
-        shown = [column for at, column in enumerate(schema.columns) if at not in hidden]
-        key = tuple([(column.name, f"f{at}") for at, column in enumerate(shown) if column.name in handle])
+        handle, columns = frozenset(schema.handle_key()), schema.columns
+        key = tuple([(column.name, f"f{at}") for at, column in enumerate(columns) if column.name in handle])
         if len(key) < len(handle):
             key = ()
         return _Plan(
             key=key,
             key_start=b"{%b:" % _print(key[0][0]) if key else b"",
             tails={op: self._tail(schema, op) for op in Op},
-            width=len(shown),
-            loses_parameters=any(has_parameters(column.type) for column in shown),
+            width=len(columns),
+            loses_parameters=any(has_parameters(column.type) for column in columns),
         )
 
     def _tail(self, schema: TableSchema, op: Op) -> bytes:
@@ -190,10 +192,10 @@ class Encoder:
             lossy += lost
         if op is _DELETE:
             payloads += self._tombstones(key, lossy)
-        elif op is _UPDATE and change.images.cells_at((), is_old=True) is not None:
-            lossy.append(Lossy.BEFORE_IMAGE)
+        elif op is _UPDATE and _has_old_row(change.images):
+            lossy.append(_BEFORE_IMAGE)
         if not self._has_time:
-            lossy.append(Lossy.EVENT_TIME_PRECISION)
+            lossy.append(_EVENT_TIME)
         self._count_lost(source, lossy, change.transaction)
         if op is _READ and not self._has_snapshot and not source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
@@ -207,6 +209,13 @@ class Encoder:
         if not self._marks_deleted:
             lossy.append(Lossy.DELETE_IMAGE if has_tombstone else Lossy.DELETE)
         return [Payload(key, None)] if has_tombstone else []
+
+
+def _has_old_row(images: Images) -> bool:
+    """Whether the source tells the old row, which is not read for that."""
+    if type(images) is TypedRows:
+        return images.old is not None
+    return images.cells_at((), is_old=True) is not None
 
 
 def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
@@ -252,4 +261,6 @@ CODEC: Final = Codec(
     decoder=None,
     encoder=Encoder,
     keys=Keys.ROW,
+    profiles=PROFILES,
+    profile_reasons=PROFILE_REASONS,
 )

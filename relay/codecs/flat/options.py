@@ -156,3 +156,76 @@ def carries(options: FlatOptions) -> Carries:
         gtid=bool(options.gtid_column),
         snapshot=bool(options.op_column) and options.op_values == "letters",
     )
+
+
+# ---------------------------------------------------------------- readers
+
+_NO_SOURCE: Final = {"database-column": "", "table-column": "", "time-column": ""}
+_NEEDLESS: Final = "the table has no such column"
+_NO_SOURCE_REASONS: Final = dict.fromkeys(_NO_SOURCE, _NEEDLESS)
+#: Sets of options for known readers; docs/readers.md has the readers' own settings to them.
+PROFILES: Final = {
+    "clickhouse": {
+        "op-column": "",
+        **_NO_SOURCE,
+        "deleted-column": "__deleted",
+        "deleted-values": "numbers",
+        "version-column": "__version",
+        "deletes": "rewrite",
+        "timestamp-format": "sql",
+        "zero-dates": "null",
+    },
+    "starrocks": {
+        "op-column": "__op",
+        "op-values": "numbers",
+        "deleted-column": "",
+        **_NO_SOURCE,
+        "deletes": "rewrite",
+        "timestamp-format": "sql",
+        "zero-dates": "null",
+    },
+    "doris": {
+        "op-column": "",
+        **_NO_SOURCE,
+        "deleted-column": "__deleted",
+        "deleted-values": "numbers",
+        "version-column": "__version",
+        "deletes": "rewrite",
+        "timestamp-format": "sql",
+        "zero-dates": "null",
+    },
+    "elasticsearch": {
+        "op-column": "",
+        "deleted-column": "",
+        "database-column": "",
+        "table-column": "",
+        "deletes": "tombstone",
+        "json": "nested",
+        "timestamp-format": "iso",
+        "zero-dates": "null",
+    },
+}
+_REPLACING: Final = _NO_SOURCE_REASONS | {
+    "op-column": _NEEDLESS,
+    "deleted-values": "the mark of a deleted row is 1",
+    "version-column": "of the rows of one key, the largest version stays",
+    "deletes": "a record without value is no row",
+}
+PROFILE_REASONS: Final = {
+    "clickhouse": _REPLACING | {"zero-dates": "0000-00-00 reads as 1900-01-01, without an error"},
+    "starrocks": _NO_SOURCE_REASONS
+    | {
+        "op-values": "0 is an upsert, 1 a delete",
+        "deleted-column": _NEEDLESS,
+        "deletes": "a record without value is no row",
+        "zero-dates": "DATE and DATETIME have none",
+    },
+    "doris": _REPLACING | {"zero-dates": "DATE and DATETIME have none"},
+    "elasticsearch": {
+        "op-column": "a document is the row",
+        "deletes": "behavior.on.null.values=delete deletes the document",
+        "json": "a document in a document can be searched",
+        "timestamp-format": "type date reads it without a format",
+        "zero-dates": "type date refuses the whole document",
+    },
+}

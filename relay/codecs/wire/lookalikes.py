@@ -30,7 +30,7 @@ class _Format(NamedTuple):
 
 
 _SIMPLE: Final = _Format("TiCDC Simple")
-_DEBEZIUM: Final = _Format("Debezium", ("debezium-json", "ticdc-debezium"))
+_DEBEZIUM: Final = _Format("Debezium", ("ticdc-debezium", "debezium-json"))
 _HISTORY: Final = _Format("the schema history of a Debezium connector")
 _FLAT: Final = _Format("rows that Debezium's ExtractNewRecordState has flattened")
 _DATAWORKS: Final = _Format("DataWorks")

@@ -86,7 +86,7 @@ class _KeyedEncoder:
             if self._is_too_large(payloads, key):
                 del lossy[counted:]
                 payloads = self._with_room_for(key or b"", change, caused_by, lossy)
-            payloads = [Payload(key, each.value, each.blobs) for each in payloads]
+            payloads = [msgspec.structs.replace(each, key=key) for each in payloads]
         if self._has_tombstones and change.op is _DELETE and key is not None:
             payloads.append(Payload(key, None))
         return payloads

@@ -149,6 +149,8 @@ def field_of(column_type: ColumnType, options: DebeziumOptions) -> Field:  # noq
     base = column_type.base
     if is_text(base, options):
         return STRING
+    if base == "vector" and options.vector == "text":
+        return STRING
     if base in {"date", "time", "datetime"}:
         mode = _MODES[options.time_precision_mode]
         return mode.get(base) or Field("int64", MICROS if counts_micros(column_type) else MILLIS)

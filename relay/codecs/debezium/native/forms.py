@@ -27,6 +27,7 @@ from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.model import ABSENT, ColumnType
+from relay.mysql import temporal
 from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
 from relay.mysql.temporal import read_date
@@ -85,8 +86,32 @@ def form_of(
     """Return how the column's values look, None if schema or value contradict the type."""
     case = _Case(column_type, is_known, declared, value, options)
     make = _BY_NAME.get(declared.name or "") or _BY_TYPE.get(declared.type)
-    form = None if make is None else make(case)
+    form = _shaped(case) or (None if make is None else make(case))
     return None if form is None or fitting(form.kind, value) is ABSENT else form
+
+
+#: How MySQL's own text of dates and times is read.
+_TEXTS: Final[dict[str, Callable[[str], str]]] = {
+    "date": temporal.read_date,
+    "time": temporal.read_time,
+    "datetime": temporal.read_datetime,
+    "timestamp": temporal.read_datetime,
+}
+
+
+def _shaped(case: _Case) -> Form | None:
+    """What options of a target have made of a column for readers (`bit`, `temporal`, `time`, `zero-dates`):
+    a number, or MySQL's own text; None if it looks otherwise.
+    """
+    base, declared = case.type.base, case.declared
+    if base == "bit":
+        if declared.name == DECIMAL:
+            return Form(int) if type(case.value) is int else Form(str, _read_unscaled)
+        return Form(int, unsigned64) if declared.type == "int64" else None
+    if declared.name is not None or declared.type != "string":
+        return None
+    read = _TEXTS.get(base)
+    return None if read is None else Form(str, read)
 
 
 # ---------------------------------------------------------------- numbers
@@ -118,7 +143,7 @@ def _read_year(year: int) -> int:
 def _float(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
-        return Form(Decimal, functools.partial(scaled, case.type.scale))
+        return Form(Decimal, functools.partial(_read_decimal_double, case.type.scale))
     if base not in FLOATS:
         return None
     if is_no_number(case.value):
@@ -175,6 +200,17 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
     return scaled(scale, _read_decimal_bytes(own, text))
 
 
+def _read_decimal_double(scale: int | None, number: Decimal) -> Decimal:
+    """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
+    exponent = number.as_tuple().exponent
+    if scale is not None and isinstance(exponent, int) and exponent < -scale and number.is_finite():
+        sign, digits, _ = number.as_tuple()
+        while exponent < -scale and digits[-1] == 0 and len(digits) > 1:
+            digits, exponent = digits[:-1], exponent + 1
+        number = Decimal((sign, digits, exponent))
+    return scaled(scale, number)
+
+
 def _read_decimal_text(scale: int | None, text: str) -> Decimal:
     return scaled(scale, read_decimal(text))
 
@@ -199,13 +235,15 @@ def _string(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
         return Form(str, functools.partial(_read_decimal_text, case.type.scale))
-    if base in INTEGERS:
+    if base == "bigint" and case.type.unsigned:
         return Form(str, _read_whole)
     if base in BINARIES:
         return _binary_text(case)
     if base in {"enum", "set"}:
         return _label(case)
-    is_other = base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    is_other = (
+        base in INTEGERS or base in FLOATS or base in {"bit", "year", "date", "datetime", "time", "timestamp"}
+    )
     return None if is_other else Form(str)
 
 

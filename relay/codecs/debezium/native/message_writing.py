@@ -369,10 +369,11 @@ class Messages(Target[RowPlan]):
 
 def native_key(schema: TableSchema) -> tuple[str, ...]:
     """Return the columns of a table's message key, in their order: the primary key; else the first unique key
-    whose columns cannot be NULL.
+    whose columns cannot be NULL. None of it if its columns are not all known.
     """
     if schema.primary_key:
-        return schema.primary_key
+        names = {column.name for column in schema.columns}
+        return schema.primary_key if names.issuperset(schema.primary_key) else ()
     not_null = {column.name for column in schema.columns if column.nullable is False}
     return next((key.columns for key in schema.unique_keys if not_null.issuperset(key.columns)), ())
 

@@ -120,6 +120,9 @@ class DebeziumOptions(Options, frozen=True):
             extra=_TARGET,
         ),
     ] = "producer"
+    vector: Annotated[
+        Literal["producer", "text"], Meta(description="VECTOR: a list of numbers, or its text", extra=_TARGET)
+    ] = "producer"
     enum_schema: Annotated[
         Literal["producer", "string"],
         Meta(description="ENUM and SET in schemas: with their members, or as plain strings", extra=_TARGET),

@@ -9,8 +9,10 @@ debezium/debezium ConnectTableChangeSerializer, SchemaFactory (3.6); records of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from relay.codecs.debezium import ddl_events
 from relay.codecs.debezium.defaults import NOW
@@ -30,9 +32,11 @@ class Message(NamedTuple):
     database: str
     table: str | None
     ddl: str
-    changes: list[Json]
+    changes: Sequence[Json | msgspec.Raw]
 
 
+#: What `TableChange` calls the dialect that is written here.
+DIALECT: Final = "debezium"
 #: Statements about a database, of which `source.table` is null, and others that are about no table.
 _OF_DATABASE: Final = frozenset({DdlKind.CREATE_DATABASE, DdlKind.DROP_DATABASE})
 _WITHOUT_TABLE: Final = frozenset({DdlKind.ALTER_DATABASE, DdlKind.SEQUENCE, DdlKind.TRUNCATE_TABLE})
@@ -47,6 +51,10 @@ _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) -> Iterator[Message]:
     """Give the messages of a statement; of a table that is not known its name alone is said, counted."""
+    told = [msgspec.Raw(each.wire) for each in change.table_changes if each.dialect == DIALECT]
+    if told:  # what a connector has sent is sent again
+        yield Message(change.table.database, change.table.table, change.ddl, told)
+        return
     definitions = {schema.id: schema for schema in reversed(change.definitions)}
     definitions |= {each.table: each.definition for each in change.table_changes if each.definition}
     for table, ddl in per_table_statements(change):

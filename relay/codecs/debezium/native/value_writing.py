@@ -55,7 +55,7 @@ class ValueWriter:
         self.shortcuts: dict[tuple[Read, Write], Convert] = {}
         self._made: dict[tuple[object, ...], Write] = {}
 
-    def of(self, column: Column) -> Write | None:
+    def of(self, column: Column) -> Write | None:  # noqa: PLR0911 - a dispatch
         """Return how this column's values are written; None if they are written as they are."""
         column_type, options = column.type, self._options
         base = column_type.base
@@ -73,6 +73,8 @@ class ValueWriter:
             return _point if base == "point" else _geometry
         if base in BINARIES:
             return self._binary(column_type)
+        if base == "vector" and options.vector == "text":
+            return None
         return _WRITES.get(base)
 
     # ------------------------------------------------------------ numbers

@@ -196,8 +196,10 @@ class Encoder:
         if isinstance(event, SchemaChange) and self._options.include_schema_changes:
             yield from self._schema_change(event, caused_by, lossy)
         elif isinstance(event, TransactionMark) and self._has_transactions:
+            self._count_lost(event.source, lossy)
             yield self._mark(event)
         elif isinstance(event, Heartbeat) and self._options.heartbeats == "keep":
+            self._count_lost(event.source, lossy)
             yield self._control_message(
                 ({"serverName": self._options.topic_prefix}, HEARTBEAT_KEY),
                 ({"ts_ms": event.emitted_at_ns // _MS}, HEARTBEAT),

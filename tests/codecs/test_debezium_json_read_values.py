@@ -1,0 +1,408 @@
+"""`debezium-json`, read: a column's values in every mode of the connector, with schemas and without."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from debezium_json_support import column, ddl, decoded, image, read, record, row, wrapped
+
+from relay import Malformed
+from relay.model import ABSENT, RowChange
+
+TIME = "io.debezium.time"
+CONNECT = "org.apache.kafka.connect.data"
+DATA = "io.debezium.data"
+
+
+def decimal(scale: int, precision: int = 65) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return column("c", "bytes", f"{CONNECT}.Decimal", parameters=parameters)
+
+
+#: Definition, value, schema, what it is.
+TYPED = [
+    ("BIGINT UNSIGNED", -1, column("c", "int64"), 18446744073709551615),
+    ("BIGINT", -(2**63), column("c", "int64"), -(2**63)),
+    ("BIGINT", 9007199254740993, column("c", "int64"), 9007199254740993),
+    ("BIGINT UNSIGNED", "AP//////////", decimal(0, 20), 18446744073709551615),
+    ("BIGINT UNSIGNED", 18446744073709551615, decimal(0, 20), 18446744073709551615),
+    ("BIGINT UNSIGNED", "18446744073709551615", column("c", "string"), 18446744073709551615),
+    ("TINYINT", -5, column("c", "int8"), -5),
+    ("BOOL", True, column("c", "boolean"), 1),
+    ("TINYINT(1)", -5, column("c", "int16"), -5),
+    ("FLOAT(5,2)", 5.610000133514404, column("c", "double"), 5.61),
+    ("FLOAT", 3.14, column("c", "float"), 3.14),
+    ("DOUBLE", 100, column("c", "double"), 100.0),
+    ("REAL", "-Infinity", column("c", "float"), -math.inf),
+    ("DECIMAL(10,2)", "MDk=", decimal(2), Decimal("123.45")),
+    ("DECIMAL(10,2)", "/2o=", decimal(2), Decimal("-1.50")),
+    ("DECIMAL(10,2)", "AA==", decimal(2), Decimal("0.00")),
+    ("DECIMAL(30,10)", "DJ8snNBGdO3qP////w==", decimal(10), Decimal("99999999999999999999.9999999999")),
+    ("DECIMAL(10,2)", 19.9, decimal(2), Decimal("19.90")),
+    ("DECIMAL(12,4)", "1.5000", column("c", "string"), Decimal("1.5000")),
+    ("DECIMAL(10,4)", -1e-4, column("c", "double"), Decimal("-0.0001")),
+    ("DECIMAL(10,0)", 127.0, column("c", "double"), Decimal(127)),
+    (
+        "DECIMAL(10,3)",
+        {"scale": 2, "value": "MDk="},
+        column("c", "struct", f"{DATA}.VariableScaleDecimal"),
+        Decimal("123.450"),
+    ),
+    ("BIT(1)", True, column("c", "boolean"), 1),
+    ("BIT(10)", "AQI=", column("c", "bytes", f"{DATA}.Bits", parameters={"length": "10"}), 513),
+    ("BIT(64)", "//////////8=", column("c", "bytes", f"{DATA}.Bits", parameters={"length": "64"}), 2**64 - 1),
+    ("VARBINARY(5)", "AP8Q", column("c", "bytes"), b"\0\xff\x10"),
+    ("YEAR", 1900, column("c", "int32", f"{TIME}.Year"), 0),
+    ("YEAR", 2026, column("c", "int32", f"{TIME}.Year"), 2026),
+    ("DATE", 20468, column("c", "int32", f"{TIME}.Date"), "2026-01-15"),
+    ("DATE", -1, column("c", "int32", f"{CONNECT}.Date"), "1969-12-31"),
+    ("DATE", "2026-01-15Z", column("c", "string", f"{TIME}.IsoDate"), "2026-01-15"),
+    ("DATETIME", 1768472430000, column("c", "int64", f"{TIME}.Timestamp"), "2026-01-15 10:20:30"),
+    ("DATETIME(3)", -1, column("c", "int64", f"{TIME}.Timestamp"), "1969-12-31 23:59:59.999"),
+    (
+        "DATETIME(6)",
+        253402300799999999,
+        column("c", "int64", f"{TIME}.MicroTimestamp"),
+        "9999-12-31 23:59:59.999999",
+    ),
+    (
+        "DATETIME(3)",
+        -1000000,
+        column("c", "int64", f"{TIME}.NanoTimestamp"),
+        "1969-12-31 23:59:59.999",
+    ),
+    (
+        "DATETIME(6)",
+        1768472430123,
+        column("c", "int64", f"{CONNECT}.Timestamp"),
+        "2026-01-15 10:20:30.123000",
+    ),
+    (
+        "DATETIME(6)",
+        "2026-01-15T10:20:30.12Z",
+        column("c", "string", f"{TIME}.IsoTimestamp"),
+        "2026-01-15 10:20:30.120000",
+    ),
+    ("TIME", -3020399000000, column("c", "int64", f"{TIME}.MicroTime"), "-838:59:59"),
+    ("TIME(1)", -3020400147483, column("c", "int64", f"{TIME}.MicroTime"), "-838:59:59.0"),
+    ("TIME(6)", -1000, column("c", "int64", f"{TIME}.NanoTime"), "-00:00:00.000001"),
+    ("TIME(3)", 86400000, column("c", "int32", f"{CONNECT}.Time"), "24:00:00.000"),
+    ("TIME(3)", 30600500, column("c", "int32", f"{TIME}.Time"), "08:30:00.500"),
+    ("TIME(6)", "10:20:30.5Z", column("c", "string", f"{TIME}.IsoTime"), "10:20:30.500000"),
+    (
+        "TIMESTAMP(3)",
+        "2026-01-15T02:20:30.12Z",
+        column("c", "string", f"{TIME}.ZonedTimestamp"),
+        "2026-01-15 02:20:30.120",
+    ),
+    (
+        "TIMESTAMP",
+        "2026-01-15T10:20:30+08:00",
+        column("c", "string", f"{TIME}.ZonedTimestamp"),
+        "2026-01-15 02:20:30",
+    ),
+    (
+        "TIMESTAMP(3) NOT NULL",
+        "1970-01-01T00:00:00.000Z",
+        column("c", "string", f"{TIME}.ZonedTimestamp"),
+        "0000-00-00 00:00:00.000",
+    ),
+    ("JSON", '{"k":[1,2]}', column("c", "string", f"{DATA}.Json"), '{"k":[1,2]}'),
+    ("VECTOR(3)", [1.0, 2.5, 3.0], column("c", "array", f"{DATA}.FloatVector"), "[1,2.5,3]"),
+    (
+        "POINT",
+        {"x": 1.0, "y": 2.0, "wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": 4326},
+        column("c", "struct", f"{DATA}.geometry.Point"),
+        bytes.fromhex("E61000000101000000000000000000F03F0000000000000040"),
+    ),
+    (
+        "GEOMETRY",
+        {"wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": None, "extensions": None},
+        column("c", "struct", f"{DATA}.geometry.Geometry"),
+        bytes.fromhex("000000000101000000000000000000F03F0000000000000040"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("definition", "value", "schema", "expected"), TYPED)
+def test_a_schema_tells_how_a_value_looks(
+    definition: str, value: Any, schema: dict[str, Any], expected: Any
+) -> None:
+    found, counted = read(definition, value, schema=schema)
+    assert (found, type(found)) == (expected, type(expected))
+    assert "schema-guessed" not in counted
+    assert "value-guessed" not in counted
+
+
+#: Options of the source, definition, value, what it is.
+UNTYPED = [
+    ({}, "BIGINT UNSIGNED", -1, 18446744073709551615),
+    ({"bigint.unsigned.handling.mode": "precise"}, "BIGINT UNSIGNED", "AP//////////", 18446744073709551615),
+    ({"bigint.unsigned.handling.mode": "string"}, "BIGINT UNSIGNED", "18446744073709551615", 2**64 - 1),
+    ({}, "DECIMAL(10,2)", "MDk=", Decimal("123.45")),
+    ({"decimal.format": "NUMERIC"}, "DECIMAL(10,2)", 123.4, Decimal("123.40")),
+    ({"decimal.handling.mode": "string"}, "DECIMAL(10,2)", "123.45", Decimal("123.45")),
+    ({"decimal.handling.mode": "double"}, "DECIMAL(10,2)", 123.4, Decimal("123.40")),
+    ({}, "VARBINARY(5)", "AP8Q", b"\0\xff\x10"),
+    ({"binary.handling.mode": "base64"}, "VARBINARY(5)", "3q2+7w==", b"\xde\xad\xbe\xef"),
+    ({"binary.handling.mode": "base64-url-safe"}, "VARBINARY(5)", "3q2-7w==", b"\xde\xad\xbe\xef"),
+    ({"binary.handling.mode": "hex"}, "VARBINARY(5)", "deadbeef", b"\xde\xad\xbe\xef"),
+    ({}, "DATETIME(3)", 1768472430123, "2026-01-15 10:20:30.123"),
+    ({}, "DATETIME(4)", 1768472430123400, "2026-01-15 10:20:30.1234"),
+    ({"time.precision.mode": "microseconds"}, "DATETIME", 1768472430000000, "2026-01-15 10:20:30"),
+    ({"time.precision.mode": "nanoseconds"}, "DATETIME", 1768472430000000000, "2026-01-15 10:20:30"),
+    ({"time.precision.mode": "connect"}, "DATETIME(6)", 1768472430123, "2026-01-15 10:20:30.123000"),
+    ({"time.precision.mode": "isostring"}, "DATETIME", "2026-01-15T10:20:30Z", "2026-01-15 10:20:30"),
+    ({"time.precision.mode": "connect"}, "TIME(3)", 1500, "00:00:01.500"),
+    ({"time.precision.mode": "nanoseconds"}, "TIME(3)", 1500000000, "00:00:01.500"),
+    ({}, "TIME", "10:20:30Z", "10:20:30"),
+    ({}, "DATE", "2026-01-15Z", "2026-01-15"),
+    ({}, "BOOL", True, 1),
+    ({}, "TINYINT(1)", 1, 1),
+    ({}, "BIT(1)", True, 1),
+    ({}, "FLOAT", "NaN", math.nan),
+    ({}, "ENUM('x','y')", "y", 2),
+    ({}, "SET('x','y','z')", "x,z", 5),
+    ({}, "TEXT", "3q2+7w==", "3q2+7w=="),
+]
+
+
+@pytest.mark.parametrize(("options", "definition", "value", "expected"), UNTYPED)
+def test_without_a_schema_the_definition_and_the_options_tell_it(
+    options: dict[str, str], definition: str, value: Any, expected: Any
+) -> None:
+    found, counted = read(definition, value, options=options)
+    assert repr(found) == repr(expected)
+    assert "schema-guessed" not in counted
+    assert "value-guessed" not in counted
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("a\\,b", 1), ("a,b", 1), ("back\\\\slash", 3), ("back\\slash", 3), ("it's", 2), ("", 0)],
+)
+@pytest.mark.parametrize("definition", ["ENUM('a,b','it''s','back\\\\slash')", None])
+def test_labels_are_known_in_the_spelling_of_the_statement_and_in_their_own(
+    definition: str | None, value: str, expected: int
+) -> None:
+    allowed = {"allowed": "a\\,b,it's,back\\\\slash"}
+    found, _ = read(definition, value, schema=column("c", "string", f"{DATA}.Enum", parameters=allowed))
+    assert found == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [("back\\\\slash,x", 3), ("back\\slash", 1), ("", 0)])
+def test_labels_of_a_set_are_known_in_both_spellings(value: str, expected: int) -> None:
+    assert read("SET('back\\\\slash','x')", value)[0] == expected
+
+
+def test_a_binary_column_as_text_tells_its_form_itself_where_the_option_does_not() -> None:
+    text = column("c", "string")
+    assert read("VARBINARY(9)", "deadbeef", schema=text) == (b"\xde\xad\xbe\xef", {"value-guessed": 1})
+    assert read("VARBINARY(9)", "3q2-7w==", schema=text)[0] == b"\xde\xad\xbe\xef"
+    # Eight digits are no BINARY(6) in hexadecimal.
+    assert read("BINARY(6)", "deadbeef", schema=text)[0] == bytes.fromhex("75e69d6de79f")
+    hexadecimal = {"binary.handling.mode": "hex"}
+    assert read("VARBINARY(9)", "deadbeef", schema=text, options=hexadecimal)[1] == {}
+
+
+def test_text_that_is_declared_binary_is_bytes() -> None:
+    """Debezium reads `CHARACTER SET binary` as Latin-1 while it streams, and as bytes in a snapshot."""
+    changes = [
+        {
+            "type": "CREATE",
+            "id": '"shop"."t"',
+            "table": {
+                "primaryKeyColumnNames": ["id"],
+                "columns": [
+                    {"name": "id", "typeName": "INT", "optional": False, "position": 1},
+                    {
+                        "name": "c", "typeName": "CHAR", "length": 4, "charsetName": "binary", "optional": True,
+                        "position": 2,
+                    },
+                ],
+            },
+        }
+    ]  # fmt: skip
+    created = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c CHAR(4) CHARACTER SET binary)", changes))
+    for schema, value in ((column("c", "string"), "\x80\xff"), (column("c", "bytes"), "gP8AAA==")):
+        message = wrapped(row(after={"id": 1, "c": value}), column("id", "int32"), schema)
+        events, _ = decoded(created, record(message, offset=1))
+        assert image(events[-1])["c"] == b"\x80\xff\0\0"
+
+
+# ---------------------------------------------------------------- what nobody tells
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "base", "expected"),
+    [
+        (column("c", "int16"), 5, "smallint", 5),
+        (column("c", "boolean"), True, "bit", 1),
+        (decimal(2, 10), "MDk=", "decimal", Decimal("123.45")),
+        (column("c", "int64", f"{TIME}.MicroTimestamp"), 0, "datetime", "1970-01-01 00:00:00"),
+        (column("c", "int64", f"{TIME}.NanoTime"), 1000, "time", "00:00:00.000001"),
+        (column("c", "string", f"{TIME}.IsoDate"), "2026-01-15Z", "date", "2026-01-15"),
+        (column("c", "bytes"), "AA==", "blob", b"\0"),
+        (column("c", "string"), "AA==", "varchar", "AA=="),
+        (
+            column("c", "int64", parameters={"__debezium.source.column.type": "BIGINT UNSIGNED"}),
+            -1,
+            "bigint",
+            2**64 - 1,
+        ),
+        (
+            column(
+                "c",
+                "string",
+                parameters={
+                    "__debezium.source.column.type": "VARBINARY",
+                    "__debezium.source.column.length": "8",
+                },
+            ),
+            "deadbeef",
+            "varbinary",
+            b"\xde\xad\xbe\xef",
+        ),
+    ],
+)
+def test_without_a_definition_the_schema_tells_the_type(
+    schema: dict[str, Any], value: Any, base: str, expected: Any
+) -> None:
+    message = wrapped(row(after={"id": 1, "c": value}), column("id", "int32"), schema)
+    (change,), counted = decoded(record(message, {"id": 1}))
+    assert isinstance(change, RowChange)
+    assert (image(change)["c"], change.schema.columns[1].type.base) == (expected, base)
+    assert change.schema.primary_key == ("id",)
+    assert counted["schema-guessed"] == 1
+
+
+@pytest.mark.parametrize(("value", "expected"), [(5, 5), ("x", "x"), (1.5, 1.5), (True, 1), (None, None)])
+def test_without_both_a_value_is_taken_for_what_it_looks_like(value: Any, expected: Any) -> None:
+    found, counted = read(None, value)
+    assert found == expected
+    assert (counted["schema-guessed"], counted["value-guessed"]) == (1, 1)
+
+
+def test_a_message_that_contradicts_the_definition_is_believed() -> None:
+    found, counted = read("INT", "text", schema=column("c", "string"))
+    assert found == "text"
+    assert counted["schema-guessed"] == 1
+
+
+# ---------------------------------------------------------------- what the connector has lost
+
+
+def test_a_default_may_stand_for_null() -> None:
+    assert read("INT DEFAULT 5", 5, schema=column("c", "int32", default=5)) == (5, {"null-or-default": 1})
+    assert read("INT DEFAULT 5", 5) == (5, {"null-or-default": 1})
+    assert read("INT DEFAULT 5", 6, schema=column("c", "int32", default=5)) == (6, {})
+    assert read("INT NOT NULL DEFAULT 5", 5, schema=column("c", "int32", default=5, optional=False))[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (column("c", "int64", f"{TIME}.Timestamp", default=0), 0),
+        (
+            column("c", "string", f"{TIME}.IsoTimestamp", default="1970-01-01T00:00:00Z"),
+            "1970-01-01T00:00:00Z",
+        ),
+        (None, 0),
+    ],
+)
+def test_1970_in_a_column_of_the_present_time_is_null(schema: dict[str, Any] | None, value: Any) -> None:
+    assert read("DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3)", value, schema=schema) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("definition", "value", "schema", "expected"),
+    [
+        ("DATE NOT NULL", 0, column("c", "int32", f"{TIME}.Date"), "1970-01-01"),
+        ("DATETIME", 0, column("c", "int64", f"{TIME}.Timestamp"), "1970-01-01 00:00:00"),
+        ("DATE", "1970-01-01Z", column("c", "string", f"{TIME}.IsoDate"), "1970-01-01"),
+    ],
+)
+def test_1970_may_be_a_date_that_is_not_in_the_calendar(
+    definition: str, value: Any, schema: dict[str, Any], expected: str
+) -> None:
+    assert read(definition, value, schema=schema) == (expected, {"epoch-or-zero-date": 1})
+
+
+@pytest.mark.parametrize(
+    ("definition", "placeholder"),
+    [
+        ("TEXT", "__debezium_unavailable_value"),
+        ("BLOB", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="),
+        ("BLOB", "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565"),
+    ],
+)
+def test_a_value_that_the_log_does_not_have_is_absent(definition: str, placeholder: str) -> None:
+    found, counted = read(definition, placeholder)
+    assert found is ABSENT
+    assert counted == {"columns-absent": 1}
+
+
+def test_a_value_that_one_image_has_is_absent_in_the_other_alone() -> None:
+    payload = row("u", {"id": 1, "c": "__debezium_unavailable_value"}, {"id": 1, "c": "new"})
+    created = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c TEXT)"), topic="dbz")
+    events, _ = decoded(created, record(payload, {"id": 1}))
+    assert image(events[-1], is_old=True) == {"id": 1, "c": ABSENT}
+    assert image(events[-1]) == {"id": 1, "c": "new"}
+
+
+# ---------------------------------------------------------------- names of columns
+
+
+@pytest.mark.parametrize(
+    ("wire", "options"), [("c_u005fint", {}), ("c_u005fint", {"field.name.adjustment.mode": "avro_unicode"})]
+)
+def test_adjusted_names_are_those_of_the_definition(wire: str, options: dict[str, str]) -> None:
+    created = record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c_int INT)"), topic="dbz")
+    events, counted = decoded(created, record(row(after={"id": 1, wire: 7}), {"id": 1}), options=options)
+    assert (image(events[-1]), counted) == ({"id": 1, "c_int": 7}, {})
+
+
+def test_names_of_an_unknown_table_are_restored_if_the_option_says_so() -> None:
+    options = {"field.name.adjustment.mode": "avro_unicode"}
+    message = record(row(after={"_u540d_u79f0": "x", "_ud83d_ude00": 1, "_ud83d": 2}), None)
+    events, _ = decoded(message, options=options)
+    assert set(image(events[0])) == {"名称", "😀", "_ud83d"}
+
+
+def test_names_that_avro_has_no_characters_for_are_those_of_the_definition() -> None:
+    created = record(ddl("CREATE TABLE t (`id-1` INT PRIMARY KEY, `2nd` INT)"), topic="dbz")
+    events, _ = decoded(created, record(row(after={"id_1": 1, "_2nd": 7}), {"id_1": 1}))
+    assert image(events[-1]) == {"id-1": 1, "2nd": 7}
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("definition", "schema", "value", "reason"),
+    [
+        ("DECIMAL(10,2)", decimal(2), "", "not the bytes of a number"),
+        ("DECIMAL(10,2)", decimal(2), "1.5", "decimal.handling.mode"),
+        ("TIME", column("c", "int64", f"{TIME}.MicroTime"), 3020400000000, "beyond the range of TIME"),
+        ("DATE", column("c", "int32", f"{TIME}.Date"), 10**9, "beyond the calendar"),
+        ("TIME", column("c", "string", f"{TIME}.IsoTime"), "25:61:00Z", "not a time"),
+        ("POINT", column("c", "struct", f"{DATA}.geometry.Point"), {"wkb": "AA==", "srid": -1}, "geometry"),
+        ("BIT(8)", column("c", "bytes", f"{DATA}.Bits"), "!", "not base64"),
+    ],
+)
+def test_a_value_that_is_none_of_its_type_is_refused_with_its_column(
+    definition: str, schema: dict[str, Any], value: Any, reason: str
+) -> None:
+    with pytest.raises(Malformed, match=reason) as refused:
+        read(definition, value, schema=schema)
+    assert refused.value.path == "payload.after.c"
+    assert value == "" or json.dumps(value) not in str(refused.value)
+
+
+def test_an_object_of_an_unknown_column_is_refused() -> None:
+    with pytest.raises(Malformed, match="neither text, number, boolean nor null"):
+        read(None, {"a": 1})

@@ -1,0 +1,56 @@
+"""Kafka Connect reads what `profile=kafka-connect` writes: ExtractNewRecordState gives every image of every
+row, and Debezium's JDBC sink leaves PostgreSQL with the rows that the source has.
+"""
+
+from __future__ import annotations
+
+import pytest
+from readers.connect import Sink, TaskFailed, steps, unwrapped
+from readers.java import Program
+from readers.sources import BY_TABLE, FILES, comparable, topics_of_tables, translated, wrongly_read
+from readers.truth import Step, Table, final_difference, tables
+
+TARGET = "debezium-json"
+#: Connect has no dates that are none; as text they reach the reader.
+_OPTIONS = {"profile": "kafka-connect", "zero-dates": "text"}
+_NOT_FOR_THE_SINK = {
+    # Without a key the sink can neither update nor delete.
+    "dml_db.log_nokey",
+    "keys_db.no_key",
+    "keys_db.uk_nullable",
+    "tidb_only_db.nonclustered",
+    # PostgreSQL has no U+0000.
+    "strings_db.txt",
+    # The sink does not find a table of its own where a column's name has a backtick.
+    "Names-Db.back`tick",
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_image_of_every_row(connect: Program, file: str) -> None:
+    topics = topics_of_tables(translated(file, TARGET, BY_TABLE, **_OPTIONS))
+
+    def read(table: Table) -> list[Step]:
+        return steps(table, unwrapped(connect, topics[table.database, table.name]))
+
+    assert wrongly_read(file, read) == {}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_rows_in_postgresql(sink: Sink, file: str) -> None:
+    topics = topics_of_tables(translated(file, TARGET, BY_TABLE, **_OPTIONS))
+    wrong = {}
+    for table in comparable(file):
+        if table.id not in _NOT_FOR_THE_SINK and not table.altered and table.begins_empty:
+            stored = sink.store(topics[table.database, table.name])
+            if said := final_difference(table, sink.rows(stored, table)):
+                wrong[table.id] = said
+    assert wrong == {}
+
+
+def test_without_the_profile_the_task_fails(sink: Sink) -> None:
+    """TIME beyond a day, BIT and other things that Debezium itself does not get through."""
+    topics = topics_of_tables(translated("ticdc/open-protocol/01_all_types", TARGET, BY_TABLE, ddl="drop"))
+    for table in tables("01_all_types").values():
+        with pytest.raises(TaskFailed):
+            sink.store(topics[table.database, table.name])
