@@ -16,7 +16,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named, encoder_of
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, has_row_keys, parse_options
+from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, keys_of, parse_options
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
@@ -86,7 +86,7 @@ class Route(NamedTuple):
     @property
     def has_row_keys(self) -> bool:
         """Whether the Kafka key of a row's message stands for the row."""
-        return has_row_keys(self.target_options) or self.target.keys is Keys.ROW
+        return keys_of(self.target, self.target_options) is Keys.ROW
 
     @property
     def passes_watermarks(self) -> bool:

@@ -19,6 +19,7 @@ from relay import ConsumerRecord
 from relay.cli.commands import app
 from relay.config import Config, load_config
 from relay.config.kafka import source_cluster, target_cluster
+from relay.joining import Joiner
 from relay.kafka.clients import Clusters
 from relay.service.check.route import State, preflight
 
@@ -54,9 +55,13 @@ def expected(config: Config, records: Iterable[ConsumerRecord]) -> Places:
     """What the translator makes of the records, by place."""
     found: Places = defaultdict(list)
     translator = config.translator()
-    for each in records:
-        for out in translator.translate(each):
-            found[out.topic, out.partition].append((out.key, out.value, out.headers))
+    made = [out for each in records for out in translator.translate(each)]
+    if translator.route.joining is not None:
+        joiner: Joiner[None] = Joiner(translator.route.joining)
+        joined = [done for out in made for done in joiner.add(out, None)]
+        made = [out for out, _ in [*joined, *joiner.close()]]
+    for out in made:
+        found[out.topic, out.partition].append((out.key, out.value, out.headers))
     return found
 
 
@@ -127,6 +132,24 @@ async def test_rules_spread_a_table_over_partitions_of_its_own(
     await relayed(kafka, run_relay, config, len(records))
     assert await written(kafka, {topic for topic, _ in wanted}) == wanted
     assert await exists(kafka, f"{source}.out")
+
+
+async def test_rows_of_a_table_are_joined_in_its_topic(kafka: Any, make_config: Any, run_relay: Any) -> None:
+    source = await kafka.topic()
+    config = make_config(
+        source,
+        "{topic}.{table}",
+        route_to=OPEN,
+        route_to_options={"max-batch-size": "8"},
+        target_create_topics=True,
+        target_create_settings=KEPT,
+    )
+    records = as_source(rows(*["t", "u"] * 32), source)
+    wanted = expected(config, records)
+    assert {len(made) for made in wanted.values()} == {8}
+    await kafka.produce(source, records)
+    await relayed(kafka, run_relay, config, len(records))
+    assert await written(kafka, {topic for topic, _ in wanted}) == wanted
 
 
 async def test_a_missing_topic_ends_the_relay_behind_all_before_it(
