@@ -18,6 +18,8 @@ WORKLOADS = ("01_all_types", "09_dml", "12_bulk")
 _TICDC = "ticdc/canal-json.tidb-extension"
 _CANAL = "mysql/canal-json"
 _OPEN = "ticdc/open-protocol"
+_DEBEZIUM = "mysql/debezium"
+_NO_SCHEMA = "mysql/debezium.no-schema"
 _EXTENSION: Mapping[str, str] = {"enable-tidb-extension": "true"}
 
 
@@ -64,7 +66,7 @@ def relay_config(route: Route, servers: str, source: str, target: str) -> str:
 
 
 #: Options that change how much is written, and so belong to a route's name.
-_SHOWN = {"debezium-disable-schema"}
+_SHOWN = {"debezium-disable-schema", "schemas.enable", "profile"}
 #: A new route is one more line here.
 ROUTES = (
     Route("ticdc-canal-json", "canal-json", _TICDC),
@@ -73,6 +75,12 @@ ROUTES = (
     Route("ticdc-open-protocol", "ticdc-debezium", _OPEN, target_options={"debezium-disable-schema": "true"}),
     Route("ticdc-open-protocol", "ticdc-debezium", _OPEN),
     Route("ticdc-open-protocol", "canal-json", _OPEN),
+    Route("ticdc-open-protocol", "debezium-json", _OPEN, target_options={"schemas.enable": "false"}),
+    Route("ticdc-open-protocol", "debezium-json", _OPEN, target_options={"profile": "kafka-connect"}),
+    Route("ticdc-canal-json", "debezium-json", _TICDC, target_options={"profile": "flink"}),
+    Route("debezium-json", "canal-json", _DEBEZIUM),
+    Route("debezium-json", "debezium-json", _NO_SCHEMA, target_options={"schemas.enable": "false"}),
+    Route("ticdc-canal-json", "flat-json", _TICDC),
 )
 
 

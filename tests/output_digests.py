@@ -55,6 +55,18 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "enable-tidb-extension": "true",
                 "output-raw-change-event": "true",
             },
+            "debezium-json": {
+                "topic.prefix": "shop",
+                "schemas.enable": "false",
+                "decimal.handling.mode": "string",
+                "bigint.unsigned.handling.mode": "precise",
+                "binary.handling.mode": "hex",
+                "time.precision.mode": "isostring",
+                "include.schema.comments": "true",
+                "skipped.operations": "none",
+                "provide.transaction.metadata": "true",
+                "replace.null.with.default": "false",
+            },
             "flat-json": {
                 "op-values": "numbers",
                 "deleted-values": "booleans",
@@ -99,6 +111,7 @@ OPTION_SETS: dict[str, tuple[int | None, dict[str, dict[str, str]]]] = {
                 "cluster-id": "elsewhere",
                 "large-message-handle-compression": "snappy",
             },
+            "debezium-json": {"profile": "kafka-connect", "zero-dates": "text"},
             "flat-json": {
                 "op-column": "",
                 "deleted-column": "",

@@ -126,7 +126,7 @@ def _object(known: _Known) -> dict[str, Any]:
         "versions": known.versions,
         "columns": None if schema is None else len(schema.columns),
         "primary_key": None if schema is None else schema.primary_key,
-        "newest": msgspec.structs.asdict(known.newest),
+        "newest": _position(known.newest),
     }
 
 
@@ -153,6 +153,14 @@ def _definition(known: _Known) -> list[Line]:
 def _when(at: Position) -> str:
     commit_ts = "" if at.commit_ts is None else f"commit ts {at.commit_ts}, "
     return f"since {_place(at)} ({commit_ts}{wall_time(at.event_time_ns)})"
+
+
+def _position(at: Position) -> dict[str, Any]:
+    """A position as JSON; only some sources have a place in a log."""
+    found = msgspec.structs.asdict(at)
+    if at.log is None:
+        del found["log"]
+    return found
 
 
 def _place(at: Position) -> str:

@@ -518,13 +518,14 @@ def test_places_in_json_are_those_of_the_text() -> None:
 
 def test_values_of_rows_are_known_in_every_wire() -> None:
     for protocol in (name for name, codec in PROTOCOLS.items() if codec.is_readable):
-        sample = chosen_sample(protocol, random.Random(1))
-        texts = [value[value.find(b"{") :] for each in sample.records if (value := each.value or b"")]
+        samples = [chosen_sample(protocol, random.Random(at)) for at in range(4)]
+        records = [each for sample in samples for each in sample.records]
+        texts = [value[value.find(b"{") :] for each in records if (value := each.value or b"")]
         found = [places for text in texts if (places := document(text)) is not None]
         assert any(places.values for places in found), protocol
 
 
 def test_sets_of_options_are_those_of_the_codec() -> None:
     for protocol, codec in PROTOCOLS.items():
-        seen = {tuple(lane.target_options(protocol, random.Random(at))[1].items()) for at in range(300)}
+        seen = {tuple(lane.target_options(protocol, random.Random(at))[1].items()) for at in range(600)}
         assert len(seen) >= len(option_sets(codec))

@@ -8,7 +8,6 @@ caches. Source: pingcap/ticdc pkg/sink/codec/debezium/codec.go (2026-08); its re
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -34,6 +33,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool
 from relay.codecs.wire.compiled import Null
 from relay.codecs.wire.rows import Target, TypeInfo, Write
+from relay.codecs.wire.ticdc_json import BACKSLASH, printed, with_long_escapes
 from relay.model import Column, Generated, Op, SchemaChange, TableId, TableSchema, Watermark
 from relay.mysql.types import has_parameters
 
@@ -220,15 +220,15 @@ class Messages(Target[RowPlan]):
         start = UNSET if start_ts is None else start_ts
         source = _RowSource(self._version, source_ms, plan.snapshot, commit_ts, start, self._cluster_id)
         value = _print(_RowMessage(_RowPayload(source, emitted_ms, _MIDDLES[op], before, after)))
-        if _BACKSLASH in value:
-            value = _with_long_escapes(value)
+        if BACKSLASH in value:
+            value = with_long_escapes(value)
         if plan.end:
             value = value[:-1] + self._end(plan, images, has_start=start_ts is not None)
         if plan.key_value is None or type(row) is dict:
             return Payload(_row_key(plan, row), value)
         key = _print(plan.key_value(row))
-        if _BACKSLASH in key:
-            key = _with_long_escapes(key)
+        if BACKSLASH in key:
+            key = with_long_escapes(key)
         return Payload(plan.key_start + key + plan.key_end, value)
 
     def _end(self, plan: RowPlan, images: tuple[Row, Row], *, has_start: bool) -> bytes:
@@ -348,23 +348,5 @@ def _row_key(plan: RowPlan, row: Row) -> bytes:
     return b'{"payload":%b%b' % (payload, plan.key_end[1:])
 
 
-# `bytes in bytes` first asks whether the former is a number, at the price of an exception; a number is found
-# for a tenth of that.
-_BACKSLASH: Final = ord("\\")
 _print = msgspec.json.Encoder().encode
 _NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
-#: msgspec has short escapes for two characters for which TiCDC has none.
-_ESCAPE: Final = re.compile(rb"\\(.)")
-_LONG_ESCAPES: Final = {b"b": rb"\u0008", b"f": rb"\u000c"}
-
-
-def printed(value: object) -> bytes:
-    """JSON as TiCDC escapes it. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates."""
-    text = _print(value)
-    return _with_long_escapes(text) if _BACKSLASH in text else text
-
-
-def _with_long_escapes(text: bytes) -> bytes:
-    if text.find(b"\\b") >= 0 or text.find(b"\\f") >= 0:
-        return _ESCAPE.sub(lambda match: _LONG_ESCAPES.get(match[1], match[0]), text)
-    return text

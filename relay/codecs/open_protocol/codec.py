@@ -63,6 +63,7 @@ from relay.codecs.wire.ticdc import (
     per_table_statements,
     split_updates,
 )
+from relay.codecs.wire.ticdc_json import printed
 from relay.errors import Malformed, NotRepresentable, UnsupportedMessage
 from relay.limits import check_values, uncounted_bytes
 from relay.model import (
@@ -460,7 +461,7 @@ class Encoder:
         document = self._document(change, lossy)
         if lost:
             lossy += lost
-        return _Segments(_to_json(key), compressed(_to_json(document), self._compression))
+        return _Segments(_to_json(key), compressed(printed(document), self._compression))
 
     def _row_key(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> dict[str, Any]:
         source, table = change.source, change.schema.id
@@ -523,7 +524,7 @@ class Encoder:
                 key["ohk"] = True
             else:
                 key["ccl"] = location
-            value = compressed(_to_json(self._document(change, [], only_key=True)), self._compression)
+            value = compressed(printed(self._document(change, [], only_key=True)), self._compression)
             return Payload(_to_json(key), value)
 
         def stored(whole: Payload) -> bytes:
@@ -544,7 +545,7 @@ class Encoder:
         self._count_lost(event.source, lossy)
         for table, ddl in per_table_statements(event):
             key = _to_json({"ts": commit_ts, "scm": table.database, "tbl": table.table, "t": _DDL})
-            value = compressed(_to_json({"q": ddl, "t": code}), self._compression)
+            value = compressed(printed({"q": ddl, "t": code}), self._compression)
             yield Payload(framed_key([key]), framed_value([value]))
 
 
