@@ -158,8 +158,12 @@ def float_converter(read: Callable[[str], float], write: Callable[[float], str])
 
 
 def go_text(value: float) -> str:
-    """Go's shortest positional notation: `10000000000`, `0.0000001`, `-0`; no exponent, no trailing `.0`."""
+    """Go's shortest positional notation: `10000000000`, `0.0000001`, `-0`; no exponent, no trailing `.0`.
+    Raises ValueError for NaN and infinity.
+    """
     text = repr(value)
+    if "n" in text:
+        raise ValueError("not a finite number")
     if "e" in text:
         text = format(Decimal(text), "f")
     return text.removesuffix(".0")

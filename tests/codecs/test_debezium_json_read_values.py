@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from debezium_json_support import column, ddl, decoded, image, read, record, row, wrapped
 
-from relay import Malformed
+from relay import ConsumerRecord, Malformed, NotRepresentable, Translator
 from relay.model import ABSENT, RowChange
 
 TIME = "io.debezium.time"
@@ -406,3 +406,37 @@ def test_a_value_that_is_none_of_its_type_is_refused_with_its_column(
 def test_an_object_of_an_unknown_column_is_refused() -> None:
     with pytest.raises(Malformed, match="neither text, number, boolean nor null"):
         read(None, {"a": 1})
+
+
+REALS = [
+    record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c REAL)"), topic="dbz"),
+    record(row(after={"id": 1, "c": "-Infinity"}), {"id": 1}, 1),
+]
+
+
+@pytest.mark.parametrize("target", ["debezium-json", "canal-json", "ckafka-json"])
+def test_an_infinite_real_has_javas_word(target: str) -> None:
+    options = {"schemas.enable": "false"} if target == "debezium-json" else None
+    translator = Translator("debezium-json", target, None, options)
+    for _ in range(40):  # compiled functions do as plain ones
+        out = [written for one in REALS for written in translator.translate(one)]
+        assert b'"c":"-Infinity"' in (out[-1].value or b"")
+
+
+@pytest.mark.parametrize("target", ["ticdc-canal-json", "ticdc-open-protocol", "ticdc-debezium", "flat-json"])
+def test_an_infinite_real_is_refused_with_its_column_by_all_others(target: str) -> None:
+    translator = Translator("debezium-json", target)
+    translator.translate(REALS[0])
+    for _ in range(40):
+        with pytest.raises(NotRepresentable, match=r"[ .]c: "):
+            translator.translate(REALS[1])
+
+
+def test_an_infinite_real_is_read_back() -> None:
+    out = Translator("debezium-json", "debezium-json").translate
+    written = [
+        ConsumerRecord("dbz", 0, at, 0, each.key, each.value)
+        for at, each in enumerate(each for one in REALS for each in out(one))
+    ]
+    events, _ = decoded(*written)
+    assert image(events[-1]) == {"id": 1, "c": -math.inf}

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from native_support import BARE, NAME
+from open_support import ddl as open_ddl
+from open_support import framed
 
 from relay import ConsumerRecord, Lossy, ProducerRecord, Translator
 
@@ -146,6 +148,31 @@ def test_a_dropped_table_is_named_with_its_database() -> None:
     payload = payload_of(out)
     assert payload["ddl"] == "DROP TABLE IF EXISTS `shop`.`item`"
     assert payload["tableChanges"] == [{"type": "DROP", "id": '"shop"."item"', "table": None}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "texts"),
+    [
+        ("/* c */ drop tables if exists item CASCADE", ["DROP TABLE IF EXISTS `shop`.`item`"]),
+        ("DROP TABLE /*!32312 IF EXISTS*/`item`", ["DROP TABLE IF EXISTS `shop`.`item`"]),
+        ("DROP/**/TABLE IF EXISTS a,`if exists`", [
+            "DROP TABLE IF EXISTS `shop`.`a`", "DROP TABLE IF EXISTS `shop`.`if exists`",
+        ]),
+        ("DROP TABLE `if exists`", ["DROP TABLE `shop`.`if exists`"]),
+        ("DROP TABLE item; CREATE TABLE b (id INT)", ["DROP TABLE item; CREATE TABLE b (id INT)"]),
+    ],
+)  # fmt: skip
+def test_a_dropped_table_keeps_what_else_its_statement_says(sql: str, texts: list[str]) -> None:
+    out, _ = written(ddl(sql, "ERASE"))
+    assert [payload_of(one)["ddl"] for one in out] == texts
+
+
+def test_a_statement_that_only_its_message_calls_a_drop_stays_as_it_is() -> None:
+    """Open Protocol's type says that the table is dropped; the text, which is not understood, says otherwise."""
+    sql = "ALTER TABLE item ADD COLUMN c bit(4000000000)"
+    cause = framed(open_ddl(sql, 4))
+    (out,) = Translator("ticdc-open-protocol", NAME, None, BARE).translate(cause)
+    assert payload_of(out)["ddl"] == sql
 
 
 def test_a_rename_of_several_tables_is_a_message_each() -> None:

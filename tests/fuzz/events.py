@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -13,8 +14,9 @@ from relay import ABSENT, DecodeError, Event, Lossy, Op, RowChange, SchemaChange
 from relay.codecs import PROTOCOLS
 from relay.codecs.codec import parse_options
 from relay.codecs.losses import Before
-from relay.model import Cell, Column, Row, TableSchema
-from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS
+from relay.model import Cell, Column, DdlKind, Row, TableSchema
+from relay.mysql.ddl.drops import drop_words
+from relay.mysql.types import BINARIES, FRACTIONAL, INTEGER_BITS, quoted_table
 
 #: Words that say that a row's cells are not all there, or not as they were.
 _VALUES_LOST: Final = frozenset(
@@ -24,6 +26,7 @@ _VALUES_LOST: Final = frozenset(
             Lossy.INVALID_TEXT,
             Lossy.DECIMAL_DIGITS,
             Lossy.ZERO_DATE,
+            Lossy.TIME_RANGE,
             Lossy.YEAR_BELOW_100,
         ),
         *(Lossy.ENUM_INDEX, Lossy.NULL_REPLACED_BY_DEFAULT, Lossy.NULL_OR_DEFAULT, Lossy.EPOCH_OR_ZERO_DATE),
@@ -44,12 +47,15 @@ _BEFORE_LOST: Final = frozenset(
 
 
 class Target(NamedTuple):
-    """What the target of a route carries. `copies`: of every statement; None if it carries none."""
+    """What the target of a route carries. `copies`: of every statement; None if it carries none.
+    `names_dropped`: DROP TABLE is written anew, with the table's full name, as the producer does.
+    """
 
     route: str
     copies: int | None
     knows_before: bool
     keeps_order: bool
+    names_dropped: bool = False
 
     @classmethod
     def of(cls, setting: Setting) -> Target:
@@ -62,6 +68,7 @@ class Target(NamedTuple):
             copies if carries.ddl else None,
             carries.before is not Before.NONE,
             setting.partitions in {None, 1},
+            setting.target == "debezium-json",
         )
 
 
@@ -71,7 +78,7 @@ def compare(
     """Raise BrokenError if the reader found other events than the source had."""
     route = target.route
     if target.copies is not None and not {Lossy.DDL, Lossy.DDL_COPIES} & lossy:
-        _same_statements(route, given, found, target.copies)
+        _same_statements(target, target.copies, given, found)
     rows = [event for event in given if isinstance(event, RowChange)]
     read = [event for event in found if isinstance(event, RowChange)]
     at = 0
@@ -87,10 +94,11 @@ def compare(
         raise BrokenError("events", "rows too many", route, f"{len(rows)} rows, {len(read)} read")
 
 
-def _same_statements(route: str, given: Sequence[Event], found: Sequence[Event], copies: int) -> None:
+def _same_statements(target: Target, copies: int, given: Sequence[Event], found: Sequence[Event]) -> None:
+    route = target.route
     read = [event.ddl for event in found if isinstance(event, SchemaChange)]
     changes = [event for event in given if isinstance(event, SchemaChange)]
-    told = [change.ddl for change in changes for _ in range(copies)]
+    told = [_statement(target, change) for change in changes for _ in range(copies)]
     if any(len(change.targets) > 1 or len(change.renamed) > 1 for change in changes):
         return  # some producers write one statement for each table
     if any(pair.old.database != pair.new.database for change in changes for pair in change.renamed):
@@ -100,6 +108,14 @@ def _same_statements(route: str, given: Sequence[Event], found: Sequence[Event],
     # Producers differ in what a backslash means in a statement's text.
     if [text.replace("\\", "") for text in told] != [text.replace("\\", "") for text in read]:
         raise BrokenError("events", "another statement", route, f"{told[0][:200]!r} / {read[0][:200]!r}")
+
+
+def _statement(target: Target, change: SchemaChange) -> str:
+    """The text that a target should have of a statement."""
+    words = drop_words(change.ddl)
+    if target.names_dropped and words and change.kinds == (DdlKind.DROP_TABLE,):
+        return f"{words} {quoted_table(change.table)}"
+    return change.ddl
 
 
 def _same_change(
@@ -180,11 +196,17 @@ def _same_row(route: str, which: str, one: tuple[TableSchema, Row], other: tuple
             )
 
 
+_JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
+
+
 def _plain(cell: Cell, column: Column) -> object:
     """The cell; a FLOAT as the 32 bits that it has in MySQL, a fraction of a second without zeros behind it, no
     time at all without a sign,
-    BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back.
+    BINARY without the bytes that it is padded with: sources may leave them out, and readers put them back;
+    JSON without the spaces that MySQL prints between its parts, and Debezium does not.
     """
+    if isinstance(cell, str) and column.type.base == "json":
+        return _JSON_SPACE.sub(lambda match: match[1] or "", cell)
     if isinstance(cell, str) and column.type.base in FRACTIONAL:
         whole, point, fraction = cell.partition(".")
         text = whole + (point + fraction).rstrip(".0")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -31,13 +32,16 @@ from relay import (
     ConsumerRecord,
     Event,
     Malformed,
+    Op,
     ProducerRecord,
     RelayError,
     RowChange,
     Rows,
+    SchemaChange,
     Translator,
 )
 from relay.codecs import BUILT_IN, PROTOCOLS
+from relay.model import Column, ColumnType, DdlKind, Source, TableId, TableSchema
 
 SOURCE, TARGET = "ticdc-canal-json", "ticdc-open-protocol"
 SAMPLE = captured_sample("ticdc/canal-json.tidb-extension/09_dml")
@@ -206,6 +210,8 @@ def test_a_record_that_takes_too_much_memory_is_found(monkeypatch: pytest.Monkey
 
 # ---------------------------------------------------------------- events
 
+AT = Source("mysql", 0)
+
 
 def events(target: str, *, without: int = 0, again: int = 0) -> None:
     """Compare the events of two rows with those read of what was written, less some or more."""
@@ -284,6 +290,41 @@ def test_a_statement_that_became_another_or_two_is_found(monkeypatch: pytest.Mon
         assert broken(other, SAMPLE.records[CREATE]) == ("events", "another statement")
         plant(monkeypatch, lambda translator, record: TRANSLATE(translator, record) * 2)
         assert broken(twice, SAMPLE.records[CREATE]) == ("events", "number of statements")
+
+
+@pytest.mark.parametrize(
+    ("other", "is_found"),
+    [
+        ("DROP TABLE IF EXISTS `d`.`t`", False),
+        ("DROP TABLE IF EXISTS `d`.`u`", True),
+        ("DROP TABLE `d`.`t`", True),
+        ("ALTER TABLE t ADD i INT", True),
+    ],
+)
+def test_a_dropped_table_may_get_its_database(other: str, is_found: bool) -> None:
+    change = SchemaChange(
+        "drop table if exists t /* c */", TableId("d", "t"), (DdlKind.DROP_TABLE,), "", AT, 0
+    )
+    read_back = msgspec.structs.replace(change, ddl=other)
+    target = Target("canal-json -> debezium-json", 1, True, True, names_dropped=True)
+    with pytest.raises(BrokenError, match="another statement") if is_found else nullcontext():
+        compare(target, [change], [read_back], set())
+    with pytest.raises(BrokenError, match="another statement"):
+        compare(target._replace(names_dropped=False), [change], [read_back], set())
+
+
+@pytest.mark.parametrize(
+    ("document", "is_found"),
+    [('{"a b":[1,"\\" "]}', False), ('{"ab":[1,"\\" "]}', True), ('{"a b":[1,"\\""]}', True)],
+)
+def test_documents_may_lose_the_space_between_their_parts(document: str, is_found: bool) -> None:
+    schema = TableSchema(TableId("d", "t"), (Column("j", ColumnType("json")),))
+    given, found = (
+        RowChange(Op.INSERT, schema, Rows(None, (text,)), AT, 0)
+        for text in ('{"a b": [1, "\\" "]}', document)
+    )
+    with pytest.raises(BrokenError, match="json after") if is_found else nullcontext():
+        compare(Target("route", None, True, True), [given], [found], set())
 
 
 # ---------------------------------------------------------------- many records

@@ -34,7 +34,9 @@ _COLUMN_BYTES: Final = 200
 _SQL_TYPES_BYTES: Final = 300
 _VARYING_BYTES: Final = 8
 _SQL_TYPES_SHARE: Final = 4
-_NO_TEXT: Final = "a value that the target's spelling has no text for"
+_NO_TEXT: Final = "a value is not of its column's type, or the target's spelling has no text for it"
+#: What conversions raise for values that are not of their type.
+_UNFIT: Final = (ValueError, ArithmeticError, TypeError, AttributeError)
 
 #: Images that were kept as they came, with the reader that understands them.
 _WITH_READER: Final = (TextRows, TypedRows)
@@ -107,6 +109,19 @@ class TextWriter:
                 cells[name] = value if value is None or write is None else write(value)
         return cells
 
+    def unfit(self, protocol: str, *rows: Row | None) -> NotRepresentable:
+        """Return the error about the first column whose value has no text here; it quotes no value."""
+        for row in filter(None, rows):
+            for name, place, write in self._writes:
+                value = row[place]
+                if value is None or value is ABSENT or write is None:
+                    continue
+                try:
+                    write(value)
+                except _UNFIT:
+                    return NotRepresentable(protocol, f"data.{name}", _NO_TEXT)
+        return NotRepresentable(protocol, "data", _NO_TEXT)
+
     def sql_type_of(self, cells: dict[str, Any]) -> msgspec.Raw:
         """Return `sqlType` for a row where it depends on the values."""
         variant = tuple([sql_type_of(cells.get(name)) for name, sql_type_of in self._varying])
@@ -144,7 +159,8 @@ class TextPlan:
                 if old is not None:
                     old = self._converted(old)
             except (ValueError, ArithmeticError) as error:
-                raise _unfit(self._protocol, images) from error
+                # Malformed with the column's name if the source is to blame.
+                raise self._writer.unfit(self._protocol, images.before, images.after) from error
         return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
@@ -172,19 +188,15 @@ class TypedPlan:
         try:
             cells = self._cells(old if new is None else new)  # type: ignore[arg-type]  # a change has an image
             before = self._cells(old) if change.op is UPDATE and old is not None else None
-        except (ValueError, ArithmeticError, TypeError, AttributeError) as error:
-            raise _unfit(self._protocol, images) from error
+        except _UNFIT as error:
+            # Malformed with the column's name if the source is to blame.
+            raise self._writer.unfit(self._protocol, images.before, images.after) from error
         return TextChange(self._writer, cells, before, self._writer.loses_parameters)
 
 
 _SHORTCUTS: Final[dict[tuple[Read, Write], Convert]] = {
     (numbers.read_decimal, numbers.decimal_text): numbers.checked_decimal,
 }
-
-
-def _unfit(protocol: str, images: TextRows | TypedRows) -> NotRepresentable:
-    _ = images.before, images.after  # raises Malformed with the column's name if the source is to blame
-    return NotRepresentable(protocol, "data", _NO_TEXT)
 
 
 class TextWriters:
@@ -236,8 +248,8 @@ class TextWriters:
         try:
             old = writer.cells(before) if change.op is UPDATE and before else None
             return TextChange(writer, writer.cells(row), old, writer.loses_parameters)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise NotRepresentable(self._protocol, "data", "a value is not of its column's type") from error
+        except _UNFIT as error:
+            raise writer.unfit(self._protocol, before, after) from error
 
     def writer_for(self, schema: TableSchema, places: tuple[int, ...]) -> TextWriter:
         """Return the writer for some of a table's columns, given by their places in it. Raises

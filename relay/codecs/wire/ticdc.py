@@ -29,6 +29,7 @@ from relay.model import (
     TableId,
     TableSchema,
 )
+from relay.mysql.ddl.drops import drop_words
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
 from relay.records import TIME_END_MS, ConsumerRecord
 
@@ -144,8 +145,7 @@ def _with_escapes(match: re.Match[str]) -> str:
     return match[0].replace("\\", "\\\\") if match[0].startswith("'") else match[0]
 
 
-_DROPPED: Final = {DdlKind.DROP_TABLE: "TABLE", DdlKind.DROP_VIEW: "VIEW"}
-_IF_EXISTS: Final = re.compile(r"\s*DROP\s+(?:TABLE|VIEW)\s+IF\s+EXISTS\s", re.IGNORECASE).match
+_DROPS: Final = ({DdlKind.DROP_TABLE}, {DdlKind.DROP_VIEW})
 
 
 def _moves_a_table(change: SchemaChange) -> bool:
@@ -166,10 +166,9 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
             (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
             for pair in change.renamed
         ]
-    what = _DROPPED.get(change.kinds[0]) if change.kinds else None
-    if what and len(change.targets) > 1:
-        what += " IF EXISTS" if _IF_EXISTS(change.ddl) else ""
-        return [(table, f"DROP {what} {quoted_table(table)}") for table in change.targets]
+    words = drop_words(change.ddl) if len(change.targets) > 1 and set(change.kinds) in _DROPS else None
+    if words:
+        return [(table, f"{words} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]
 
 

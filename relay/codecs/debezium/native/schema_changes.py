@@ -21,6 +21,7 @@ from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
 from relay.model import Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
+from relay.mysql.ddl.drops import drop_words
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
 
 # ---------------------------------------------------------------- the list
@@ -45,7 +46,6 @@ _VIEWS: Final = frozenset({DdlKind.CREATE_VIEW, DdlKind.DROP_VIEW})
 _INDEX: Final = re.compile(
     r"\s*(?:CREATE|DROP)\s+(?:(?:ONLINE|OFFLINE|UNIQUE|FULLTEXT|SPATIAL)\s+)*INDEX\s", re.IGNORECASE
 ).match
-_IF_EXISTS: Final = re.compile(r"\s*DROP\s+TABLE\s+IF\s+EXISTS\s", re.IGNORECASE).match
 _WORDS: Final = {DdlKind.CREATE_TABLE: "CREATE", DdlKind.DROP_TABLE: "DROP"}
 
 
@@ -69,8 +69,10 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
             entry = {"type": _WORDS.get(kind, "ALTER"), "id": _id(table), "table": None}
             found = definitions.get(table)
             if kind is DdlKind.DROP_TABLE:
-                what = "DROP TABLE IF EXISTS" if _IF_EXISTS(ddl) else "DROP TABLE"
-                yield Message(table.database, table.table, f"{what} {quoted_table(table)}", [entry])
+                # Several statements, or a text that is another one than its message says, stay as they are.
+                words = drop_words(ddl) if set(change.kinds) == {kind} else None
+                text = f"{words} {quoted_table(table)}" if words else ddl
+                yield Message(table.database, table.table, text, [entry])
             elif found is None:
                 lossy.append(Lossy.TABLE_DEFINITION)
                 yield Message(table.database, table.table, ddl, [])

@@ -53,7 +53,9 @@ class ValueWriter:
         self._labels = LabelWriter(self.lost)
         self._unsigned = self._unsigned_writer()
         #: Grows with the columns that are met.
-        self.shortcuts: dict[tuple[Read, Write], Convert] = {}
+        self.shortcuts: dict[tuple[Read, Write], Convert] = {
+            (numbers.read_double, _write_double): numbers.read_double,
+        }
         self._made: dict[tuple[object, ...], Write] = {}
 
     def of(self, column: Column) -> Write | None:  # noqa: PLR0911 - a dispatch
@@ -290,10 +292,18 @@ def _number(value: Decimal) -> msgspec.Raw:
     return msgspec.Raw(numbers.decimal_text(value).encode())
 
 
-def _write_float(value: float) -> float:
-    if abs(value) >= numbers.BEYOND_FLOAT:
-        raise ValueError("beyond the range of FLOAT")
-    return value
+def _write_float(value: float) -> float | str:
+    if abs(value) < numbers.BEYOND_FLOAT:
+        return value
+    if value - value:
+        return numbers.java_text(value)
+    raise ValueError("beyond the range of FLOAT")
+
+
+def _write_double(value: float) -> float | str:
+    # NaN and infinity are the numbers whose distance to themselves is not 0. Java's JSON has words for them,
+    # msgspec prints null.
+    return numbers.java_text(value) if value - value else value
 
 
 #: A BIT(1); any other number raises KeyError.
@@ -370,7 +380,12 @@ def _compact(text: str) -> str:
     return '"'.join(parts)
 
 
-_WRITES: Final[dict[str, Write]] = {"float": _write_float, "vector": _vector, "json": _compact}
+_WRITES: Final[dict[str, Write]] = {
+    "float": _write_float,
+    "double": _write_double,
+    "vector": _vector,
+    "json": _compact,
+}
 
 # ---------------------------------------------------------------- dates and times
 
