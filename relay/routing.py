@@ -357,6 +357,30 @@ def templates_of(
     return [(way.topic, way.width) for way in _ways(topic, partitions, partition_by, rules)]
 
 
+def partitions_by_name(
+    name: str,
+    sources: Sequence[str],
+    topic: str,
+    partitions: int | None,
+    partition_by: Partitioning | None,
+    rules: Sequence[TopicRule],
+) -> int | None:
+    """Return over how many partitions rows are spread in the topic of a table with this name; None if they
+    keep those of the source. Where the name does not tell which rule its tables have, the largest number counts.
+    """
+    rest, *others = _ways(topic, partitions, partition_by, rules)
+    widths: list[int] = []
+    for way in (*others, rest):
+        names = way.topic.names_in(name, sources) if way.topic.is_by_table else None
+        is_known = names is not None and None not in names and not way.topic.is_ambiguous
+        if names is None or (way.match is not None and is_known and not way.match.may_match(*names)):
+            continue
+        widths.append(way.width or 0)
+        if is_known:
+            break
+    return max(widths, default=0) or None
+
+
 def _ways(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
 ) -> tuple[_Way, ...]:

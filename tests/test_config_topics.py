@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from config_support import MINIMAL, load, problems, without_variables
@@ -140,3 +141,36 @@ def test_check_describes_rules_and_choices(tmp_path: Path) -> None:
         "  shop.* → shop.{table}",
     ):
         assert line in about.splitlines()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"topic": "{database}.{table}", "topics": [{"match": "shop.big", "partitions": 16}]},
+        {"topic": "{database}.{table}", "partitions": 8, "topics": [{"match": "*.small", "partitions": 1}]},
+        {
+            "topic": "{topic}.{table}",
+            "topics": [{"match": "shop.*", "topic": "{database}.{table}", "partitions": 2}],
+        },
+        {"topic": "{database}-{table}", "partitions": 8, "topics": [{"match": "shop.big", "partitions": 16}]},
+        {"topic": "all", "topics": [{"match": "shop.*", "topic": "x.{table}.{table}", "partitions": 3}]},
+    ],
+)
+def test_partitions_of_a_topic_are_known_by_its_name(target: dict[str, Any]) -> None:
+    """A task of Spark has the name alone. Where it does not tell, the topic is not too small."""
+    tables = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "kafka:9092", "topics": ["orders"], "group_id": "g"},
+        "target": target,
+    }
+    config = Config.model_validate(tables)
+    translator = config.translator()
+    for at, (database, table) in enumerate(
+        [("shop", "big"), ("shop", "a b"), ("crm", "small"), ("crm", "订单")]
+    ):
+        message = row_message({"id": "int"}, {"id": "1"}) | {"database": database, "table": table}
+        (out,) = translator.translate(record(message, offset=at))
+        if out.topic not in config.fixed_topics:
+            is_told = target["topic"] != "{database}-{table}"
+            wanted = translator.partitions_of(out.topic) if is_told else 16
+            assert config.partitions_of(out.topic) == wanted
