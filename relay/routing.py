@@ -366,7 +366,7 @@ def partitions_by_name(
     rules: Sequence[TopicRule],
 ) -> int | None:
     """Return over how many partitions rows are spread in the topic of a table with this name; None if they
-    keep those of the source. Where the name does not tell which rule its tables have, the largest number counts.
+    keep those of the source. Where the name does not tell which rule its tables have, the largest counts.
     """
     rest, *others = _ways(topic, partitions, partition_by, rules)
     widths: list[int] = []
