@@ -143,6 +143,33 @@ def test_check_describes_rules_and_choices(tmp_path: Path) -> None:
         assert line in about.splitlines()
 
 
+def test_check_tells_how_a_rule_spreads_rows(tmp_path: Path) -> None:
+    rules = """
+    partitions = 8
+    partition_by = "table"
+    [[target.topics]]
+    match = "shop.a"
+    partitions = 12
+    [[target.topics]]
+    match = "shop.b"
+    topic = "b"
+    partition_by = "index-value"
+    [[target.topics]]
+    match = "shop.c"
+    topic = "c"
+    partition_by = "source"
+    [[target.topics]]
+    match = "shop.d"
+    topic = "d"
+    """
+    assert summary(load(tmp_path, MINIMAL + rules)).splitlines()[-4:] == [
+        "  shop.a → as above, spread over 12 partitions by table",
+        "  shop.b → b, spread over 8 partitions by primary key",
+        "  shop.c → c, in the partition of their source",
+        "  shop.d → d",
+    ]
+
+
 @pytest.mark.parametrize(
     "target",
     [
