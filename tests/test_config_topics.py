@@ -128,6 +128,11 @@ def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, probl
     assert any(found.startswith(problem) for found in problems(tmp_path, text))
 
 
+def test_an_unknown_key_of_a_rule_is_told_with_the_near_ones(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, f"{MINIMAL}[[target.topics]]\nmatch = 'a.*'\npartition = 3\n")
+    assert problem.startswith("target.topics.0.partition: there is no such key (did you mean partition")
+
+
 def test_check_describes_rules_and_choices(tmp_path: Path) -> None:
     text = MINIMAL.replace(
         "[source]", 'include_tables = ["shop.*"]\nexclude_events = ["watermark"]\n[source]'
