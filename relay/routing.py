@@ -16,7 +16,7 @@ others are written only where every partition keeps its own.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ from relay.partitioning import ByKey, Partitioning, key_hash, table_hash
 from relay.records import ConsumerRecord
 from relay.shown import quoted
 from relay.table_globs import TableGlob, tables_of
-from relay.topic_names import TOPIC, TopicTemplate, unusable
+from relay.topic_names import DATABASE, TABLE, TOPIC, TopicTemplate, unusable
 
 #: Topics and partitions; of a record that goes by its key they are known once it is encoded.
 Places = Sequence[tuple[str, int]] | ByKey
@@ -50,12 +50,15 @@ class TopicRule(NamedTuple):
 class _Way(msgspec.Struct, frozen=True):
     """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
     keeps the source's partition.
+
+    `width`: over how many partitions the topic's rows are spread, those of other tables included.
     """
 
     topic: TopicTemplate
     partitions: int | None = None
     by: Partitioning = Partitioning.SOURCE
     match: TableGlob | None = None
+    width: int | None = None
 
 
 class _TablePath(msgspec.Struct, frozen=True):
@@ -239,8 +242,8 @@ class Router:
 
     def _of_ddl(self, topic: str, way: _Way, record: ConsumerRecord) -> list[tuple[str, int]]:
         """Where a statement goes in one topic."""
-        if way.partitions is not None:
-            return [(topic, at) for at in (range(way.partitions) if self._writes_ddl_everywhere else (0,))]
+        if way.width is not None:
+            return [(topic, at) for at in (range(way.width) if self._writes_ddl_everywhere else (0,))]
         if self._reads_ddl_everywhere or not self._writes_ddl_everywhere:
             return [(topic, record.partition)]
         fed = self._all_fed if TOPIC not in way.topic.fields else self._fed.get(record.topic, ())
@@ -253,7 +256,7 @@ class Router:
             passed, out.gate = out.gate.after(mark, out.record)
         topics = self._in_use(mark, out)
         kept = [(topic, out.record.partition) for topic, way in topics.items() if way.partitions is None]
-        spread = [(topic, at) for topic, way in topics.items() for at in range(way.partitions or 0)]
+        spread = [(topic, at) for topic, way in topics.items() for at in range(way.width or 0)]
         if kept:
             out.add(mark, kept)
         if spread and passed is not None:
@@ -289,7 +292,7 @@ class Router:
                 self._paths.clear()
                 self._partitions.clear()
             self._paths[topic, table] = found
-            self._partitions[found.topic] = found.way.partitions
+            self._partitions[found.topic] = found.way.width
         return found
 
     def _new_path(self, topic: str, table: TableId) -> _TablePath:
@@ -351,7 +354,31 @@ def templates_of(
     topic: str, partitions: int | None, partition_by: Partitioning | None, rules: Sequence[TopicRule]
 ) -> list[tuple[TopicTemplate, int | None]]:
     """Return all templates, each with its number of partitions, None for the source's. Raises ConfigError."""
-    return [(way.topic, way.partitions) for way in _ways(topic, partitions, partition_by, rules)]
+    return [(way.topic, way.width) for way in _ways(topic, partitions, partition_by, rules)]
+
+
+def partitions_by_name(
+    name: str,
+    sources: Sequence[str],
+    topic: str,
+    partitions: int | None,
+    partition_by: Partitioning | None,
+    rules: Sequence[TopicRule],
+) -> int | None:
+    """Return over how many partitions rows are spread in the topic of a table with this name; None if they
+    keep those of the source. Where the name does not tell which rule its tables have, the largest counts.
+    """
+    rest, *others = _ways(topic, partitions, partition_by, rules)
+    widths: list[int] = []
+    for way in (*others, rest):
+        names = way.topic.names_in(name, sources) if way.topic.is_by_table else None
+        is_known = names is not None and None not in names and not way.topic.is_ambiguous
+        if names is None or (way.match is not None and is_known and not way.match.may_match(*names)):
+            continue
+        widths.append(way.width or 0)
+        if is_known:
+            break
+    return max(widths, default=0) or None
 
 
 def _ways(
@@ -361,9 +388,35 @@ def _ways(
     problems: list[Problem] = []
     rest = _way(TopicRule("", topic, partitions, partition_by), None, "target", problems)
     found = [_way(rule, rest, f"target.topics.{at}", problems) for at, rule in enumerate(rules)]
+    if not problems:
+        problems = list(_mixed(rest, found))
     if problems:
         raise ConfigError(problems)
-    return rest, *found
+    ways = rest, *found
+    return tuple(msgspec.structs.replace(way, width=_width(way, ways)) for way in ways)
+
+
+def _share_topics(one: _Way, other: _Way) -> bool:
+    """Whether tables of both may have one topic: their templates are one, and do not name the whole table."""
+    return one.topic == other.topic and not one.topic.fields >= {DATABASE, TABLE}
+
+
+def _width(way: _Way, ways: Iterable[_Way]) -> int | None:
+    """Over how many partitions rows are spread in topics of these tables."""
+    sharing = [other.partitions or 0 for other in ways if _share_topics(way, other)]
+    return max([way.partitions or 0, *sharing]) or None
+
+
+def _mixed(rest: _Way, rules: Sequence[_Way]) -> Iterator[Problem]:
+    """Find rules that spread rows in a topic whose other rows keep the source's partitions, or the reverse:
+    a watermark of one source partition would be written among rows of others.
+    """
+    for at, rule in enumerate(rules):
+        others = [other for other in (rest, *rules[:at]) if _share_topics(rule, other)]
+        if any((other.partitions is None) != (rule.partitions is None) for other in others):
+            message = "one topic would have rows that are spread and rows that keep the source's partitions"
+            hint = "give the rule a topic of its own, or spread the others, too"
+            yield Problem(f"target.topics.{at}.partitions", message, hint)
 
 
 def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem]) -> _Way:
@@ -410,9 +463,9 @@ def _row_places(topic: str, way: _Way, table: TableId) -> Places | None:
 
 def _everywhere(topic: str, way: _Way, record: ConsumerRecord) -> Places:
     """Where something goes that concerns all rows of a topic."""
-    if way.partitions is None:
+    if way.width is None:
         return ((topic, record.partition),)
-    return [(topic, at) for at in range(way.partitions)]
+    return [(topic, at) for at in range(way.width)]
 
 
 def _check_rivals(table: TableId, path: _TablePath, catalog: Catalog, at: Position) -> None:

@@ -38,6 +38,12 @@ class TableGlob(msgspec.Struct, frozen=True):
         """Whether it matches a table."""
         return bool(self.database.match(table.database) and self.table.match(table.table))
 
+    def may_match(self, database: str | None, table: str | None) -> bool:
+        """Whether it may match a table of which these names are known."""
+        return bool(
+            (database is None or self.database.match(database)) and (table is None or self.table.match(table))
+        )
+
 
 class TableFilter(msgspec.Struct, frozen=True):
     """Which tables are chosen: those that a pattern of `include` matches (all, if there is none) and none of

@@ -101,10 +101,27 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         return found
 
     def pattern(self, topics: Iterable[str]) -> re.Pattern[str]:
-        """Return what matches all names that it makes of these source topics."""
+        """Return what matches all names that it makes of these source topics; its groups are the fields."""
         forms = dict.fromkeys((DATABASE, TABLE), "[A-Za-z0-9_-]+")
-        forms[TOPIC] = f"(?:{'|'.join(map(re.escape, topics))})"
-        return re.compile("".join([re.escape(text) + forms.get(field, "") for text, field in self.pieces]))
+        forms[TOPIC] = "|".join(map(re.escape, topics))
+        text, begun = "", set[str]()
+        for literal, field in self.pieces:
+            text += re.escape(literal)
+            if field:
+                text += f"(?P={field})" if field in begun else f"(?P<{field}>{forms[field]})"
+                begun.add(field)
+        return re.compile(text)
+
+    def names_in(self, name: str, topics: Iterable[str]) -> tuple[str | None, str | None] | None:
+        """Return of which database and table a name is made (None for what is not in it), or None if the
+        template makes no such name. An ambiguous template may have other answers.
+        """
+        found = self.pattern(topics).fullmatch(name)
+        if found is None:
+            return None
+        texts = found.groupdict()
+        database, table = (texts.get(field) for field in (DATABASE, TABLE))
+        return database and _unescaped(database), table and _unescaped(table)
 
     def named(self, topic: str, table: TableId) -> tuple[str, ...]:
         """Return the names that it is made of: tables that differ in them must not have one topic."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from config_support import MINIMAL, load, problems, without_variables
@@ -127,6 +128,11 @@ def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, probl
     assert any(found.startswith(problem) for found in problems(tmp_path, text))
 
 
+def test_an_unknown_key_of_a_rule_is_told_with_the_near_ones(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, f"{MINIMAL}[[target.topics]]\nmatch = 'a.*'\npartition = 3\n")
+    assert problem.startswith("target.topics.0.partition: there is no such key (did you mean partition")
+
+
 def test_check_describes_rules_and_choices(tmp_path: Path) -> None:
     text = MINIMAL.replace(
         "[source]", 'include_tables = ["shop.*"]\nexclude_events = ["watermark"]\n[source]'
@@ -140,3 +146,63 @@ def test_check_describes_rules_and_choices(tmp_path: Path) -> None:
         "  shop.* → shop.{table}",
     ):
         assert line in about.splitlines()
+
+
+def test_check_tells_how_a_rule_spreads_rows(tmp_path: Path) -> None:
+    rules = """
+    partitions = 8
+    partition_by = "table"
+    [[target.topics]]
+    match = "shop.a"
+    partitions = 12
+    [[target.topics]]
+    match = "shop.b"
+    topic = "b"
+    partition_by = "index-value"
+    [[target.topics]]
+    match = "shop.c"
+    topic = "c"
+    partition_by = "source"
+    [[target.topics]]
+    match = "shop.d"
+    topic = "d"
+    """
+    assert summary(load(tmp_path, MINIMAL + rules)).splitlines()[-4:] == [
+        "  shop.a → as above, spread over 12 partitions by table",
+        "  shop.b → b, spread over 8 partitions by primary key",
+        "  shop.c → c, in the partition of their source",
+        "  shop.d → d",
+    ]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"topic": "{database}.{table}", "topics": [{"match": "shop.big", "partitions": 16}]},
+        {"topic": "{database}.{table}", "partitions": 8, "topics": [{"match": "*.small", "partitions": 1}]},
+        {
+            "topic": "{topic}.{table}",
+            "topics": [{"match": "shop.*", "topic": "{database}.{table}", "partitions": 2}],
+        },
+        {"topic": "{database}-{table}", "partitions": 8, "topics": [{"match": "shop.big", "partitions": 16}]},
+        {"topic": "all", "topics": [{"match": "shop.*", "topic": "x.{table}.{table}", "partitions": 3}]},
+    ],
+)
+def test_partitions_of_a_topic_are_known_by_its_name(target: dict[str, Any]) -> None:
+    """A task of Spark has the name alone. Where it does not tell, the topic is not too small."""
+    tables = {
+        "route": {"from": "ticdc-canal-json", "to": "canal-json"},
+        "source": {"bootstrap_servers": "kafka:9092", "topics": ["orders"], "group_id": "g"},
+        "target": target,
+    }
+    config = Config.model_validate(tables)
+    translator = config.translator()
+    for at, (database, table) in enumerate(
+        [("shop", "big"), ("shop", "a b"), ("crm", "small"), ("crm", "订单")]
+    ):
+        message = row_message({"id": "int"}, {"id": "1"}) | {"database": database, "table": table}
+        (out,) = translator.translate(record(message, offset=at))
+        if out.topic not in config.fixed_topics:
+            is_told = target["topic"] != "{database}-{table}"
+            wanted = translator.partitions_of(out.topic) if is_told else 16
+            assert config.partitions_of(out.topic) == wanted

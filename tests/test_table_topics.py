@@ -241,6 +241,41 @@ class TestRules:
             [("topic", 0), ("topic", 1)],
         ]
 
+    @pytest.mark.parametrize("more_first", [True, False])
+    def test_watermarks_and_ddl_reach_all_partitions_of_a_topic_that_rules_share(
+        self, more_first: bool
+    ) -> None:
+        rules = [TopicRule("a.*", "{table}", 4), TopicRule("b.*", "{table}", 8)]
+        databases = ("b", "a") if more_first else ("a", "b")
+        for target in (TICDC, OPEN):
+            translator = by_table(target, topic="rest", rules=rules)
+            places(translator, *(row("t", database=each) for each in databases))
+            every = [("t", at) for at in range(8)]
+            marked, stated = places(
+                translator, watermark(30), ddl("ALTER TABLE t ADD c INT", "t", "a", commit_ts=40)
+            )
+            assert marked == [("rest", 0), *every]
+            assert stated == (every if target == OPEN else [("t", 0)])
+            assert translator.partitions_of("t") == 8
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"topic": "{topic}", "rules": [TopicRule("a.*", partitions=4)]},
+            {"topic": "all", "partitions": 4, "rules": [TopicRule("a.*", partition_by=Partitioning.SOURCE)]},
+            {"topic": "{database}", "rules": [TopicRule("a.t", partitions=4)]},
+            {"rules": [TopicRule("a.*", "{table}", 4), TopicRule("b.*", "{table}")]},
+        ],
+    )
+    def test_a_topic_is_not_spread_and_kept_at_once(self, settings: dict[str, Any]) -> None:
+        """Of partitions that are kept, and filled by spread rows too, no watermark would be right."""
+        with pytest.raises(ConfigError, match="rows that are spread and rows that keep"):
+            by_table(**settings)
+
+    def test_a_topic_of_its_own_may_be_spread_otherwise(self) -> None:
+        rules = [TopicRule("d.hot", partitions=4)]
+        assert places(by_table(rules=rules), row("hot"), row("t"), partition=9)[1] == [("topic.d.t", 9)]
+
     @pytest.mark.parametrize(
         ("rule", "problem"),
         [

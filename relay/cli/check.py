@@ -13,7 +13,7 @@ from relay.codecs import codec_named
 from relay.config import Config, load_config
 from relay.config.choices import PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
-from relay.config.tables import Route, TopicRule
+from relay.config.tables import Route, Target, TopicRule
 from relay.errors import ServiceError
 from relay.kafka.clients import Clusters
 from relay.service.check.route import State, preflight, rows_do_not_wait
@@ -50,8 +50,8 @@ def summary(config: Config) -> str:
     pairs = [f"  {name} → {target_name}" for name, target_name in config.target_topics.items()]
     reads = f"{route.from_}{_options(route.from_options)} at {source.bootstrap_servers}"
     writes = f"{route.to}{_options(route.to_options)} at {config.target_servers}"
-    pairs += [f"  {_rule(rule)}" for rule in target.topics]
-    spread = _spread(target.partitions, target.partition_by) or "in the partition of their source"
+    pairs += [f"  {_rule(rule, target)}" for rule in target.topics]
+    spread = _spread(target.partitions, target.partition_by)
     lines = [
         f"from    {reads}, group {source.group_id}",
         f"to      {writes}, {spread}",
@@ -69,16 +69,20 @@ _GOES_BY: Final = {
 
 
 def _spread(partitions: int, by: PartitionBy) -> str:
-    """Say how rows are spread, "" if they are not."""
-    if not partitions:
-        return ""
+    """Say how rows are spread."""
+    if not partitions or by is PartitionBy.SOURCE:
+        return "in the partition of their source"
     return f"spread over {partitions} partitions by {_GOES_BY.get(by, 'primary key')}"
 
 
-def _rule(rule: TopicRule) -> str:
-    """Describe a rule for the topics of some tables."""
-    spread = _spread(rule.partitions, rule.partition_by)
-    return f"{rule.match} → {rule.topic or 'as above'}" + (f", {spread}" if spread else "")
+def _rule(rule: TopicRule, target: Target) -> str:
+    """Describe a rule for the topics of some tables; what it does not give is as [target] says."""
+    is_as_above = not rule.partitions and rule.partition_by in {PartitionBy.AUTO, target.partition_by}
+    by = target.partition_by if rule.partition_by is PartitionBy.AUTO else rule.partition_by
+    if rule.partitions and by is PartitionBy.SOURCE:
+        by = PartitionBy.AUTO
+    spread = "" if is_as_above else f", {_spread(rule.partitions or target.partitions, by)}"
+    return f"{rule.match} → {rule.topic or 'as above'}{spread}"
 
 
 def _chosen(route: Route) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, Protocol
@@ -276,7 +277,11 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
         try:
             values[name] = msgspec.convert(text, fields[name].type, strict=False)
         except msgspec.ValidationError as error:
-            problems.append(Problem(f"{key_path}.{name}", f"{quoted(text)} does not fit: {error}"))
+            message = f"{quoted(text)} does not fit"
+            if choices := _choices(fields[name].type):
+                problems.append(Problem(f"{key_path}.{name}", message, f"choices: {', '.join(choices)}"))
+            else:
+                problems.append(Problem(f"{key_path}.{name}", f"{message}: {error}"))
     options = msgspec.convert(values, codec.options)
     found = options.problems()
     if side == "target":
@@ -285,6 +290,18 @@ def parse_options(codec: Codec, given: Mapping[str, str], key_path: str, side: S
     if problems:
         raise ConfigError(problems)
     return options
+
+
+def _choices(annotation: Any) -> list[str]:  # noqa: ANN401 - a type annotation can be anything
+    """Return the texts that an option of this type takes; none if they are not a list."""
+    if annotation is bool:
+        return ["true", "false"]
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Literal:
+        return [str(choice) for choice in arguments]
+    if typing.get_origin(annotation) is Annotated:
+        return _choices(arguments[0])
+    return [text for each in arguments for text in _choices(each)]
 
 
 def reading_options(codec: Codec, given: Mapping[str, str]) -> dict[str, str]:

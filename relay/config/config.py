@@ -21,7 +21,7 @@ from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
 from relay.partitioning import Partitioning
 from relay.policies import ErrorPolicies
-from relay.routing import TopicRule, templates_of
+from relay.routing import TopicRule, partitions_by_name, templates_of
 from relay.selection import Selection, chosen_tables, left_out_kinds
 from relay.topic_names import TopicTemplate
 from relay.translator import Translator
@@ -125,14 +125,12 @@ class Config(BaseSettings):
         return templates_of(self.target.topic, self.target_partitions, by, self.topic_rules)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return over how many partitions rows are spread in a topic of a table, by its name alone: the first
-        rule that makes such names counts. None if they keep the source's.
+        """Return over how many partitions rows are spread in a topic of a table, by its name alone; None if
+        they keep the source's.
         """
-        rest, *rules = self.templates
-        for template, partitions in (*rules, rest):
-            if template.is_by_table and template.pattern(self.source.topics).fullmatch(topic):
-                return partitions
-        return None
+        by, target = partitioning(self.target.partition_by), self.target
+        sources, rules = self.source.topics, self.topic_rules
+        return partitions_by_name(topic, sources, target.topic, self.target_partitions, by, rules)
 
     @property
     def has_table_topics(self) -> bool:

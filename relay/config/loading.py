@@ -13,6 +13,7 @@ import difflib
 import os
 import re
 import tomllib
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,9 @@ def _shown_path(path: Sequence[str | int]) -> str:
 
 def _keys(table: tuple[str, ...]) -> list[str]:
     model = type_at(Config, table)
+    if model is None and table:
+        # One table of several, by its number.
+        model = next(iter(typing.get_args(type_at(Config, table[:-1]))), None)
     return list(keys_of(model)) if is_table(model) else []
 
 

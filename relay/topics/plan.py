@@ -41,13 +41,15 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic that the route writes, as it must be.
 
     `partitions`: the lowest number for a target, the exact one for a log of relay's own, and for dead letters
-    that of a new topic. `why`: where this number comes from. `sources`: the topics whose records it gets.
+    that of a new topic. `partitions_if_new`: those of a new one, if they are more. `why`: where this number
+    comes from. `sources`: the topics whose records it gets.
     `may_create`: relay creates it if it is missing, with `replicas` and `settings`.
     """
 
     name: str
     role: Role
     partitions: int
+    partitions_if_new: int = 0
     why: str = ""
     sources: tuple[str, ...] = ()
     may_create: bool = True
@@ -57,7 +59,8 @@ class RequiredTopic(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def new_topic(self) -> NewTopic:
         """The topic to create if it is missing."""
-        return NewTopic(self.name, self.partitions, self.replicas, self.settings)
+        partitions = max(self.partitions, self.partitions_if_new)
+        return NewTopic(self.name, partitions, self.replicas, self.settings)
 
     @property
     def is_log(self) -> bool:
@@ -153,7 +156,7 @@ def loops(wanted: Sequence[RequiredTopic], config: Config) -> Iterator[tuple[Req
 def not_created(wanted: RequiredTopic, error: CreateError, servers: str) -> str:
     """Say why a topic could not be created, and what to do."""
     command = ["kafka-topics.sh", "--bootstrap-server", servers, "--create", "--topic", wanted.name]
-    command += ["--partitions", str(wanted.partitions)]
+    command += ["--partitions", str(wanted.new_topic.partitions)]
     command += ["--replication-factor", str(wanted.replicas)] if wanted.replicas != -1 else []
     for name, value in wanted.settings.items():
         command += ["--config", f"{name}={value}"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 from relay.config import Config
 from relay.errors import BrokerUnavailable
 from relay.kafka.admin import TopicAdmin, TopicInfo
@@ -15,6 +17,7 @@ from relay.kafka.clients import Brokers
 from relay.kafka.ports import Undelivered
 from relay.kafka.sizes import DEFAULT_LIMIT_BYTES
 from relay.logs import Log
+from relay.topic_names import TOPIC
 from relay.topics.plan import RequiredTopic, limit_of, problems, target_topic, warnings
 from relay.topics.startup import Topics, usable_topics
 
@@ -39,6 +42,12 @@ class TableTopics:
     ) -> None:
         self._config, self._admin, self._log = config, TopicAdmin(target), log
         self._counts, self._partitions_of = topics.source_partitions, partitions_of
+        # Their tables may come from every source topic.
+        self._shared = [
+            template.pattern(())
+            for template, _ in config.templates
+            if template.is_by_table and TOPIC not in template.fields
+        ]
         self._found: dict[str, TopicInfo] = dict(topics.by_table)
         self.limits = dict(topics.limits)
         self._smallest = min(self.limits.values(), default=DEFAULT_LIMIT_BYTES)
@@ -63,7 +72,7 @@ class TableTopics:
         """
         config = self._config
         wanted = [
-            target_topic(config, name, (source,), self._partitions_of(name) or 0, self._counts)
+            self._required(name, source)
             for name, source in sources.items()
             if name not in self._usable and name not in self._fixed
         ]
@@ -75,6 +84,14 @@ class TableTopics:
         for at in range(0, len(wanted), _TOGETHER):
             await self._look([*wanted[at : at + _TOGETHER]])
         self._check_smallest()
+
+    def _required(self, name: str, source: str) -> RequiredTopic:
+        """Return what a topic must be like; a new one has room for every source topic that may fill it."""
+        spread = self._partitions_of(name) or 0
+        required = target_topic(self._config, name, (source,), spread, self._counts)
+        if spread or not any(pattern.fullmatch(name) for pattern in self._shared):
+            return required
+        return msgspec.structs.replace(required, partitions_if_new=max(self._counts.values(), default=0))
 
     async def _look(self, wanted: list[RequiredTopic]) -> None:
         try:

@@ -134,6 +134,44 @@ async def test_rules_spread_a_table_over_partitions_of_its_own(
     assert await exists(kafka, f"{source}.out")
 
 
+@pytest.mark.parametrize("target_topic", ["{name}.{{database}}.{{table}}", "{name}.{{table}}"])
+async def test_a_topic_that_two_sources_feed_has_the_partitions_of_the_larger(
+    kafka: Any, make_config: Any, run_relay: Any, target_topic: str
+) -> None:
+    """As of Debezium, whose statements come in a topic of one partition."""
+    statements, source = await kafka.topic(), await kafka.topic(3)
+    topic = target_topic.format(name=source)
+    both = [statements, source]
+    config = make_config(source, topic, source_topics=both, target_create_topics=True)
+    first = as_source(rows("t"), statements)
+    rest = as_source([each for at in range(3) for each in replaced(rows("t"), at)], source)
+    wanted = expected(config, [*first, *rest])
+    await kafka.produce(statements, first)
+    relay = run_relay(config, None)
+
+    async def is_there() -> bool:
+        return await exists(kafka, min(wanted)[0])
+
+    await kafka.until(is_there)
+    await kafka.produce(source, rest)
+
+    async def is_done() -> bool:
+        assert not relay._task.done(), relay.log.events[-2:]
+        return sum(each.committed or 0 for each in relay.status.partitions.values()) >= 4
+
+    await kafka.until(is_done)
+    assert await relay.stop() == 0
+    found = await written(kafka, {topic for topic, _ in wanted})
+    assert {at: sorted(made) for at, made in found.items()} == {
+        at: sorted(made) for at, made in wanted.items()
+    }
+
+
+def replaced(records: Iterable[ConsumerRecord], partition: int) -> list[ConsumerRecord]:
+    """The records in this partition."""
+    return [msgspec.structs.replace(each, partition=partition) for each in records]
+
+
 async def test_rows_of_a_table_are_joined_in_its_topic(kafka: Any, make_config: Any, run_relay: Any) -> None:
     source = await kafka.topic()
     config = make_config(
