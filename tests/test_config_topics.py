@@ -94,7 +94,7 @@ def test_no_table_has_a_topic_that_relay_reads_or_keeps(tmp_path: Path) -> None:
         ("[[target.topics]]\ntopic = 'x'", "target.topics.0.match: is missing"),
         (
             "[[target.topics]]\nmatch = 'a.*'\ntopic = 'orders'",
-            "target.topic: relay would read what it writes: orders",
+            "target.topics: relay would read what it writes: orders",
         ),
         ("partition_by = 'key'", "target.partition_by: key needs a number of partitions"),
         (
@@ -126,6 +126,20 @@ def test_what_is_wrong_with_topics(tmp_path: Path, more: str, problem: str) -> N
 def test_what_is_wrong_with_a_choice(tmp_path: Path, key: str, value: str, problem: str) -> None:
     text = MINIMAL.replace("[source]", f"{key} = ['{value}']\n[source]")
     assert any(found.startswith(problem) for found in problems(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("topic", "problem"),
+    [
+        ("orders", "target.topics: relay would read what it writes: orders is also a source topic"),
+        ("relay.schema-history.g", "schema.history_topic: relay.schema-history.g is also in target.topics"),
+    ],
+)
+def test_a_topic_that_a_rule_must_not_name_is_told_with_the_rules(
+    tmp_path: Path, topic: str, problem: str
+) -> None:
+    found = problems(tmp_path, f"{MINIMAL}[[target.topics]]\nmatch = 'a.*'\ntopic = '{topic}'\n")
+    assert [each.startswith(problem) for each in found] == [True]
 
 
 def test_an_unknown_key_of_a_rule_is_told_with_the_near_ones(tmp_path: Path) -> None:

@@ -118,10 +118,7 @@ def _translator(request: TranslateRequest) -> Translator:
             limits=limits,
         )
     except ConfigError as error:
-        found = [
-            problem._replace(path=_OPTIONS.get(problem.path, problem.path)) for problem in error.problems
-        ]
-        raise ConfigError([*problems, *found]) from error
+        raise ConfigError([*problems, *_as_options(error.problems)]) from error
     problems += storage_problems(translator.route.storages)
     if problems:
         raise ConfigError(problems)

@@ -134,13 +134,18 @@ def _topic_problems(config: Config) -> list[Problem]:
         # Problems of [route] are told by themselves.
         problems += [problem for problem in error.problems if problem.path.startswith("target.")]
     for name in config.fixed_topics:
-        problems += _name_problems("target.topic", name)
+        problems += _name_problems(_target_path(config, name), name)
     looping = sorted(set(config.fixed_topics) & set(config.source.topics))
     if looping and same_brokers(config.source.bootstrap_servers, config.target_servers):
         hint = "name another topic, for example {topic}." + config.route.to
         message = f"relay would read what it writes: {', '.join(looping)} is also a source topic"
-        problems.append(Problem("target.topic", message, hint))
+        problems.append(Problem(_target_path(config, looping[0]), message, hint))
     return problems
+
+
+def _target_path(config: Config, name: str) -> str:
+    """Return the key from which a target topic comes: that of the rules if it is none of the rest."""
+    return "target.topic" if name in config.target_topics.values() else "target.topics"
 
 
 def _name_problems(path: str, name: str) -> Iterator[Problem]:
@@ -153,7 +158,7 @@ def _own_topic_problems(config: Config) -> Iterator[Problem]:
     """Check the topics that relay keeps beside the target: each must be its own."""
     taken = {
         **dict.fromkeys(config.source.topics, "source.topics"),
-        **dict.fromkeys(_fixed_topics(config), "target.topic"),
+        **{name: _target_path(config, name) for name in _fixed_topics(config)},
     }
     for path, name in config.own_topics.items():
         yield from _name_problems(path, name)

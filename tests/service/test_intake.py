@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import random
+import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -61,6 +63,39 @@ async def test_every_record_is_sent_once_in_its_place_and_order(
         assert written == [
             b"%d" % at for at, places in enumerate(script) for place in places if place == (topic, partition)
         ]
+
+
+class Slow(Scripted):
+    """Takes 2 ms for a record."""
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        time.sleep(0.002)
+        return super().translate(record)
+
+
+class KnownTopics:
+    """Stands for topics of tables that are all known."""
+
+    def lacks(self, names: Iterable[str]) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("targets", [None, KnownTopics()])
+async def test_a_round_ends_when_its_time_is_up(targets: Any, list_log: Any) -> None:
+    translator = Slow([PLACES[:1]] * 250)
+    records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(250)]
+    target, current = Target(), Round(0, translator.state)
+    current.pause_at = time.monotonic()
+    current.ends_at = current.pause_at + 0.05
+    sink, owned = target.sink(), Owned(0, 0, None)
+    intake = Intake(translator, AsyncResolver(list_log), list_log, plain_status(), targets=targets)
+    builder = intake.builder(current, sink, lambda: False)
+    done = await builder.take(records, owned)
+    assert 0 < done < 100
+    assert owned.next == done
+    await builder.send_rest()
+    await sink.delivered(current.pending)
+    assert len(target.records) == done
 
 
 @pytest.mark.parametrize("policy", list(Policy))

@@ -153,12 +153,11 @@ class RoundBuilder:
         """Take records stretch by stretch: translate one, make sure of the topics that it needs, all at once,
         and put what its records became into batches.
         """
-        done = 0
-        for begin in range(0, len(records), TOGETHER):
-            stretch = records[begin : begin + TOGETHER]
-            taken = await self._take_stretch(stretch, targets)
+        done, taken = 0, 1
+        while taken and done < len(records) and self._round.refused is None:
+            taken = await self._take_stretch(records[done : done + TOGETHER], targets)
             done += taken
-            if taken < len(stretch) or await self._overtaken():
+            if await self._overtaken():
                 break
         self._move_on(records[:done], owned)
         return done
@@ -166,22 +165,24 @@ class RoundBuilder:
     async def _take_stretch(self, stretch: Sequence[ConsumerRecord], targets: TableTopics) -> int:
         """Take the records of a stretch; return how many are done.
 
-        They are fewer only if one is refused. After a stop or a rebalance it is none of them, and the
-        translator is as it was.
+        They are fewer if one is refused, or if others must have their turn. After a stop or a rebalance it is
+        none of them, and the translator is as it was.
         """
         translator, before = self._translator, self._translator.state
-        ahead, made = self._intake.ahead, list[_Made]()
+        ahead, made, waits = self._intake.ahead, list[_Made](), False
         for record in stretch:
             catalog = translator.catalog
             try:
                 produced: list[ProducerRecord] | None = translator.translate(record)
             except Exception as error:
-                produced = await self._resolve(error, record)
+                waits, produced = True, await self._resolve(error, record)
             if produced is None:
                 break
             place = record.topic, record.partition, record.offset
             made.append(_Made(record, produced, translator.catalog is not catalog or place in ahead))
-        if len(made) < len(stretch) and self._round.refused is None:
+            if (waits or not len(made) % LOOK_EVERY) and time.monotonic() >= self._round.pause_at:
+                break
+        if produced is None and self._round.refused is None:
             translator.restore(before)
             return 0
         needed = {out.topic: each.record.topic for each in made for out in each.produced}
