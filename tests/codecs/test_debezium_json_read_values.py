@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from decimal import Decimal
@@ -440,3 +441,18 @@ def test_an_infinite_real_is_read_back() -> None:
     ]
     events, _ = decoded(*written)
     assert image(events[-1]) == {"id": 1, "c": -math.inf}
+
+
+def test_digits_behind_numbers_are_still_base64() -> None:
+    """A connector that goes over from `decimal.format=NUMERIC` sends the same schema."""
+    translator = Translator("debezium-json", "canal-json")
+    translator.translate(record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c DECIMAL(10,0))"), topic="dbz"))
+
+    def read_back(value: Any) -> Any:
+        block = column("id", "int32"), {**decimal(0), "field": "c"}
+        (event,) = translator.inspect(record(wrapped(row(after={"id": 1, "c": value}), *block), {"id": 1}))
+        return image(event)["c"]
+
+    assert {read_back(at) for at in range(50)} == {Decimal(at) for at in range(50)}
+    assert read_back("1234") == int.from_bytes(base64.b64decode("1234"), "big", signed=True)
+    assert read_back(1234.0) == 1234

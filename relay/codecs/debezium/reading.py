@@ -20,7 +20,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, SPELT, fitting
+from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, NUMERIC, SPELT, UNCHECKED, fitting
 from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
@@ -237,7 +237,7 @@ class Layout:
         self.names = [column.name for column in columns]
         self._kinds = [column.form.kind for column in columns]
         self._has_floats = any(kind in _FLOAT_KINDS for kind in self._kinds)
-        self._spelt = [at for at, kind in enumerate(self._kinds) if kind is SPELT]
+        self._unchecked = [at for at, kind in enumerate(self._kinds) if kind in UNCHECKED]
         self._parse: Any = None
         self._cells: Any = None
         self._uses = 0
@@ -274,13 +274,13 @@ class Layout:
         except msgspec.ValidationError:
             return None
         cells: Sequence[Any] = self._cells(parsed)
-        return self._with_spelt(cells) if self._spelt else cells
+        return self._checked(cells) if self._unchecked else cells
 
-    def _with_spelt(self, cells: Sequence[Any]) -> Sequence[Any] | None:
-        """The cells, of which DECIMALs of a key were parsed as anything; None if one does not fit."""
+    def _checked(self, cells: Sequence[Any]) -> Sequence[Any] | None:
+        """The cells, of which some were parsed as anything; None if one does not fit."""
         fitted = list(cells)
-        for at in self._spelt:
-            fitted[at] = fitting(SPELT, cells[at])
+        for at in self._unchecked:
+            fitted[at] = fitting(self._kinds[at], cells[at])
         return None if ABSENT in fitted else fitted
 
     def fitted(self, row: dict[str, Any]) -> list[Any] | None:
@@ -315,12 +315,12 @@ class Layout:
 
 
 #: Kinds of numbers of which `-0` has to be kept.
-_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT)
+_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT, NUMERIC)
 
 
 def _compiled(names: list[str], kinds: list[Any]) -> tuple[Any, Any]:
     """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
-    fields = [(f"c{at}", Any if kind is SPELT else kind | None) for at, kind in enumerate(kinds)]
+    fields = [(f"c{at}", Any if kind in UNCHECKED else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
         row = msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.codecs.debezium import schema as names
-from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, fitting, is_no_number
+from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.reading import Form
 from relay.codecs.debezium.schema import DeclaredColumn
@@ -162,7 +162,7 @@ def _decimal(case: _Case) -> Form | None:
     if base in INTEGERS:
         return Form(int) if is_number else Form(str, _read_unscaled)
     if is_number:
-        return Form(Decimal, functools.partial(scaled, scale))
+        return Form(NUMERIC, functools.partial(scaled, scale))
     return Form(str, functools.partial(_read_decimal_bytes, scale))
 
 
