@@ -456,3 +456,11 @@ def test_digits_behind_numbers_are_still_base64() -> None:
     assert {read_back(at) for at in range(50)} == {Decimal(at) for at in range(50)}
     assert read_back("1234") == int.from_bytes(base64.b64decode("1234"), "big", signed=True)
     assert read_back(1234.0) == 1234
+
+
+def test_zero_keeps_its_sign_whichever_came_before() -> None:
+    translator = Translator("debezium-json", "canal-json")
+    translator.translate(record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c FLOAT)"), topic="dbz"))
+    for text in ("0.0", "-0.0", "0.0"):
+        (event,) = translator.inspect(record(row(after={"id": 1, "c": float(text)}), {"id": 1}))
+        assert str(image(event)["c"]) == text

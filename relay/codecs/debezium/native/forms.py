@@ -148,7 +148,12 @@ def _float(case: _Case) -> Form | None:
         return None
     if is_no_number(case.value):
         return Form(FLOAT_OR_TEXT, float)
-    return Form(float, shortest_float32 if base == "float" else None)
+    return Form(float, _read_float32 if base == "float" else None)
+
+
+def _read_float32(value: float) -> float:
+    # What is kept of one zero would be found for the other, which has another sign.
+    return shortest_float32(value) if value else value
 
 
 def _decimal(case: _Case) -> Form | None:
