@@ -464,3 +464,10 @@ def test_zero_keeps_its_sign_whichever_came_before() -> None:
     for text in ("0.0", "-0.0", "0.0"):
         (event,) = translator.inspect(record(row(after={"id": 1, "c": float(text)}), {"id": 1}))
         assert str(image(event)["c"]) == text
+
+
+@pytest.mark.parametrize(("pos", "known"), [(4, 4), (0, 0), (-1, None), (1 << 63, None), (None, None)])
+def test_a_position_that_no_log_has_is_not_known(pos: int | None, known: int | None) -> None:
+    (event,), _ = decoded(record(row(after={"id": 1}, source={"pos": pos}), {"id": 1}))
+    assert isinstance(event, RowChange)
+    assert event.source.binlog_position == known
