@@ -471,3 +471,25 @@ def test_a_position_that_no_log_has_is_not_known(pos: int | None, known: int | N
     (event,), _ = decoded(record(row(after={"id": 1}, source={"pos": pos}), {"id": 1}))
     assert isinstance(event, RowChange)
     assert event.source.binlog_position == known
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "cell"),
+    [
+        ({"wkb": "AQcAAAAAAAAA", "srid": 7}, "geometry", b"\x07\0\0\0\x01\x07" + bytes(7)),
+        ([1.0, 2.5], "vector", "[1,2.5]"),
+    ],
+)
+def test_objects_and_arrays_of_an_unknown_table_are_what_only_looks_so(
+    value: Any, base: str, cell: Any
+) -> None:
+    events, counted = decoded(record(row(after={"id": 1, "c": value}), {"id": 1}))
+    (event,) = events
+    assert isinstance(event, RowChange)
+    assert (event.schema.columns[1].type.base, image(event)["c"]) == (base, cell)
+    assert counted["value-guessed"] == 1
+
+
+def test_an_object_that_no_column_has_is_refused() -> None:
+    with pytest.raises(Malformed, match="neither text"):
+        decoded(record(row(after={"id": 1, "c": {"a": 1}}), {"id": 1}))

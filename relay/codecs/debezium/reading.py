@@ -179,6 +179,10 @@ class Dialect(Protocol):
         """Return the value that stands for NULL beside NULL itself, ABSENT if none does."""
         ...
 
+    def guessed_type(self, value: object) -> ColumnType | None:
+        """Return the type of a column of which only an object or an array is known, None if none has such."""
+        ...
+
     def tells_types(self, block: bytes) -> bool:
         """Whether a schema block tells types as the catalogue has them."""
         ...
@@ -573,14 +577,17 @@ class RowDecoder:
         return None if column_type is None else Column(name, column_type, nullable=declared.optional)
 
     def _guessed_column(self, name: str, value: object) -> Column:
-        """The column as its JSON value looks. Raises Malformed for an object or an array, and for a number
-        that no column has.
+        """The column as its JSON value looks. Raises Malformed for an object or an array that no column has,
+        and for such a number.
         """
         if type(value) is Decimal and fitting(float, value) is ABSENT:
             raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
-        if value is not None and type(value) not in _LIKE:
+        if value is None or type(value) in _LIKE:
+            return Column(name, _LIKE.get(type(value), _LIKE[str]))
+        guessed = self._dialect.guessed_type(value)
+        if guessed is None:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
-        return Column(name, _LIKE.get(type(value), _LIKE[str]))
+        return Column(name, guessed)
 
     def _declared(self, block: bytes) -> dict[str, DeclaredColumn]:
         """The columns of a schema block, which is parsed once."""
