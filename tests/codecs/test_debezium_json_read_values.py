@@ -493,3 +493,30 @@ def test_objects_and_arrays_of_an_unknown_table_are_what_only_looks_so(
 def test_an_object_that_no_column_has_is_refused() -> None:
     with pytest.raises(Malformed, match="neither text"):
         decoded(record(row(after={"id": 1, "c": {"a": 1}}), {"id": 1}))
+
+
+def test_a_vector_of_anything_else_is_refused_without_its_values() -> None:
+    (event,), _ = decoded(record(row(after={"id": 1, "c": [1, "secret"]}), {"id": 1}))
+    with pytest.raises(Malformed, match=r"c: not a vector of numbers$"):
+        image(event)
+
+
+def test_a_key_may_be_an_object() -> None:
+    """A DECIMAL with a scale of its own."""
+    key = {"scale": 2, "value": "MDk="}
+    translator = Translator("debezium-json", "canal-json")
+    translator.translate(record(ddl("CREATE TABLE t (id DECIMAL(10,2) PRIMARY KEY, c INT)"), topic="dbz"))
+    message = wrapped(
+        row("u", {"id": key, "c": 1}, {"id": key, "c": 2}),
+        column("id", "struct", f"{DATA}.VariableScaleDecimal"),
+        column("c", "int32"),
+    )
+    (event,) = translator.inspect(record(message, {"id": key}))
+    assert isinstance(event, RowChange)
+    assert event.images.wire_key() == ('{"scale":2,"value":"MDk="}',)
+
+
+def test_a_key_may_be_an_array_in_a_damaged_message() -> None:
+    (event,), _ = decoded(record(row(after={"id": []}), {"id": 100}))
+    assert isinstance(event, RowChange)
+    assert event.images.wire_key() == ("[]",)

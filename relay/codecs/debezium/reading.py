@@ -80,7 +80,7 @@ def _as_fraction(match: re.Match[bytes]) -> bytes:
 # ---------------------------------------------------------------- values
 
 
-def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
+def wire_key_cell(cell: str | float | Decimal | dict[str, Any] | list[Any] | None) -> str | int | None:
     """Return a cell of a key (`Images.wire_key`) as it is whatever is known of its column.
 
     Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
@@ -88,6 +88,8 @@ def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
     """
     if cell is None or isinstance(cell, str | int):
         return cell
+    if isinstance(cell, dict | list):  # a DECIMAL with a scale of its own, for example
+        return msgspec.json.encode(cell, order="sorted").decode()
     number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
     if not number.is_finite():
         return str(number)

@@ -229,6 +229,8 @@ def _vector(case: _Case) -> Form | None:
 
 
 def _read_vector(numbers: list[Any]) -> str:
+    if not all(type(number) in {int, float, Decimal} for number in numbers):
+        raise ValueError("not a vector of numbers")
     return "[" + ",".join([go_text(float(number)) for number in numbers]) + "]"
 
 
