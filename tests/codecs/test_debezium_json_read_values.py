@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from decimal import Decimal
@@ -440,3 +441,82 @@ def test_an_infinite_real_is_read_back() -> None:
     ]
     events, _ = decoded(*written)
     assert image(events[-1]) == {"id": 1, "c": -math.inf}
+
+
+def test_digits_behind_numbers_are_still_base64() -> None:
+    """A connector that goes over from `decimal.format=NUMERIC` sends the same schema."""
+    translator = Translator("debezium-json", "canal-json")
+    translator.translate(record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c DECIMAL(10,0))"), topic="dbz"))
+
+    def read_back(value: Any) -> Any:
+        block = column("id", "int32"), {**decimal(0), "field": "c"}
+        (event,) = translator.inspect(record(wrapped(row(after={"id": 1, "c": value}), *block), {"id": 1}))
+        return image(event)["c"]
+
+    assert {read_back(at) for at in range(50)} == {Decimal(at) for at in range(50)}
+    assert read_back("1234") == int.from_bytes(base64.b64decode("1234"), "big", signed=True)
+    assert read_back(1234.0) == 1234
+
+
+def test_zero_keeps_its_sign_whichever_came_before() -> None:
+    translator = Translator("debezium-json", "canal-json")
+    translator.translate(record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c FLOAT)"), topic="dbz"))
+    for text in ("0.0", "-0.0", "0.0"):
+        (event,) = translator.inspect(record(row(after={"id": 1, "c": float(text)}), {"id": 1}))
+        assert str(image(event)["c"]) == text
+
+
+@pytest.mark.parametrize(("pos", "known"), [(4, 4), (0, 0), (-1, None), (1 << 63, None), (None, None)])
+def test_a_position_that_no_log_has_is_not_known(pos: int | None, known: int | None) -> None:
+    (event,), _ = decoded(record(row(after={"id": 1}, source={"pos": pos}), {"id": 1}))
+    assert isinstance(event, RowChange)
+    assert event.source.binlog_position == known
+
+
+@pytest.mark.parametrize(
+    ("value", "base", "cell"),
+    [
+        ({"wkb": "AQcAAAAAAAAA", "srid": 7}, "geometry", b"\x07\0\0\0\x01\x07" + bytes(7)),
+        ([1.0, 2.5], "vector", "[1,2.5]"),
+    ],
+)
+def test_objects_and_arrays_of_an_unknown_table_are_what_only_looks_so(
+    value: Any, base: str, cell: Any
+) -> None:
+    events, counted = decoded(record(row(after={"id": 1, "c": value}), {"id": 1}))
+    (event,) = events
+    assert isinstance(event, RowChange)
+    assert (event.schema.columns[1].type.base, image(event)["c"]) == (base, cell)
+    assert counted["value-guessed"] == 1
+
+
+def test_an_object_that_no_column_has_is_refused() -> None:
+    with pytest.raises(Malformed, match="neither text"):
+        decoded(record(row(after={"id": 1, "c": {"a": 1}}), {"id": 1}))
+
+
+def test_a_vector_of_anything_else_is_refused_without_its_values() -> None:
+    (event,), _ = decoded(record(row(after={"id": 1, "c": [1, "secret"]}), {"id": 1}))
+    with pytest.raises(Malformed, match=r"c: not a vector of numbers$"):
+        image(event)
+
+
+def test_a_key_may_be_an_object() -> None:
+    """A DECIMAL with a scale of its own."""
+    key = {"scale": 2, "value": "MDk="}
+    translator = Translator("debezium-json", "canal-json")
+    translator.translate(record(ddl("CREATE TABLE t (id DECIMAL(10,2) PRIMARY KEY, c INT)"), topic="dbz"))
+    message = wrapped(
+        row("u", {"id": key, "c": 1}, {"id": key, "c": 2}),
+        column("id", "struct", f"{DATA}.VariableScaleDecimal"),
+        column("c", "int32"),
+    )
+    (event,) = translator.inspect(record(message, {"id": key}))
+    assert isinstance(event, RowChange)
+    assert event.images.wire_key() == ('{"scale":2,"value":"MDk="}',)
+
+
+def test_a_key_may_be_an_array_in_a_damaged_message() -> None:
+    (event,), _ = decoded(record(row(after={"id": []}), {"id": 100}))
+    assert isinstance(event, RowChange)
+    assert event.images.wire_key() == ("[]",)

@@ -10,7 +10,7 @@ from native_support import BARE, NAME
 from open_support import ddl as open_ddl
 from open_support import framed
 
-from relay import ConsumerRecord, Lossy, ProducerRecord, Translator
+from relay import ConsumerRecord, Lossy, ProducerRecord, SchemaChange, Translator
 
 CREATE = (
     "CREATE TABLE item (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY COMMENT 'the \"key\"', "
@@ -250,3 +250,24 @@ def test_comments_that_a_connector_has_left_out_are_those_of_the_statement() -> 
     (out,) = Translator(NAME, NAME, None, BARE | {"include.schema.comments": "true"}).translate(record)
     table = payload_of(out)["tableChanges"][0]["table"]
     assert (table["comment"], table["columns"][0]["comment"]) == ("a table", 'the "key"')
+
+
+@pytest.mark.parametrize("schemas", ["true", "false"])
+@pytest.mark.parametrize(
+    ("source", "message", "text"),
+    [
+        ("canal-json", {"isDdl": True, "type": "QUERY", "sql": "USE "}, "USE "),
+        ("ticdc-canal-json", {"isDdl": True, "type": "QUERY", "sql": "USE", "database": "d"}, "USE"),
+        ("ticdc-debezium", {"payload": {"source": {"connector": "TiCDC"}, "tableChanges": []}}, ""),
+        ("ticdc-debezium", {"payload": {"source": {"connector": "TiCDC", "db": "d"}, "ddl": None}}, ""),
+    ],
+)
+def test_a_statement_that_says_little_is_read_back(
+    source: str, message: dict[str, Any], text: str, schemas: str
+) -> None:
+    cause = ConsumerRecord("topic", 0, 0, 1768443570999, None, json.dumps(message).encode())
+    (out,) = Translator(source, NAME, None, {"schemas.enable": schemas}).translate(cause)
+    back = ConsumerRecord("topic", 0, 0, 1768443570999, out.key, out.value)
+    (event,) = Translator(NAME, NAME).inspect(back)
+    assert isinstance(event, SchemaChange)
+    assert event.ddl == text

@@ -438,3 +438,9 @@ def test_what_kafka_connect_reads(text: str, value: Any, schema: dict[str, Any],
     for nullable in (True, False):
         found = written(text, value, dict(PROFILES["kafka-connect"]), nullable=nullable, default=Default("1"))
         assert found[:2] == (schema, shown)
+
+
+@pytest.mark.parametrize("value", [b"", b"2", bytes(12)])
+def test_bytes_that_are_no_geometry_are_refused(value: bytes) -> None:
+    with pytest.raises(NotRepresentable, match=": c: "):
+        written("geometry", value)

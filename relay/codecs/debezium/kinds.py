@@ -27,13 +27,21 @@ class SPELT:
     """
 
 
+class NUMERIC:
+    """The kind of a DECIMAL that is a JSON number, where text of digits is another one's bytes in base64."""
+
+
+#: Kinds that no parser can check, of which it takes anything.
+UNCHECKED: Final = frozenset({SPELT, NUMERIC})
+
+
 def fitting(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """The value as its column's kind; ABSENT if it cannot be one. Takes what a layout's parser takes: text
     for a DECIMAL, too.
     """
     if value is None or type(value) is kind:
         return value
-    if kind is SPELT or kind is FLOAT32 or kind is FLOAT_OR_TEXT:
+    if kind is SPELT or kind is NUMERIC or kind is FLOAT32 or kind is FLOAT_OR_TEXT:
         return _narrower(kind, value)
     if kind is float and type(value) in {int, Decimal}:
         try:
@@ -55,6 +63,8 @@ def _narrower(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if kind is SPELT:
         number = fitting(Decimal, value)
         return value if type(value) is str and number is not ABSENT else number
+    if kind is NUMERIC:
+        return ABSENT if type(value) is str else fitting(Decimal, value)
     if kind is FLOAT_OR_TEXT and type(value) is str:
         return value if value in _NO_NUMBERS else ABSENT
     number = fitting(float, value)

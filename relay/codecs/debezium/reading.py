@@ -20,7 +20,7 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, SPELT, fitting
+from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, NUMERIC, SPELT, UNCHECKED, fitting
 from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
@@ -80,7 +80,7 @@ def _as_fraction(match: re.Match[bytes]) -> bytes:
 # ---------------------------------------------------------------- values
 
 
-def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
+def wire_key_cell(cell: str | float | Decimal | dict[str, Any] | list[Any] | None) -> str | int | None:
     """Return a cell of a key (`Images.wire_key`) as it is whatever is known of its column.
 
     Of a number, only the shortest digits count: what JSON has as a number is an integer, a float or a
@@ -88,6 +88,8 @@ def wire_key_cell(cell: str | float | Decimal | None) -> str | int | None:
     """
     if cell is None or isinstance(cell, str | int):
         return cell
+    if isinstance(cell, dict | list):  # a DECIMAL with a scale of its own, for example
+        return msgspec.json.encode(cell, order="sorted").decode()
     number = cell if isinstance(cell, Decimal) else Decimal(repr(cell))
     if not number.is_finite():
         return str(number)
@@ -179,6 +181,10 @@ class Dialect(Protocol):
         """Return the value that stands for NULL beside NULL itself, ABSENT if none does."""
         ...
 
+    def guessed_type(self, value: object) -> ColumnType | None:
+        """Return the type of a column of which only an object or an array is known, None if none has such."""
+        ...
+
     def tells_types(self, block: bytes) -> bool:
         """Whether a schema block tells types as the catalogue has them."""
         ...
@@ -237,7 +243,7 @@ class Layout:
         self.names = [column.name for column in columns]
         self._kinds = [column.form.kind for column in columns]
         self._has_floats = any(kind in _FLOAT_KINDS for kind in self._kinds)
-        self._spelt = [at for at, kind in enumerate(self._kinds) if kind is SPELT]
+        self._unchecked = [at for at, kind in enumerate(self._kinds) if kind in UNCHECKED]
         self._parse: Any = None
         self._cells: Any = None
         self._uses = 0
@@ -274,13 +280,13 @@ class Layout:
         except msgspec.ValidationError:
             return None
         cells: Sequence[Any] = self._cells(parsed)
-        return self._with_spelt(cells) if self._spelt else cells
+        return self._checked(cells) if self._unchecked else cells
 
-    def _with_spelt(self, cells: Sequence[Any]) -> Sequence[Any] | None:
-        """The cells, of which DECIMALs of a key were parsed as anything; None if one does not fit."""
+    def _checked(self, cells: Sequence[Any]) -> Sequence[Any] | None:
+        """The cells, of which some were parsed as anything; None if one does not fit."""
         fitted = list(cells)
-        for at in self._spelt:
-            fitted[at] = fitting(SPELT, cells[at])
+        for at in self._unchecked:
+            fitted[at] = fitting(self._kinds[at], cells[at])
         return None if ABSENT in fitted else fitted
 
     def fitted(self, row: dict[str, Any]) -> list[Any] | None:
@@ -315,12 +321,12 @@ class Layout:
 
 
 #: Kinds of numbers of which `-0` has to be kept.
-_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT)
+_FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT, NUMERIC)
 
 
 def _compiled(names: list[str], kinds: list[Any]) -> tuple[Any, Any]:
     """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
-    fields = [(f"c{at}", Any if kind is SPELT else kind | None) for at, kind in enumerate(kinds)]
+    fields = [(f"c{at}", Any if kind in UNCHECKED else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
         row = msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
@@ -573,14 +579,17 @@ class RowDecoder:
         return None if column_type is None else Column(name, column_type, nullable=declared.optional)
 
     def _guessed_column(self, name: str, value: object) -> Column:
-        """The column as its JSON value looks. Raises Malformed for an object or an array, and for a number
-        that no column has.
+        """The column as its JSON value looks. Raises Malformed for an object or an array that no column has,
+        and for such a number.
         """
         if type(value) is Decimal and fitting(float, value) is ABSENT:
             raise Malformed(self._protocol, f"payload.{name}", "a number beyond the range of DOUBLE")
-        if value is not None and type(value) not in _LIKE:
+        if value is None or type(value) in _LIKE:
+            return Column(name, _LIKE.get(type(value), _LIKE[str]))
+        guessed = self._dialect.guessed_type(value)
+        if guessed is None:
             raise Malformed(self._protocol, f"payload.{name}", "neither text, number, boolean nor null")
-        return Column(name, _LIKE.get(type(value), _LIKE[str]))
+        return Column(name, guessed)
 
     def _declared(self, block: bytes) -> dict[str, DeclaredColumn]:
         """The columns of a schema block, which is parsed once."""

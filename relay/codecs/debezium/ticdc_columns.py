@@ -137,6 +137,10 @@ class TicdcColumns:
         """Return the value that stands for NULL beside NULL itself, ABSENT if none does."""
         return 0 if zero_is_null(column) else ABSENT
 
+    def guessed_type(self, value: object) -> ColumnType | None:  # noqa: ARG002 - rows have neither
+        """Return None: TiDB's columns are neither objects nor arrays."""
+        return None
+
     def tells_types(self, block: bytes) -> bool:
         """Whether a schema block tells types as the catalogue has them."""
         return b'"tidb_type"' in block

@@ -126,11 +126,18 @@ class DebeziumColumns:
         default = 0 if declared is None else declared.default
         return default if default in _EPOCHS and default is not False else ABSENT
 
+    def guessed_type(self, value: object) -> ColumnType | None:
+        """Return GEOMETRY or VECTOR for what only these look like."""
+        if isinstance(value, dict) and "wkb" in value:
+            return _GEOMETRY
+        return _VECTOR if isinstance(value, list) else None
+
     def tells_types(self, block: bytes) -> bool:
         """Whether a schema block tells types as the catalogue has them: if they are propagated."""
         return b'"__debezium.source.column.type"' in block
 
 
+_GEOMETRY, _VECTOR = ColumnType("geometry"), ColumnType("vector")
 #: The kinds of columns of which nothing is known.
 _LIKE: Final[dict[type, Any]] = {bool: bool, int: int, Decimal: float}
 

@@ -125,6 +125,8 @@ def foreign(protocol: str, origin: Origin | None) -> DecodeError:
 # ---------------------------------------------------------------- facts
 
 
+#: No position in a log is so high.
+_END: Final = 1 << 63
 _SNAPSHOTS: Final = {word.value: word for word in Snapshot}
 
 
@@ -142,7 +144,7 @@ def source_of(body: Body, origin: Origin, record: ConsumerRecord) -> Source:
     """Return the canonical source, timed by `source`, else the message, else the record."""
     event_time_ns = _time_ns(origin)
     snapshot = origin.snapshot
-    position = origin.pos if origin.file else None
+    position = origin.pos if origin.file and 0 <= (origin.pos or 0) < _END else None
     return Source(
         origin.connector or "",
         emitted_at_ns(body, record) if event_time_ns is None else event_time_ns,

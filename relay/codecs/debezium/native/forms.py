@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay.codecs.debezium import schema as names
-from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, fitting, is_no_number
+from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_number
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.reading import Form
 from relay.codecs.debezium.schema import DeclaredColumn
@@ -148,7 +148,12 @@ def _float(case: _Case) -> Form | None:
         return None
     if is_no_number(case.value):
         return Form(FLOAT_OR_TEXT, float)
-    return Form(float, shortest_float32 if base == "float" else None)
+    return Form(float, _read_float32 if base == "float" else None)
+
+
+def _read_float32(value: float) -> float:
+    # What is kept of one zero would be found for the other, which has another sign.
+    return shortest_float32(value) if value else value
 
 
 def _decimal(case: _Case) -> Form | None:
@@ -162,7 +167,7 @@ def _decimal(case: _Case) -> Form | None:
     if base in INTEGERS:
         return Form(int) if is_number else Form(str, _read_unscaled)
     if is_number:
-        return Form(Decimal, functools.partial(scaled, scale))
+        return Form(NUMERIC, functools.partial(scaled, scale))
     return Form(str, functools.partial(_read_decimal_bytes, scale))
 
 
@@ -224,6 +229,8 @@ def _vector(case: _Case) -> Form | None:
 
 
 def _read_vector(numbers: list[Any]) -> str:
+    if not all(type(number) in {int, float, Decimal} for number in numbers):
+        raise ValueError("not a vector of numbers")
     return "[" + ",".join([go_text(float(number)) for number in numbers]) + "]"
 
 

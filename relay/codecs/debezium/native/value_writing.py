@@ -337,10 +337,16 @@ def _url_safe(value: bytes) -> str:
 _POINT: Final = struct.Struct("<BIdd")
 _POINT_BIG: Final = struct.Struct(">BIdd")
 _POINT_KIND: Final = 1
+#: An SRID, the order of bytes, a kind, and how many parts there are.
+_LEAST_GEOMETRY: Final = 13
 
 
 def _geometry(value: bytes) -> dict[str, Any]:
-    """MySQL's own form: the SRID, the lowest byte first, and WKB."""
+    """MySQL's own form: the SRID, the lowest byte first, and WKB. Raises ValueError for what has no room for
+    both.
+    """
+    if len(value) < _LEAST_GEOMETRY:
+        raise ValueError("not a geometry")
     srid = int.from_bytes(value[:4], "little")
     return {"wkb": value[4:], "srid": srid or None}
 
