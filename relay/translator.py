@@ -213,6 +213,8 @@ class Translator:
             else:
                 groups, events, gate, seen = self._spread(events, record, catalog, lossy)
             out: list[ProducerRecord] = []
+            # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
+            written = None if self._stays else Counter[str]()
             inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
@@ -223,6 +225,9 @@ class Translator:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
+                        if written is not None:
+                            index = written[topic]
+                            written[topic] += 1
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers = (*inherited, mark) if inherited else (mark,)
                         if payload.headers:

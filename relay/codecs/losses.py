@@ -88,8 +88,9 @@ class Lossy(enum.StrEnum):
 
 #: What is counted although nothing is lost by it: what relay had to assume, text that passes without being
 #: understood, copies of a statement that the target has once, timestamps of records that are no times
-#: (they are kept, but messages cannot have them), what is left out on request, and what is about no table
-#: where no topic is in use yet.
+#: (they are kept, but messages cannot have them), what is left out on request, what is about no table where
+#: no topic is in use yet, and records without a value, which say nothing: a target with tombstones writes
+#: its own.
 INFORMATIONAL: Final = frozenset(
     {
         Lossy.SCHEMA_GUESSED,
@@ -103,6 +104,7 @@ INFORMATIONAL: Final = frozenset(
         Lossy.TABLE_LEFT_OUT,
         Lossy.KIND_LEFT_OUT,
         Lossy.NO_TOPIC,
+        Lossy.TOMBSTONE,
     }
 )
 
