@@ -12,8 +12,8 @@ Header = tuple[str, bytes | None]
 
 #: Header of every record that relay writes, behind all others: `topic/partition/offset/index` of the source
 #: record and of the output it became, which is counted in each topic where tables have topics of their own. A
-#: source record may have such headers already, from another relay or from anybody: they are kept as they came,
-#: and say nothing about this one (`source_mark`).
+#: source record may have such headers already, from another relay or from anybody: they are kept as they
+#: came, and say nothing about this one (`source_mark`).
 SOURCE_HEADER = "relay.source"
 
 _MAX_DIGITS = 19

@@ -346,7 +346,7 @@ def test_a_repeat_has_its_relay_source_whatever_tables_came_before() -> None:
     rows = [row("z"), row("u")]
     mark = record(watermark(30), offset=9)
 
-    def headers(before: list[dict[str, Any]]) -> dict[str, bytes]:
+    def headers(before: list[dict[str, Any]]) -> dict[str, bytes | None]:
         translator = Translator(TICDC, TICDC, None, _TICDC, topic=BY_TABLE)
         for offset, message in enumerate(before):
             translator.translate(record(message, offset))
