@@ -298,7 +298,7 @@ class Router:
     def _new_path(self, topic: str, table: TableId) -> _TablePath:
         way = self._way(table)
         name = way.topic.name(topic, table) if way.topic.is_by_table else way.topic.of_topic(topic)
-        if name in self._reserved:
+        if way.topic.is_by_table and name in self._reserved:
             raise unusable(table, f"would be {name}, which is relay's own or read by it")
         rivals = way.topic.rivals(topic, table) if way.topic.is_ambiguous else ()
         owner = way.topic.text, *way.topic.named(topic, table)
