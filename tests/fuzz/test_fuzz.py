@@ -31,6 +31,7 @@ from fuzz.trial import Bench, check_error
 from relay import (
     ConsumerRecord,
     Event,
+    Lossy,
     Malformed,
     Op,
     ProducerRecord,
@@ -179,6 +180,14 @@ def test_strict_that_refuses_too_much_or_too_little_is_found(
 
     plant(monkeypatch, fault)
     assert broken(made) == ("strict", kind)
+
+
+def test_what_a_profile_leaves_out_is_no_loss() -> None:
+    wanted = setting(0, "debezium-json")._replace(target_options={"profile": "flink"})
+    made = Bench(wanted, is_thorough=True)
+    for record in SAMPLE.records:
+        made.step(record)
+    assert made.used.lossy[Lossy.DDL] > 0
 
 
 def test_a_record_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,9 +94,8 @@ class Bench:
         self._has_reader = PROTOCOLS[setting.target].is_readable
         self.reader = self._new_reader()
         self._target = Target.of(setting)
-        self._left_out = {
-            what for name, what in _LEFT_OUT.items() if setting.target_options.get(name) == "drop"
-        }
+        options = self.used.route.target_options  # a profile may have set them
+        self._left_out = {what for name, what in _LEFT_OUT.items() if getattr(options, name) == "drop"}
         self._offsets: Counter[tuple[str, int]] = Counter()
         self._written: dict[str, bytes] = {}
         self._steps = 0
