@@ -229,6 +229,8 @@ def _label_text(column_type: ColumnType, lost: Callable[[], None] | None, value:
     if isinstance(value, str):
         return value
     if not value:
+        if lost is not None and column_type.base == "enum" and "" in (column_type.members or ()):
+            lost()  # the empty text is also a member's
         return ""
     text = label_text(column_type, value)
     if text is None and lost is not None:

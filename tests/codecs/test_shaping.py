@@ -95,6 +95,16 @@ def test_a_number_without_a_label_stays_one_and_is_counted(grade: str, flags: st
     assert translator.lossy[Lossy.ENUM_INDEX] == 2
 
 
+@pytest.mark.parametrize("target", [CANAL, "flat-json"])
+@pytest.mark.parametrize(("index", "count"), [("0", 1), ("1", 0)])
+def test_no_label_is_counted_where_the_empty_text_is_a_members(target: str, index: str, count: int) -> None:
+    message = row_message({"id": "int", "grade": "enum('','x')"}, {"id": "1", "grade": index})
+    options = {} if target == "flat-json" else {"enum": "label"}
+    (found,), translator = written(message, options, target)
+    assert (found["data"][0] if "data" in found else found)["grade"] == ""
+    assert translator.lossy[Lossy.ENUM_INDEX] == count
+
+
 def test_without_members_numbers_stay_and_are_counted_each() -> None:
     message = row_message({"id": "int", "grade": "enum"}, {"id": "1", "grade": "2"}, op="UPDATE")
     message |= {"old": [{"grade": "1"}]}

@@ -48,7 +48,7 @@ _BEFORE_LOST: Final = frozenset(
 
 class Target(NamedTuple):
     """What the target of a route carries. `copies`: of every statement; None if it carries none.
-    `names_dropped`: DROP TABLE is written anew, with the table's full name, as the producer does.
+    `names_dropped`: DROP TABLE and TRUNCATE are written anew, with the table's full name, as the producer does.
     """
 
     route: str
@@ -120,6 +120,9 @@ def _texts(target: Target, change: SchemaChange) -> list[str]:
     words = drop_words(change.ddl)
     if target.names_dropped and words and change.kinds == (DdlKind.DROP_TABLE,):
         return [change.ddl, f"{words} {quoted_table(change.table)}"]
+    if target.names_dropped and change.kinds == (DdlKind.TRUNCATE_TABLE,):
+        # A row's message of `skipped.operations=none` has no text.
+        return [change.ddl, f"TRUNCATE TABLE {quoted_table(change.table)}"]
     return [change.ddl]
 
 

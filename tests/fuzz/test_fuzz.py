@@ -301,6 +301,14 @@ def test_a_statement_that_became_another_or_two_is_found(monkeypatch: pytest.Mon
         assert broken(twice, SAMPLE.records[CREATE]) == ("events", "number of statements")
 
 
+@pytest.mark.parametrize(("other", "is_found"), [("TRUNCATE TABLE `d`.`t`", False), ("TRUNCATE u", True)])
+def test_a_truncated_table_may_get_its_database(other: str, is_found: bool) -> None:
+    change = SchemaChange("truncate t", TableId("d", "t"), (DdlKind.TRUNCATE_TABLE,), "", AT, 0)
+    target = Target("canal-json -> debezium-json", 1, True, True, names_dropped=True)
+    with pytest.raises(BrokenError, match="another statement") if is_found else nullcontext():
+        compare(target, [change], [msgspec.structs.replace(change, ddl=other)], set())
+
+
 @pytest.mark.parametrize(
     ("other", "is_found"),
     [

@@ -126,12 +126,15 @@ class ValueWriter:
         in digits: it lies beyond the members, or nobody knows them before the table's DDL is seen.
         """
         lost = self.lost
+        is_ambiguous = column_type.base == "enum" and "" in (column_type.members or ())
 
         def write(value: int | str) -> str:
             if isinstance(value, str):
                 return value
-            if not value:
-                return ""  # the empty SET; by index 0 MySQL keeps an invalid value of ENUM
+            if not value:  # the empty SET; by index 0 MySQL keeps an invalid value of ENUM
+                if is_ambiguous:
+                    lost.append(_ENUM_INDEX)
+                return ""
             text = label_text(column_type, value)
             if text is None:
                 lost.append(_ENUM_INDEX)
