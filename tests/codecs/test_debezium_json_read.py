@@ -570,3 +570,11 @@ def test_headers_of_a_changed_key_are_not_passed_on(target: str) -> None:
             if target == "canal-json":
                 assert not {"__debezium.newkey", "__debezium.oldkey"} & set(found)
             assert "__debezium.context.taskId" in found
+
+
+def test_a_boolean_that_contradicts_its_schema_is_a_bit() -> None:
+    block = {"fields": [{"field": "after", "fields": [{"field": "b", "type": "int16"}]}]}
+    value = {"schema": block, "payload": row(after={"b": True})}
+    (change,) = changes(record(value))
+    assert (image(change), change.schema.columns[0].type.base) == ({"b": 1}, "bit")
+    assert type(image(change)["b"]) is int

@@ -96,7 +96,9 @@ class DebeziumColumns:
     ) -> Form:
         """Return how the column's values look; of a guess they are what JSON has."""
         form = self._form(column, declared, value, is_known=is_known)
-        return Form(_LIKE.get(type(value), str)) if form is None else form
+        if form is None:
+            return Form(bool, int) if type(value) is bool else Form(_LIKE.get(type(value), str))
+        return form
 
     def _form(
         self, column: Column, declared: DeclaredColumn | None, value: object, *, is_known: bool
@@ -139,7 +141,7 @@ class DebeziumColumns:
 
 _GEOMETRY, _VECTOR = ColumnType("geometry"), ColumnType("vector")
 #: The kinds of columns of which nothing is known.
-_LIKE: Final[dict[type, Any]] = {bool: bool, int: int, Decimal: float}
+_LIKE: Final[dict[type, Any]] = {int: int, Decimal: float}
 
 
 def _is_unavailable(value: object) -> bool:
