@@ -245,6 +245,16 @@ def source_losses(
     #: What was found before, by what a source tells: rows of one source tell the same.
     seen: dict[tuple[bool, ...], list[Lossy]] = {}
 
+    def lost_of(source: Source, transaction: Transaction | None) -> set[Lossy]:
+        found = {what for name, what in rare.items() if getattr(source, name) is not None}
+        if source.name in own_names:
+            found.discard(Lossy.SOURCE_NAME)
+        if source.extras is None or source.extras.keys() <= kept_extras:
+            found.discard(Lossy.EXTRAS)
+        return found | {
+            what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
+        }
+
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
             lossy.append(_COMMIT_TS)
@@ -282,15 +292,7 @@ def source_losses(
         )
         lost = seen.get(told)
         if lost is None:
-            found = {what for name, what in rare.items() if getattr(source, name) is not None}
-            if source.name in own_names:
-                found.discard(Lossy.SOURCE_NAME)
-            if source.extras is None or source.extras.keys() <= kept_extras:
-                found.discard(Lossy.EXTRAS)
-            found |= {
-                what for name, what in of_transaction.items() if getattr(transaction, name, None) is not None
-            }
-            lost = seen[told] = sorted(found)
+            lost = seen[told] = sorted(lost_of(source, transaction))
         lossy += lost
 
     return count

@@ -7,7 +7,7 @@ read too.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,6 +20,7 @@ from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Source
 from relay.records import ConsumerRecord
 
+Message = TypeVar("Message")
 CONNECTOR: Final = "TiCDC"
 _NATIVE: Final = frozenset({"mysql", "mariadb"})
 
@@ -73,12 +74,14 @@ parse = msgspec.json.Decoder(Envelope).decode
 _parse_key = msgspec.json.Decoder(Key).decode
 
 
-def parse_again(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Envelope, bool]:
-    """Parse leniently; also return whether there were bytes that are no UTF-8, which TiCDC passes as they
-    are and which become U+FFFD. Raises Malformed.
+def parse_again(
+    protocol: str, value: bytes, message: type[Message], limits: Limits = DEFAULT_LIMITS
+) -> tuple[Message, bool]:
+    """Parse an envelope leniently, of either dialect; also return whether there were bytes that are no UTF-8,
+    which TiCDC passes as they are and which become U+FFFD. Raises Malformed.
     """
     text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, Envelope, _tidy, limits), text != value
+    return _json.parse_leniently(protocol, text, message, _tidy, limits), text != value
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:

@@ -166,7 +166,7 @@ class Decoder:
         except REFUSED:
             del lossy[counted:]
         try:
-            message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
+            message, is_invalid_text = _wire.parse_again(NAME, value, Envelope, self._limits)
         except Malformed as error:
             raise lookalikes.refusal(NAME, value) or error from None
         if is_invalid_text:

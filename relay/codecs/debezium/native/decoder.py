@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
-from relay.codecs.debezium.envelope import image
+from relay.codecs.debezium.envelope import image, parse_again
 from relay.codecs.debezium.native import envelope as _wire
 from relay.codecs.debezium.native.columns import PLACEHOLDERS, DebeziumColumns
 from relay.codecs.debezium.native.envelope import Body, Envelope, Origin
@@ -88,7 +88,7 @@ class Decoder:
         except REFUSED:
             del lossy[counted:]
         try:
-            message, is_invalid_text = _wire.parse_again(NAME, value, self._limits)
+            message, is_invalid_text = parse_again(NAME, value, Envelope, self._limits)
         except Malformed as error:
             raise lookalikes.refusal(NAME, value) or error from None
         if is_invalid_text:

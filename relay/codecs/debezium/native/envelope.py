@@ -1,8 +1,9 @@
 """Messages of Debezium's MySQL and MariaDB connectors as they travel, with single facts taken out of them.
 
-Contract: `parse` is strict and raises what msgspec raises; `parse_again` reads what that refuses, or raises
-Malformed. Images, schema and table changes are still JSON. A payload without its wrapper is read too. Source:
-Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0 and 3.6.1.
+Contract: `parse` is strict and raises what msgspec raises (`relay.codecs.debezium.envelope.parse_again` reads
+what that refuses). Images, schema and table changes are still JSON. A payload without its wrapper is read
+too. Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0 and
+3.6.1.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.wire import lenient_json as _json
+from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.ticdc import Milliseconds
 from relay.errors import DecodeError, UnsupportedMessage
-from relay.limits import DEFAULT_LIMITS, Limits
 from relay.model import Position, Snapshot, Source, Transaction
 from relay.records import TIME_END_MS, ConsumerRecord
 
@@ -45,7 +45,7 @@ class Origin(msgspec.Struct, gc=False):
     query: str | None = None
 
 
-class Place(msgspec.Struct, gc=False):
+class TransactionBlock(msgspec.Struct, gc=False):
     """`transaction`, of a row."""
 
     id: str
@@ -66,7 +66,7 @@ class Body(msgspec.Struct, gc=False):
     source: Origin | None = None
     before: msgspec.Raw = _NULL
     after: msgspec.Raw = _NULL
-    transaction: Place | None = None
+    transaction: TransactionBlock | None = None
     op: str | None = None
     ts_ms: Milliseconds | None = None
     ts_us: int | None = None
@@ -92,25 +92,6 @@ class Envelope(Body, gc=False):
 
 
 parse = msgspec.json.Decoder(Envelope).decode
-
-
-def parse_again(protocol: str, value: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Envelope, bool]:
-    """Parse leniently; also return whether there were bytes that are no UTF-8, which become U+FFFD. Raises
-    Malformed.
-    """
-    text = value.decode("utf-8", "replace").encode()
-    return _json.parse_leniently(protocol, text, Envelope, _tidy, limits), text != value
-
-
-def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """A leniently read document with its parts as JSON again."""
-    tidied = dict(document)
-    for name in ("before", "after", "tableChanges", "schema"):
-        if name in tidied:
-            tidied[name] = msgspec.Raw(_json.json_text(tidied[name]).encode())
-    if isinstance(tidied.get("payload"), dict):
-        tidied["payload"] = _tidy(tidied["payload"])
-    return tidied
 
 
 def foreign(protocol: str, origin: Origin | None) -> DecodeError:
@@ -221,5 +202,5 @@ def key_of(key: bytes | None) -> Key:
         if members.keys() <= _WRAPPER and isinstance(members.get("payload"), dict | None):
             return _parse_wrapped(key)
         return Key(members)
-    except _json.REFUSED:
+    except REFUSED:
         return _NO_KEY
