@@ -130,6 +130,13 @@ class _Target(Target[_Plan]):
         loses_parameters = type_info.parameters and plan.loses_parameters
         return (*untyped, _TYPE_PARAMETERS) if loses_parameters else untyped
 
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns; with `zero-dates=null` NULL is let in everywhere but in its key."""
+        if self._options.zero_dates == "keep":
+            return schema.columns
+        key = frozenset(schema.handle_key())
+        return [msgspec.structs.replace(each, nullable=each.name not in key) for each in schema.columns]
+
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
         return self._values.of(column)
