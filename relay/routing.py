@@ -102,7 +102,7 @@ class Spread(NamedTuple):
     homeless: Sequence[Event]
 
 
-#: Tables whose paths are kept; more are found anew.
+#: Tables whose paths are kept; of more, all are found anew.
 _MOST_PATHS: Final = 100_000
 
 
@@ -113,7 +113,8 @@ class Router:
     `reads_ddl_everywhere`, `writes_ddl_everywhere`: the convention of the source and of the target.
     `reserved`: topics that no table may have. `selects`: which tables are chosen, None for all.
 
-    All that it keeps are caches, and which partitions there are (`expect`). Raises ConfigError.
+    All that it keeps are caches, which partitions there are (`expect`), and the widths of topics, if they
+    differ: as many as topics were written, of which a cluster has room for few. Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what a route is made of
@@ -135,8 +136,10 @@ class Router:
         self._fed: dict[str, tuple[int, ...]] = {}
         self._all_fed: tuple[int, ...] = ()
         self._paths: dict[tuple[str, TableId], _TablePath] = {}
-        self._partitions: dict[str, int | None] = {}
         ways = (self._rest, *self._rules)
+        self._widths = {way.width for way in ways}
+        #: Over how many partitions rows of a topic are spread, if that is not the same everywhere.
+        self._partitions: dict[str, int] = {}
         #: Whether rows of some tables are spread anew, and of all.
         self.spreads = any(way.partitions is not None for way in ways)
         self._spreads_all = all(way.partitions is not None for way in ways)
@@ -172,8 +175,10 @@ class Router:
         return self._rest.topic.of_topic(topic)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return over how many partitions of a table's topic its rows are spread; None if they are not."""
-        return self._partitions.get(topic)
+        """Return over how many partitions of a table's topic, which was written, its rows are spread; None if
+        they are not.
+        """
+        return self._partitions.get(topic) if len(self._widths) > 1 else next(iter(self._widths))
 
     def spread(
         self,
@@ -290,9 +295,9 @@ class Router:
             found = self._new_path(topic, table)
             if len(self._paths) >= _MOST_PATHS:
                 self._paths.clear()
-                self._partitions.clear()
             self._paths[topic, table] = found
-            self._partitions[found.topic] = found.way.width
+            if found.way.width is not None and len(self._widths) > 1:
+                self._partitions[found.topic] = found.way.width
         return found
 
     def _new_path(self, topic: str, table: TableId) -> _TablePath:
