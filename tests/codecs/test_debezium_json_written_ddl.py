@@ -252,6 +252,33 @@ def test_comments_that_a_connector_has_left_out_are_those_of_the_statement() -> 
     assert (table["comment"], table["columns"][0]["comment"]) == ("a table", 'the "key"')
 
 
+def _commented(text: str) -> ConsumerRecord:
+    """A connector's schema change with comments, whose text relay cannot read."""
+    (told,), _ = written(ddl(CREATE, "CREATE"), options={"include.schema.comments": "true"})
+    return ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(payload_of(told) | {"ddl": text}).encode())
+
+
+def test_comments_that_a_connector_has_sent_are_left_out_unless_wanted() -> None:
+    (out,) = Translator(NAME, NAME, None, BARE).translate(_commented(CREATE))
+    (plain,), _ = written(ddl(CREATE, "CREATE"))
+    assert payload_of(out)["tableChanges"] == payload_of(plain)["tableChanges"]
+
+
+def test_comments_that_a_connector_has_sent_are_read_without_their_escapes() -> None:
+    commented = _commented("?")
+    payload = payload_of(ProducerRecord("topic", 0, 1, commented.key, commented.value))
+    table = payload["tableChanges"][0]["table"]
+    table["comment"] = table["columns"][0]["comment"] = "it''s \\\\ \"x\""
+    record = ConsumerRecord("topic", 0, 1, 1, commented.key, json.dumps(payload).encode())
+    translator = Translator(NAME, NAME, None, BARE | {"include.schema.comments": "true"})
+    (told,) = translator.translate(record)
+    assert payload_of(told)["tableChanges"] == payload["tableChanges"]
+    altered = payload | {"ddl": "ALTER TABLE item ADD u INT", "tableChanges": []}
+    (out,) = translator.translate(ConsumerRecord("topic", 0, 2, 2, told.key, json.dumps(altered).encode()))
+    shown = payload_of(out)["tableChanges"][0]["table"]
+    assert (shown["comment"], shown["columns"][0]["comment"]) == (table["comment"], table["comment"])
+
+
 @pytest.mark.parametrize("schemas", ["true", "false"])
 @pytest.mark.parametrize(
     ("source", "message", "text"),

@@ -82,18 +82,25 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
 
 
 def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
-    """What a connector has told, with the comments that it has left out if they are wanted."""
-    definition = change.definition
-    if definition is None or not has_comments:
+    """What a connector has told, with all comments that are known or with none, however it was set."""
+    if not has_comments and _COMMENT not in change.wire:
         return msgspec.Raw(change.wire)
     found: Json = msgspec.json.decode(change.wire)
     table = found["table"]
-    shown = shown_table(definition, has_comments=True)
-    comments = {column["name"]: column["comment"] for column in shown["columns"]}
-    table["comment"] = table.get("comment") or shown["comment"]
-    for column in table["columns"]:
-        column["comment"] = column.get("comment") or comments.get(column["name"])
+    if table is None:
+        return found
+    known: dict[str | None, str | None] = {}
+    if has_comments and change.definition is not None:
+        shown = shown_table(change.definition, has_comments=True)
+        known = {column["name"]: column["comment"] for column in shown["columns"]}
+        known[None] = shown["comment"]
+    for part in (table, *table["columns"]):
+        part["comment"] = (part.get("comment") or known.get(part.get("name"))) if has_comments else None
     return found
+
+
+#: How a comment begins in the JSON of a `TableChange`.
+_COMMENT: Final = b'"comment":"'
 
 
 def _id(table: TableId) -> str:

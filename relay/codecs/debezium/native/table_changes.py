@@ -70,7 +70,7 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
         type=column_type,
         nullable=told.optional,
         default=_default(told, column_type),
-        comment=told.comment or None,
+        comment=_literal(told.comment) if told.comment else None,
         auto_increment=bool(told.autoIncremented) and not has_update,
         on_update=now if has_update else None,
     )
@@ -111,7 +111,12 @@ def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
     if value is None:
         return ABSENT
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return read_default(unquoted(f"'{text}'"), column_type)
+    return read_default(_literal(text), column_type)
 
 
-NATIVE: Final = TableDialect("debezium", _type, _merged)
+def _literal(text: str) -> str:
+    """What stands between the quotes of a literal of SQL, without its escapes."""
+    return unquoted(f"'{text}'")
+
+
+NATIVE: Final = TableDialect("debezium", _type, _merged, _literal)
