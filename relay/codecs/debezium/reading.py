@@ -404,8 +404,10 @@ class RowDecoder:
             if layout.key is not None and not layout.key.is_of(self._dialect.key_of(message.key)):
                 continue
             old = None if before is None else layout.cells(before)
+            if old is None and before is not None:
+                continue  # what is wrong with it is said before anything is of the other image
             new = None if after is None else layout.cells(after)
-            if (old is None) is (before is None) and (new is None) is (after is None):
+            if (new is None) is (after is None):
                 layout.count(old, new, lossy)
                 if layout.null_values:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
