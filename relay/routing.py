@@ -158,9 +158,13 @@ class Router:
         return is_everywhere and not self._spreads_all
 
     @property
-    def moves_ddl(self) -> bool:
-        """Whether a statement may go elsewhere than the rows of its partition do."""
-        return self._reads_ddl_everywhere != self._writes_ddl_everywhere
+    def moves(self) -> Callable[[Sequence[Event]], bool] | None:
+        """Whether any of these events may go elsewhere than to its own partition of the one topic; None: none
+        ever does. Statements may where the protocols have them in different partitions.
+        """
+        if self.spreads or not self.is_one_topic:
+            return lambda _: True
+        return _has_statement if self._reads_ddl_everywhere != self._writes_ddl_everywhere else None
 
     def expect(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Learn that these are all partitions (topic, number) of the source."""
@@ -464,6 +468,13 @@ def _row_places(topic: str, way: _Way, table: TableId) -> Places | None:
         count = way.partitions or 1
         return ByKey(topic, count, table_hash(table) % count)
     return None
+
+
+def _has_statement(events: Sequence[Event]) -> bool:
+    for event in events:  # noqa: SIM110 - a generator would cost every record
+        if type(event) is SchemaChange:
+            return True
+    return False
 
 
 def _everywhere(topic: str, way: _Way, record: ConsumerRecord) -> Places:

@@ -43,11 +43,18 @@ Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
     """Return the event's commit ts, or (counted) one made of event time and offset if the source has none."""
-    if source.commit_ts is not None:
-        return source.commit_ts
-    lossy.append(Lossy.COMMIT_TS_SYNTHETIC)
-    counter = caused_by.offset & ((1 << TSO_LOGICAL_BITS) - 1)
-    return (max(source.event_time_ns, 0) // 1_000_000 << TSO_LOGICAL_BITS) + counter
+    commit_ts = source.commit_ts
+    if commit_ts is not None:
+        return commit_ts
+    lossy.append(_COMMIT_TS_SYNTHETIC)
+    event_time_ns = source.event_time_ns
+    first = event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if event_time_ns > 0 else 0
+    return first + (caused_by.offset & _COUNTER)
+
+
+_COMMIT_TS_SYNTHETIC: Final = Lossy.COMMIT_TS_SYNTHETIC
+#: The bits of a commit ts that count within a millisecond.
+_COUNTER: Final = (1 << TSO_LOGICAL_BITS) - 1
 
 
 def bare_type_text(column_type: ColumnType) -> str:
@@ -83,9 +90,11 @@ def split_updates(
     """
     for event in events:
         if type(event) is RowChange and event.op is _UPDATE and not event.images.surely_keeps_keys():
-            break
-    else:
-        return events
+            return _with_split(events, key_of)
+    return events
+
+
+def _with_split(events: list[Event], key_of: Callable[[TableSchema], tuple[str, ...]]) -> list[Event]:
     places: dict[TableSchema, tuple[int, ...]] = {}
     return [
         part
