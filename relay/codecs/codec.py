@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -186,18 +186,24 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
     return None
 
 
+def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
+    """Say that every topic has the DDL of its rows itself, whatever the options."""
+    return dict(zip(topics, topics, strict=True))
+
+
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
     `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
     the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
-    `keys`: what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known
-    cheaply; None if they are not. `joining`: how messages of neighbouring source records are joined with
-    given options, None if they are not. `own_headers`: names of headers that are part of its messages, so
-    that messages of other protocols do not inherit them. `profiles`: named sets of the target's options, as
-    texts, for known readers; `profile_reasons`: why a profile sets an option, where its own description does
-    not tell.
+    `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
+    options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
+    `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
+    messages of neighbouring source records are joined with given options, None if they are not.
+    `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
+    inherit them. `profiles`: named sets of the target's options, as texts, for known readers;
+    `profile_reasons`: why a profile sets an option, where its own description does not tell.
     """
 
     name: str
@@ -208,6 +214,7 @@ class Codec(msgspec.Struct, frozen=True):
     decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
+    ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
