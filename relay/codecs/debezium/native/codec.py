@@ -97,6 +97,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    keyed_encoder=Encoder,
     keys=Keys.ROW,
     row_signature=RowSignature(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)
