@@ -39,25 +39,31 @@ Group = tuple[Places, Sequence[Event]]
 
 
 class TopicRule(NamedTuple):
-    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest."""
+    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest.
+
+    `key`: the columns of which the keys of their rows are made; () for what the target's options say.
+    """
 
     match: str
     topic: str = ""
     partitions: int | None = None
     partition_by: Partitioning | None = None
+    key: tuple[str, ...] = ()
 
 
 class _Way(msgspec.Struct, frozen=True):
     """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
     keeps the source's partition.
 
-    `width`: over how many partitions the topic's rows are spread, those of other tables included.
+    `key`: the columns of which keys are made, () for what the target's options say. `width`: over how many
+    partitions the topic's rows are spread, those of other tables included.
     """
 
     topic: TopicTemplate
     partitions: int | None = None
     by: Partitioning = Partitioning.SOURCE
     match: TableGlob | None = None
+    key: tuple[str, ...] = ()
     width: int | None = None
 
 
@@ -136,6 +142,7 @@ class Router:
         self._fed: dict[str, tuple[int, ...]] = {}
         self._all_fed: tuple[int, ...] = ()
         self._paths: dict[tuple[str, TableId], _TablePath] = {}
+        self._keys: dict[TableId, tuple[str, ...]] = {}
         ways = (self._rest, *self._rules)
         self._widths = {way.width for way in ways}
         #: Over how many partitions rows of a topic are spread, if that is not the same everywhere.
@@ -143,8 +150,10 @@ class Router:
         #: Whether rows of some tables are spread anew, and of all.
         self.spreads = any(way.partitions is not None for way in ways)
         self._spreads_all = all(way.partitions is not None for way in ways)
-        #: Whether partitions may depend on a record's key.
-        self.goes_by_key = any(way.by is Partitioning.KEY for way in ways)
+        #: Whether partitions may depend on the key that the target itself gives a row.
+        self.goes_by_key = any(way.by is Partitioning.KEY and not way.key for way in ways)
+        #: Whether rules say of which columns keys are made.
+        self.chooses_keys = any(way.key for way in ways)
         #: Whether every table has the one topic of its source.
         self.is_one_topic = not self._rules and not self._rest.topic.is_by_table
         self._has_owners = any(way.topic.is_ambiguous for way in ways) or (
@@ -183,6 +192,15 @@ class Router:
         they are not.
         """
         return self._partitions.get(topic) if len(self._widths) > 1 else next(iter(self._widths))
+
+    def key_of(self, table: TableId) -> tuple[str, ...]:
+        """Return the columns of which the keys of a table's rows are made, () if no rule says."""
+        found = self._keys.get(table)
+        if found is None:
+            if len(self._keys) >= _MOST_PATHS:
+                self._keys.clear()
+            found = self._keys[table] = self._way(table).key
+        return found
 
     def spread(
         self,
@@ -444,17 +462,29 @@ def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem])
     partitions, by = rule.partitions, rule.partition_by
     if rest is not None and partitions is None and by is not Partitioning.SOURCE:
         partitions = rest.partitions
+    if by is None and rule.key and partitions is not None:
+        by = Partitioning.KEY
     if by is None:
         by = rest.by if rest is not None and rest.by is not Partitioning.SOURCE else None
     if by is None:
         by = Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
+    problems += _key_problems(rule, by, path)
     if partitions is None and by is not Partitioning.SOURCE:
         hint = f'set partitions beside partition_by = "{by}"'
         problems.append(Problem(f"{path}.partition_by", f"{by} needs a number of partitions", hint))
     if partitions is not None and by is Partitioning.SOURCE:
         hint = "leave partitions out, or choose another partition_by"
         problems.append(Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint))
-    return _Way(template, partitions, by, match)
+    return _Way(template, partitions, by, match, rule.key)
+
+
+def _key_problems(rule: TopicRule, by: Partitioning, path: str) -> Iterator[Problem]:
+    """Find what is wrong with the key of a rule whose rows are spread by `by`."""
+    if rule.key and by is Partitioning.INDEX_VALUE:
+        message = f"{by} would spread the rows of one key over several partitions"
+        yield Problem(f"{path}.partition_by", message, "leave it out, or use key or table")
+    if len(set(rule.key)) < len(rule.key):
+        yield Problem(f"{path}.key", "a column is named twice", "name each once")
 
 
 _UNREADABLE: Final = TopicTemplate("", ())

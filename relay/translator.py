@@ -16,7 +16,16 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named, encoder_of
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, keys_of, parse_options
+from relay.codecs.codec import (
+    SIDES,
+    Codec,
+    Joining,
+    Options,
+    Payload,
+    key_rule_problem,
+    keys_of,
+    parse_options,
+)
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
@@ -157,9 +166,7 @@ class Translator:
         self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        encoder = encoder_of(route.target, route.target_options, self._answers)
         self._decode = route.source.open_decoder(route.source_options, self._answers).decode
-        self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(
             topic,
             partitions,
@@ -172,6 +179,11 @@ class Translator:
         )
         if self._router.goes_by_key and not route.has_row_keys:
             raise ConfigError([_no_row_keys(route.target)])
+        if problems := _key_rule_problems(route, rules):
+            raise ConfigError(problems)
+        chosen = self._router.key_of if self._router.chooses_keys else None
+        encoder = encoder_of(route.target, route.target_options, self._answers, chosen)
+        self._prepare, self._encode = encoder.prepare, encoder.encode
         self._is_one_topic = self._router.is_one_topic
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
@@ -422,6 +434,14 @@ class Translator:
                 for event in events
                 if isinstance(event, RowChange | SchemaChange)
             )
+
+
+def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem]:
+    """Say of rules with keys of chosen columns why the target cannot have them, if it cannot."""
+    found = key_rule_problem(route.target, route.target_options)
+    if found is None:
+        return []
+    return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
 
 
 def _no_row_keys(target: Codec) -> Problem:

@@ -78,12 +78,15 @@ def _spread(partitions: int, by: PartitionBy) -> str:
 
 def _rule(rule: TopicRule, target: Target) -> str:
     """Describe a rule for the topics of some tables; what it does not give is as [target] says."""
-    is_as_above = not rule.partitions and rule.partition_by in {PartitionBy.AUTO, target.partition_by}
-    by = target.partition_by if rule.partition_by is PartitionBy.AUTO else rule.partition_by
+    by = rule.partition_by
+    if by is PartitionBy.AUTO:
+        by = PartitionBy.KEY if rule.key else target.partition_by
+    is_as_above = not rule.partitions and by is target.partition_by
     if rule.partitions and by is PartitionBy.SOURCE:
         by = PartitionBy.AUTO
     spread = "" if is_as_above else f", {_spread(rule.partitions or target.partitions, by)}"
-    return f"{rule.match} → {rule.topic or 'as above'}{spread}"
+    key = f", key {', '.join(rule.key)}" if rule.key else ""
+    return f"{rule.match} → {rule.topic or 'as above'}{spread}{key}"
 
 
 def _chosen(route: Route) -> Iterator[str]:

@@ -191,7 +191,9 @@ class Config(BaseSettings):
     def topic_rules(self) -> list[TopicRule]:
         """The rules for topics as the translator takes them."""
         return [
-            TopicRule(rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by))
+            TopicRule(
+                rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by), rule.key
+            )
             for rule in self.target.topics
         ]
 

@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeGuard
 import msgspec
 from msgspec import Meta
 
+from relay.codecs.codec import ChosenKey
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.rows import HalfRows, halves
 from relay.model import (
@@ -99,7 +100,30 @@ def _with_split(events: list[Event], key_of: Callable[[TableSchema], tuple[str, 
     return [
         part
         for event in events
-        for part in (_split(event) if _changes_key(event, places, key_of) else [event])
+        for part in (split_update(event) if _changes_key(event, places, key_of) else [event])
+    ]
+
+
+def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]:
+    """Whether it is an UPDATE of the columns of which a rule makes the table's keys. One whose old row does
+    not tell them is none.
+    """
+    if not isinstance(change, RowChange) or change.op is not _UPDATE:
+        return False
+    names = chosen(change.table)
+    if not names:
+        return False
+    images, places = change.images, change.schema.places_of(names)
+    before, after = images.cells_at(places, is_old=True), images.cells_at(places, is_old=False)
+    return before is not None and after is not None and before != after and ABSENT not in before
+
+
+def split_chosen_keys(events: list[Event], chosen: ChosenKey) -> list[Event]:
+    """Return the events with every UPDATE of columns of which a rule makes keys as DELETE and INSERT."""
+    return [
+        part
+        for event in events
+        for part in (split_update(event) if changes_chosen_key(event, chosen) else [event])
     ]
 
 
@@ -119,7 +143,8 @@ def _changes_key(
     return before is not None and after is not None and before != after
 
 
-def _split(change: RowChange) -> list[Event]:
+def split_update(change: RowChange) -> list[Event]:
+    """Return an UPDATE as DELETE of the old row and INSERT of the new one."""
     old, new = halves(change.images)
     delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
     return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]

@@ -98,6 +98,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    keyed_encoder=Encoder,
     ddl_topics=ddl_topics,
     keys=Keys.ROW,
     row_signature=RowSignature(
