@@ -20,8 +20,9 @@ from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
-from relay.model import Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
+from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
 from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.printed import create_statement
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
 
 # ---------------------------------------------------------------- the list
@@ -32,7 +33,7 @@ class Message(NamedTuple):
 
     database: str
     table: str | None
-    ddl: str
+    ddl: str | None
     changes: Sequence[Json | msgspec.Raw]
 
 
@@ -79,6 +80,20 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
             else:
                 shown = shown_table(found, has_comments=has_comments)
                 yield Message(table.database, table.table, ddl, [entry | {"table": shown}])
+
+
+def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
+    """Return the message that shows a definition, as that of a snapshot: with the statement that makes the
+    table, None if it cannot be known.
+    """
+    schema, told = event.schema, event.told
+    ddl = create_statement(schema) if event.ddl is None else event.ddl
+    if told is not None and told.dialect == DIALECT:
+        change = _told(told, has_comments)
+    else:
+        shown = shown_table(schema, has_comments=has_comments)
+        change = {"type": "CREATE", "id": _id(schema.id), "table": shown}
+    return Message(schema.id.database, schema.id.table, ddl, [change])
 
 
 def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
