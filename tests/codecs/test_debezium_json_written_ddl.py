@@ -282,6 +282,21 @@ def test_comments_that_a_connector_has_sent_are_read_without_their_escapes() -> 
     assert (shown["comment"], shown["columns"][0]["comment"]) == (table["comment"], table["comment"])
 
 
+def test_what_an_old_release_leaves_out_is_that_of_the_statement() -> None:
+    (told,), _ = written(ddl(CREATE, "CREATE"))
+    payload = payload_of(told)
+    old = payload_of(told)
+    del old["tableChanges"][0]["table"]["comment"]
+    for column in old["tableChanges"][0]["table"]["columns"]:
+        for member in ("comment", "defaultValueExpression", "enumValues"):
+            del column[member]
+    record = ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(old).encode())
+    (out,) = Translator(NAME, NAME, None, BARE).translate(record)
+    (change,) = payload_of(out)["tableChanges"]
+    assert change == payload["tableChanges"][0]
+    assert list(change["table"]["columns"][0]) == list(payload["tableChanges"][0]["table"]["columns"][0])
+
+
 @pytest.mark.parametrize("schemas", ["true", "false"])
 @pytest.mark.parametrize(
     ("source", "message", "text"),
