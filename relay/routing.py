@@ -221,7 +221,9 @@ class Router:
                 self._watermark(event, out)
             elif isinstance(event, Bootstrap):
                 path = self._path(record.topic, event.schema.id)
-                out.add(event, _everywhere(path.topic, path.way, record))
+                is_once = path.way.width is not None and not self._writes_ddl_everywhere
+                places = ((path.topic, 0),) if is_once else _everywhere(path.topic, path.way, record)
+                out.add(event, places)
             elif self._rest.topic.is_by_table:
                 out.homeless.append(event)
             else:

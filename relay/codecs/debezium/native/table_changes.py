@@ -21,6 +21,7 @@ from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
     CHARS,
     FLOATS,
+    INTEGERS,
     as_binary,
     checked_type,
     parse_type,
@@ -98,7 +99,9 @@ def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
     if column_type.members is not None:
         return mine.members == column_type.members
     is_sized = column_type.length is not None or column_type.scale is not None
-    return not is_sized or (mine.length, mine.scale) == (column_type.length, column_type.scale)
+    # Releases before 2.6 keep the size of what the column was before a MODIFY without one.
+    is_bare = mine.base in INTEGERS | FLOATS and mine.length is None
+    return not is_sized or is_bare or (mine.length, mine.scale) == (column_type.length, column_type.scale)
 
 
 def _as_text(column: Column) -> Column:

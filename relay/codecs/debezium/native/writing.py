@@ -24,7 +24,13 @@ from relay.codecs.debezium.native.fields import (
 )
 from relay.codecs.debezium.native.message_writing import Messages, native_key, printed
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
-from relay.codecs.debezium.native.schema_changes import CHANGE_KEY, CHANGE_VALUE, changes_of
+from relay.codecs.debezium.native.schema_changes import (
+    CHANGE_KEY,
+    CHANGE_VALUE,
+    Message,
+    changes_of,
+    shown_of,
+)
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import TypedWriters, halves
@@ -32,6 +38,7 @@ from relay.codecs.wire.shaping import op_without_before
 from relay.codecs.wire.ticdc import changes_chosen_key
 from relay.errors import NotRepresentable
 from relay.model import (
+    Bootstrap,
     DdlKind,
     Event,
     Heartbeat,
@@ -220,6 +227,11 @@ class Encoder:
     def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         if isinstance(event, SchemaChange) and self._options.include_schema_changes:
             yield from self._schema_change(event, caused_by, lossy)
+        elif isinstance(event, Bootstrap) and self._options.include_schema_changes:
+            self._count_lost(event.source, lossy)
+            pos = self._place(event.source, caused_by, lossy)
+            shown = shown_of(event, has_comments=self._options.include_schema_comments)
+            yield self._change_message(shown, event, event.source.snapshot or Snapshot.TRUE, pos)
         elif isinstance(event, TransactionMark) and self._has_transactions:
             self._count_lost(event.source, lossy)
             yield self._mark(event)
@@ -239,22 +251,25 @@ class Encoder:
         if change.kinds == (DdlKind.TRUNCATE_TABLE,):
             yield from self._truncate(change, caused_by, lossy)
             return
-        messages, pos = self._messages, self._place(change.source, caused_by, lossy)
-        emitted_ms = change.emitted_at_ns // _MS
+        pos = self._place(change.source, caused_by, lossy)
         for each in changes_of(change, lossy, has_comments=self._options.include_schema_comments):
-            snapshot = messages.snapshot(change.source.snapshot, each.database)
-            table = msgspec.Raw(printed(each.table))
-            block = messages.source(change.source, snapshot, table, (pos, 0))
-            payload = {
-                "source": block,
-                "ts_ms": emitted_ms,
-                "databaseName": each.database,
-                "schemaName": None,
-                "ddl": each.ddl,
-                "tableChanges": each.changes,
-            }
-            key = {"databaseName": each.database}
-            yield self._control_message((key, CHANGE_KEY), (payload, CHANGE_VALUE))
+            yield self._change_message(each, change, change.source.snapshot, pos)
+
+    def _change_message(
+        self, shown: Message, event: SchemaChange | Bootstrap, snapshot: Snapshot | None, pos: int
+    ) -> Payload:
+        """The message of one change of a statement, or of a definition."""
+        messages, database = self._messages, shown.database
+        table = msgspec.Raw(printed(shown.table))
+        payload = {
+            "source": messages.source(event.source, messages.snapshot(snapshot, database), table, (pos, 0)),
+            "ts_ms": event.emitted_at_ns // _MS,
+            "databaseName": database,
+            "schemaName": None,
+            "ddl": shown.ddl,
+            "tableChanges": shown.changes,
+        }
+        return self._control_message(({"databaseName": database}, CHANGE_KEY), (payload, CHANGE_VALUE))
 
     def _truncate(
         self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
