@@ -432,8 +432,12 @@ def _no_row_keys(target: Codec) -> Problem:
 
 def _size(written: Payload | ProducerRecord) -> int:
     """The bytes of a record to write, with the objects that it refers to."""
-    blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
-    return len(written.key or b"") + len(written.value or b"") + blobs
+    size = len(written.value or b"")
+    if written.key is not None:
+        size += len(written.key)
+    if written.blobs:
+        size += sum([len(blob.data) for blob in written.blobs])
+    return size
 
 
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.

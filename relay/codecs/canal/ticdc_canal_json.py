@@ -96,6 +96,7 @@ NAME: Final = "ticdc-canal-json"
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
+_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
 #: What the place of a key's column takes in a set.
 _KEY_BYTES: Final = 100
 #: The first byte of a message that is not compressed.
@@ -418,9 +419,12 @@ class Encoder:
     def __init__(self, options: TicdcOptions, answers: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
+        self._has_extension = options.enable_tidb_extension
         self._only_changed = options.writes_only_changed
+        self._only_key_deletes = options.delete_only_output_handle_key_columns
         pool = CachePool(answers.limits.cache_bytes)
         self._writers = TextWriters(NAME, _dialect(options), pool)
+        self._lost = self._writers.lost
         self._key_places: ByteCache[TableSchema, frozenset[int]] = pool.cache()
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
@@ -439,7 +443,7 @@ class Encoder:
                     yield self._row(event, caused_by, lossy)
                 case SchemaChange():
                     yield from self._ddl(event, caused_by, lossy)
-                case Watermark() if self._options.enable_tidb_extension:
+                case Watermark() if self._has_extension:
                     yield self._watermark(event, lossy)
                 case _:
                     lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
@@ -481,11 +485,11 @@ class Encoder:
             if text.old is None:
                 op = INSERT
             else:
-                old = [self._old(text, text.old)]
+                old = [text.changed() if self._only_changed else cells | text.old]
         message = _RowMessage(
             0,
-            change.schema.id.database,
-            change.schema.id.table,
+            writer.table.database,
+            writer.table.table,
             writer.pk_names,
             False,
             _WORDS[op],
@@ -502,20 +506,17 @@ class Encoder:
         return compressed(value, self._compression) if self._is_packed else value
 
     def _text(self, change: RowChange, lossy: list[Lossy]) -> TextChange:
-        text = self._writers.write(change)
-        if self._writers.lost:
-            lossy += self._writers.lost
+        op, text = change.op, self._writers.write(change)
+        if self._lost:
+            lossy += self._lost
         if text.loses_parameters:
-            lossy.append(Lossy.TYPE_PARAMETERS)
-        if change.op is READ and not change.source.snapshot:
+            lossy.append(_TYPE_PARAMETERS)
+        if op is UPDATE:
+            if text.old is None:
+                op_without_before(self._options.unknown_before, NAME)
+        elif op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
-        if text.old is None and change.op is UPDATE:
-            op_without_before(self._options.unknown_before, NAME)
-        if (
-            change.op is DELETE
-            and self._options.delete_only_output_handle_key_columns
-            and not lacks_handle_key(change, text.cells, lossy)
-        ):
+        elif op is DELETE and self._only_key_deletes and not lacks_handle_key(change, text.cells, lossy):
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
                 lossy.append(Lossy.DELETE_IMAGE)
@@ -536,9 +537,6 @@ class Encoder:
             old = {name: old[name] for name in names if name in old}
         return TextChange(writer, cells, old, text.loses_parameters)
 
-    def _old(self, text: TextChange, old: dict[str, Any]) -> dict[str, Any]:
-        return text.changed() if self._only_changed else text.cells | old
-
     def _tidb(
         self,
         source: Source,
@@ -547,7 +545,7 @@ class Encoder:
         transaction: Transaction | None = None,
     ) -> TidbMembers | UnsetType:
         self._count_lost(source, lossy, transaction)
-        if not self._options.enable_tidb_extension:
+        if not self._has_extension:
             return UNSET
         members = TidbMembers(commit_ts_of(source, caused_by, lossy))
         if source.row_key is not None and self._options.output_row_key:

@@ -164,11 +164,14 @@ class TextPlan:
         return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
-        converted = cells.copy()
+        converted = cells
         for name, convert in self._differing:
             text = cells.get(name)
             if text is not None:
-                converted[name] = convert(text)
+                other = convert(text)
+                if other is not text:
+                    converted = cells.copy() if converted is cells else converted
+                    converted[name] = other
         return converted
 
 
