@@ -272,13 +272,16 @@ class Translator:
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
         Copies of a message for other partitions share its key and value, which count once.
         """
-        last = out[-1]
+        last, value = out[-1], payload.value
         shared = _RECORD_BYTES + len(last.headers) * _HEADER_BYTES
+        room -= shared
         if len(out) == 1:
             room -= _size(last) + shared
-        room -= shared
-        if payload.value is not last.value or payload.key is not last.key or payload.blobs is not last.blobs:
-            room -= _size(payload)
+        if value is None or payload.key is not None or payload.blobs:
+            is_copy = value is last.value and payload.key is last.key and payload.blobs is last.blobs
+            room -= 0 if is_copy else _size(payload)
+        elif value is not last.value:
+            room -= len(value)
         if room < 0:
             most = self._answers.limits.output_bytes
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", most)

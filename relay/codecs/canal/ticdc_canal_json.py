@@ -107,7 +107,7 @@ _LOCATION: Final = "_tidb.claimCheckLocation"
 # Messages as relay writes them, with their members in the order of the real ones (since v6.5.0).
 
 
-class TidbMembers(msgspec.Struct, omit_defaults=True):
+class TidbMembers(msgspec.Struct, omit_defaults=True, gc=False):
     """`_tidb`."""
 
     commitTs: int | UnsetType = UNSET
@@ -117,7 +117,7 @@ class TidbMembers(msgspec.Struct, omit_defaults=True):
     rowkey: str | UnsetType = UNSET
 
 
-class _RowMessage(msgspec.Struct):
+class _RowMessage(msgspec.Struct, gc=False):
     """A row: `old` stands before `data`."""
 
     id: int
@@ -136,7 +136,7 @@ class _RowMessage(msgspec.Struct):
     tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
 
 
-class ControlMessage(msgspec.Struct):
+class ControlMessage(msgspec.Struct, gc=False):
     """A DDL statement or watermark: `data` stands before `old`."""
 
     id: int

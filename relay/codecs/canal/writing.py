@@ -220,8 +220,9 @@ class TextWriters:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
         if self.lost:
             self.lost.clear()
-        images = change.images
-        if not isinstance(images, _WITH_READER):
+        images: Any = change.images
+        # `isinstance` is slow where the answer is no.
+        if type(images) not in _WITH_READER and not isinstance(images, _WITH_READER):
             return self._write_canonical(change)
         plan: Plan | None = images.reader.plans.get(self)
         if plan is None:
