@@ -12,7 +12,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -435,8 +435,15 @@ class Encoder:
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+    ) -> Iterable[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        if len(events) == 1 and isinstance(events[0], RowChange):
+            return [self._row(events[0], caused_by, lossy)]
+        return self._payloads(events, caused_by, lossy)
+
+    def _payloads(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         for event in events:
             match event:
                 case RowChange():
