@@ -15,7 +15,7 @@ UTC, so `timezone` changes nothing. Verified with records of pingcap/ticdc maste
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -287,18 +287,15 @@ class Encoder:
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterable[Payload]:
+    ) -> Iterator[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
-        if len(events) == 1:
-            return self._event(events[0], caused_by, lossy)
-        return (payload for event in events for payload in self._event(event, caused_by, lossy))
-
-    def _event(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Sequence[Payload]:
         try:
-            if isinstance(event, RowChange):
-                payload = self._row(event, caused_by, lossy)
-                return [self._packed(payload) if self._is_packed else payload]
-            return [self._packed(payload) for payload in self._control(event, caused_by, lossy)]
+            for event in events:
+                if isinstance(event, RowChange):
+                    payload = self._row(event, caused_by, lossy)
+                    yield self._packed(payload) if self._is_packed else payload
+                else:
+                    yield from map(self._packed, self._control(event, caused_by, lossy))
         except _UNPRINTABLE as error:
             raise NotRepresentable(
                 NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"

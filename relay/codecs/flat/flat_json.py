@@ -13,7 +13,7 @@ old rows of updates, types, DDL, watermarks, transactions.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -170,7 +170,13 @@ class Encoder:
         """Give the messages of rows, and count all else; see `relay.codecs.codec.Encoder`."""
         if len(events) == 1:
             return self._event(events[0], caused_by, lossy)
-        return (payload for event in events for payload in self._event(event, caused_by, lossy))
+        return self._payloads(events, caused_by, lossy)
+
+    def _payloads(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        for event in events:
+            yield from self._event(event, caused_by, lossy)
 
     def _event(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
         if not isinstance(event, RowChange):
