@@ -284,13 +284,16 @@ class Translator:
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
         Copies of a message for other partitions share its key and value, which count once.
         """
-        last = out[-1]
+        last, value = out[-1], payload.value
         shared = _RECORD_BYTES + len(last.headers) * _HEADER_BYTES
+        room -= shared
         if len(out) == 1:
             room -= _size(last) + shared
-        room -= shared
-        if payload.value is not last.value or payload.key is not last.key or payload.blobs is not last.blobs:
-            room -= _size(payload)
+        if value is None or payload.key is not None or payload.blobs:
+            is_copy = value is last.value and payload.key is last.key and payload.blobs is last.blobs
+            room -= 0 if is_copy else _size(payload)
+        elif value is not last.value:
+            room -= len(value)
         if room < 0:
             most = self._answers.limits.output_bytes
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", most)
@@ -452,8 +455,12 @@ def _no_row_keys(target: Codec) -> Problem:
 
 def _size(written: Payload | ProducerRecord) -> int:
     """The bytes of a record to write, with the objects that it refers to."""
-    blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
-    return len(written.key or b"") + len(written.value or b"") + blobs
+    size = len(written.value or b"")
+    if written.key is not None:
+        size += len(written.key)
+    if written.blobs:
+        size += sum([len(blob.data) for blob in written.blobs])
+    return size
 
 
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.
