@@ -10,6 +10,7 @@ import pytest
 
 from relay.codecs.codec import parse_options
 from relay.codecs.debezium.native.codec import CODEC
+from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.native.value_writing import ValueWriter
 from relay.model import Column, ColumnType
 from relay.mysql.numbers import read_decimal, read_double
@@ -78,7 +79,9 @@ MODES = ["adaptive_time_microseconds", "microseconds", "connect", "nanoseconds",
 
 def writers(mode: str) -> Iterator[ValueWriter]:
     for nullable in (True, False):
-        writer = ValueWriter(parse_options(CODEC, {"time.precision.mode": mode}, "to.option", "target"))
+        options = parse_options(CODEC, {"time.precision.mode": mode}, "to.option", "target")
+        assert isinstance(options, DebeziumOptions)
+        writer = ValueWriter(options)
         for column_type in COLUMNS:
             writer.of(Column("c", column_type, nullable=nullable))
         yield writer
