@@ -21,7 +21,15 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, NUMERIC, SPELT, UNCHECKED, fitting
+from relay.codecs.debezium.kinds import (
+    FLOAT32,
+    FLOAT_OR_TEXT,
+    NUMERIC,
+    SPELT,
+    UNCHECKED,
+    fitting,
+    is_no_number,
+)
 from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
@@ -814,6 +822,9 @@ def _merged(old: Object, new: Object) -> Object:
 
 
 def _telling(old: object, new: object) -> object:
-    """Any value rather than NULL, and a fraction rather than a whole number, which fits its type as well."""
-    is_wider = type(old) is Decimal and type(new) is int
-    return old if new is None or is_wider else new
+    """The value that tells more: any rather than NULL; a fraction rather than a whole number, which fits its
+    type as well; and rather than a number a text that stands for none.
+    """
+    if new is None or is_no_number(old):
+        return old
+    return old if type(old) is Decimal and type(new) is int else new
