@@ -190,6 +190,8 @@ class Translator:
         self._seen = SeenTopics()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
+        self._headers: tuple[Header, ...] = ()
+        self._passed_on: tuple[Header, ...] = ()
         self.catalog = Catalog(limits=limits)
         self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
@@ -264,7 +266,12 @@ class Translator:
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
         own = self.route.source.own_headers
-        return tuple(header for header in headers if header[0] not in own) if own else headers
+        if not own:
+            return headers
+        if headers != self._headers:
+            self._headers = headers
+            self._passed_on = tuple(header for header in headers if header[0] not in own)
+        return self._passed_on
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]

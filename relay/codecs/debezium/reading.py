@@ -21,7 +21,15 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, NUMERIC, SPELT, UNCHECKED, fitting
+from relay.codecs.debezium.kinds import (
+    FLOAT32,
+    FLOAT_OR_TEXT,
+    NUMERIC,
+    SPELT,
+    UNCHECKED,
+    fitting,
+    is_no_number,
+)
 from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
@@ -248,7 +256,11 @@ class Layout:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         self.names = [column.name for column in columns]
         self._kinds = [column.form.kind for column in columns]
-        self.has_floats = any(kind in _FLOAT_KINDS for kind in self._kinds)
+        floats = [at for at, kind in enumerate(self._kinds) if kind in _FLOAT_KINDS]
+        self._floats: Any = None
+        if floats:
+            # With two places or more it gives a tuple.
+            self._floats = operator.itemgetter(floats[0], *floats)
         self._unchecked = [at for at, kind in enumerate(self._kinds) if kind in UNCHECKED]
         texts = [at for at, kind in enumerate(self._kinds) if kind is str]
         self._unavailable = unavailable
@@ -301,7 +313,7 @@ class Layout:
         """
         if self._parse is None:
             return None
-        if self.has_floats:
+        if self._floats is not None:
             image = with_negative_zeros(image)
         try:
             parsed = self._parse(image)
@@ -336,6 +348,15 @@ class Layout:
                     return None
             cells.append(cell)
         return cells
+
+    def may_have_sign(self, cells: Sequence[Any]) -> bool:
+        """Whether a number is zero, which may have come as `-0`: what a parser makes of it does not tell."""
+        if self._floats is None:
+            return False
+        try:
+            return 0 in self._floats(cells)
+        except ArithmeticError:  # a Decimal that is no number
+            return True
 
     def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, lossy: list[Lossy]) -> None:
         """Count what is not known of a row with these cells."""
@@ -399,8 +420,6 @@ class Shape:
             if not (value.startswith(head) and value.endswith(tail)):
                 return None
             value = value[len(head) : -len(tail)]
-        if self.layout.has_floats:
-            value = with_negative_zeros(value)
         try:
             return self._parse(value)
         except REFUSED:
@@ -411,21 +430,29 @@ class Shape:
         known: TableSchema | None,
         before: Any,  # noqa: ANN401 - as `Layout.row`
         after: Any,  # noqa: ANN401
+        value: bytes,
         lossy: list[Lossy],
     ) -> TypedRows | None:
-        """Return the images of a row with this definition, None if the general way has to read them."""
+        """Return the images of a row with this definition, whose message is `value`; None if the general way
+        has to read them.
+        """
         layout = self.layout
         if layout.reader.known is not known:
             return None
         old = new = None
+        may_have_sign = False
         if before is not None:
             old = layout.cells_of(before)
             if old is None:
                 return None
+            may_have_sign = layout.may_have_sign(old)
         if after is not None:
             new = layout.cells_of(after)
             if new is None:
                 return None
+            may_have_sign = may_have_sign or layout.may_have_sign(new)
+        if may_have_sign and with_negative_zeros(value) is not value:
+            return None
         if not layout.is_plain:
             layout.count(old, new, lossy)
         if layout.null_values:
@@ -797,6 +824,9 @@ def _merged(old: Object, new: Object) -> Object:
 
 
 def _telling(old: object, new: object) -> object:
-    """Any value rather than NULL, and a fraction rather than a whole number, which fits its type as well."""
-    is_wider = type(old) is Decimal and type(new) is int
-    return old if new is None or is_wider else new
+    """The value that tells more: any rather than NULL; a fraction rather than a whole number, which fits its
+    type as well; and rather than a number a text that stands for none.
+    """
+    if new is None or is_no_number(old):
+        return old
+    return old if type(old) is Decimal and type(new) is int else new

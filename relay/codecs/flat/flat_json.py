@@ -12,6 +12,7 @@ is null if the table has neither. It cannot say: old rows of updates, types, DDL
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
