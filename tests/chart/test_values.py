@@ -307,7 +307,9 @@ NO_HISTORY = '[schema]\nhistory_topic = ""\n'
         ("[schema]\nwait = false\n", {"RELAY_SCHEMA__WAIT": "true"}),
     ],
 )
-@pytest.mark.parametrize("source", ["ticdc-canal-json", "ckafka-json", "debezium-json", "ticdc-open-protocol"])
+@pytest.mark.parametrize(
+    "source", ["ticdc-canal-json", "ckafka-json", "debezium-json", "ticdc-open-protocol"]
+)
 def test_the_notes_say_what_rows_do_before_their_ddl(
     source: str, keys: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
