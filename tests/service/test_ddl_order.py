@@ -215,11 +215,13 @@ async def test_however_many_tables_wait_little_is_held(
     config = CONNECTOR.model_copy(update={"source": CONNECTOR.source.model_copy(update=tables)})
     copy = Watching(times, DDL)
     bench = Bench(list_log, length=LENGTH, copy=copy, source=source, config=config)
-    poll, most = source.poll, 0
+    poll, most, paused = source.poll, 0, False
 
     async def by_few(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
-        nonlocal most
+        nonlocal most, paused
         most = max(most, len(bench.relay._ledger.held))
+        paused = paused or source.paused == set(rows)
+        assert not source.paused - set(without)
         busy = [each for each in rows if each not in without and source.position[each] < LENGTH]
         polled = await poll({*without, *busy[3:]})
         if DDL in polled:
@@ -231,6 +233,8 @@ async def test_however_many_tables_wait_little_is_held(
     source.poll = by_few
     await bench.run_to_the_end()
     assert 0 < most < 10
+    assert paused
+    assert not source.paused
     assert not copy.broken
     bench.check_complete()
 

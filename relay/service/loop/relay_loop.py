@@ -259,7 +259,7 @@ class Relay:
             self._schemas.settled(self._ledger.positions)
         try:
             held = self._ledger.held
-            polled = await self._stop.unless_asked(self._gather(self._left_out(held))) or {}
+            polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
@@ -270,14 +270,17 @@ class Relay:
         self._recovery.after_poll(heard=bool(polled))
         return polled
 
-    def _left_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
+    def _leave_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
         """Return the partitions that are not polled: those with records that wait and, where these are many,
-        all whose records might have to wait, too.
+        all whose records might have to wait, too. Of the latter nothing is fetched: that would delay the DDL.
         """
+        source, may_wait = self._connections.source, self._schemas.ddl_order.may_wait
         if _bytes_of(held) < HELD_BYTES:
+            source.pause(())
             return held
-        may_wait = self._schemas.ddl_order.may_wait
-        return [each for each in self._ledger.owned if each in held or may_wait(each)]
+        waiting = [each for each in self._ledger.owned if may_wait(each)]
+        source.pause(waiting)
+        return waiting
 
     async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
