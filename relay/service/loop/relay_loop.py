@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +65,8 @@ class Timing:
 #: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
+#: From how many bytes of records on that wait for DDL no more are polled that might have to.
+HELD_BYTES: Final = 8_388_608
 
 
 _GUESSED: Final = (
@@ -257,7 +259,7 @@ class Relay:
             self._schemas.settled(self._ledger.positions)
         try:
             held = self._ledger.held
-            polled = await self._stop.unless_asked(self._gather(held)) or {}
+            polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
@@ -268,9 +270,19 @@ class Relay:
         self._recovery.after_poll(heard=bool(polled))
         return polled
 
-    async def _gather(
-        self, without: Mapping[Partition, object]
-    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    def _leave_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
+        """Return the partitions that are not polled: those with records that wait and, where these are many,
+        all whose records might have to wait, too. Of the latter nothing is fetched: that would delay the DDL.
+        """
+        source, may_wait = self._connections.source, self._schemas.ddl_order.may_wait
+        if _bytes_of(held) < HELD_BYTES:
+            source.pause(())
+            return held
+        waiting = [each for each in self._ledger.owned if may_wait(each)]
+        source.pause(waiting)
+        return waiting
+
+    async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source, most = self._connections.source, self._timing.gather_bytes
         polled = await source.poll(without)
