@@ -49,6 +49,7 @@ _CACHED_LAYOUTS: Final = 32
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
 _BLOCK_FACTOR: Final = 5
+_NO_COLUMNS: Final = "a row without columns"
 
 
 def _exact(text: str) -> Decimal:
@@ -612,6 +613,8 @@ class RowDecoder:
         key, dialect = self._dialect.key_of(message.key), self._dialect
         dialect.complete((old, new), key, None if known is None else table.key_names(known, dialect))
         for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            if row is not None and not row:
+                raise Malformed(self._protocol, part, _NO_COLUMNS)
             check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, key, table, known, old, new)
         if layout is None:
@@ -646,7 +649,7 @@ class RowDecoder:
         except msgspec.ValidationError as error:
             raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
-            raise Malformed(self._protocol, part, "a row without columns")
+            raise Malformed(self._protocol, part, _NO_COLUMNS)
         return row
 
     def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
