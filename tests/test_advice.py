@@ -20,6 +20,7 @@ from relay.config.advice import config_advice
 from relay.logs import Log
 from relay.routing import TopicRule
 from relay.service.app import run_until
+from relay.service.check.route import guessed_keys
 
 FLAT = "flat-json"
 NATIVE = "debezium-json"
@@ -268,3 +269,15 @@ def test_relay_run_logs_it_at_the_start(tmp_path: Path, text: str, keys: list[st
     logged = [each for each in asyncio.run(run()) if each["event"] == "configuration.warning"]
     assert [each["key"] for each in logged] == keys
     assert all(each["message"] == "has no effect: canal-json writes none" for each in logged)
+
+
+def test_keys_that_may_change_are_noted_while_there_is_no_history(tmp_path: Path) -> None:
+    def noted(to: str, more: str = "", *, has_history: bool = False) -> list[str]:
+        config = load(tmp_path, MINIMAL.replace('to = "canal-json"', f'to = "{to}"') + more)
+        return [each.said for each in guessed_keys(config, has_history=has_history)]
+
+    assert noted("canal-json") == noted("flat-json", has_history=True) == []
+    (found,) = noted("flat-json")
+    assert "`relay schema-history import`" in found
+    (without,) = noted("flat-json", '[schema]\nhistory_topic = ""\n')
+    assert without == f"{found}, which needs history_topic in [schema]"

@@ -257,7 +257,8 @@ class _Run:
         lines += summaries.lost(self._translator.lossy)
         lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
         lines += summaries.guessed(
-            {str(table): rows for table, rows in self._translator.guessed_tables.items()}
+            {str(table): rows for table, rows in self._translator.guessed_tables.items()},
+            has_row_keys=self._translator.route.has_row_keys,
         )
         if self._stopped:
             lines.append(

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from relay.codecs import codec_named
+from relay.codecs.codec import keys_of, parse_options
+from relay.codecs.losses import Keys
 from relay.config.addresses import same_brokers
 from relay.config.choices import Mode, PartitionBy, Wait, Watermarks
 from relay.config.flags import FlagSource
@@ -103,6 +105,12 @@ class Config(BaseSettings):
             return self.schema.wait is Wait.TRUE
         source = codec_named(self.route.from_, "from")
         return bool(self.history_topic) and source.decodes.ddl and not source.ddl_everywhere
+
+    @property
+    def has_row_keys(self) -> bool:
+        """Whether the Kafka keys of rows stand for the rows. Raises ConfigError."""
+        target = codec_named(self.route.to, "to")
+        return keys_of(target, parse_options(target, self.route.to_options, "to.option")) is Keys.ROW
 
     @property
     def transactional_id(self) -> str:
