@@ -472,10 +472,10 @@ def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem])
         by = Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
     problems += _key_problems(rule, by, path)
     if partitions is None and by is not Partitioning.SOURCE:
-        hint = f'set partitions beside partition_by = "{by}"'
+        hint = "give their number, too"
         problems.append(Problem(f"{path}.partition_by", f"{by} needs a number of partitions", hint))
     if partitions is not None and by is Partitioning.SOURCE:
-        hint = "leave partitions out, or choose another partition_by"
+        hint = "leave their number out, or choose another way to spread rows"
         problems.append(Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint))
     return _Way(template, partitions, by, match, rule.key)
 

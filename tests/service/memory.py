@@ -321,7 +321,7 @@ class Bench:
         )
         self.target.source = self.source
         self.copy = copy or Copy()
-        self.status = plain_status()
+        self.status = Status(About.of(config))
         objects = objects or AsyncResolver(log, writes=False)
         intake = Intake(self.copy, objects, log, self.status, joins=joins)
         timing = Timing(

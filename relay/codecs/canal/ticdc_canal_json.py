@@ -228,6 +228,15 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
             reasons.append("output-row-key=true writes into `_tidb`")
         return problems + [Problem("enable-tidb-extension", why, "set it to true") for why in reasons]
 
+    def without_effect(self) -> dict[str, str]:
+        """Find what another option implies, and what is said of claim checks where there are none."""
+        found = super().without_effect()
+        if "claim-check-storage-uri" in found:
+            found["claim-check-raw-value"] = found["claim-check-storage-uri"]
+        if self.content_compatible:
+            found["only-output-updated-columns"] = "content-compatible=true implies true"
+        return found
+
     @property
     def writes_only_changed(self) -> bool:
         """Whether `old` of an UPDATE has only the columns that changed."""

@@ -106,6 +106,14 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         ),
     ] = msgspec.field(name="replace.null.with.default", default=True)
 
+    def without_effect(self) -> dict[str, str]:
+        """Find the zone, and what is said of old rows where none is written."""
+        found = super().without_effect()
+        found["timezone"] = "this format has TIMESTAMP in UTC, whatever the zone"
+        if not self.output_old_value:
+            found["unknown-before"] = "output-old-value=false leaves old rows out"
+        return found
+
 
 def carries(options: TicdcDebeziumOptions) -> Carries:
     """What a message can say with these options."""

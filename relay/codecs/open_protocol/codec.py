@@ -152,6 +152,14 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
 
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of old rows where none is written."""
+        found = super().without_effect()
+        if not self.output_old_value:
+            options = ("only-output-updated-columns", "unknown-before")
+            found |= dict.fromkeys(options, "output-old-value=false leaves old rows out")
+        return found
+
 
 def _before(options: OpenOptions) -> Before:
     if not options.output_old_value:

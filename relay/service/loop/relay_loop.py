@@ -76,6 +76,12 @@ _GUESSED: Final = (
 )
 
 
+_GUESSED_KEYS: Final = (
+    "; the keys of its rows are written with these types, too, and may be others once it is known: readers "
+    "that keep the newest row of each key would keep both"
+)
+
+
 class Relay:
     """One run of the loop. `request_stop` ends it; `run` raises what ended it otherwise."""
 
@@ -371,7 +377,8 @@ class Relay:
         if len(guessed) == self._guesses_told:
             return
         for table in list(guessed)[self._guesses_told :]:
-            self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=_GUESSED)
+            message = _GUESSED + _GUESSED_KEYS if self._status.about.has_row_keys else _GUESSED
+            self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=message)
         self._guesses_told = len(guessed)
 
     def _is_over(self, current: Round) -> bool:
