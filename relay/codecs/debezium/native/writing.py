@@ -8,12 +8,13 @@ the commit ts, or the offset, stands for the position, so that readers can order
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
+from relay.codecs.codec import ChosenKey, Payload
 from relay.codecs.debezium.native.fields import (
     HEARTBEAT,
     HEARTBEAT_KEY,
@@ -34,6 +35,7 @@ from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import TypedWriters, halves
 from relay.codecs.wire.shaping import op_without_before
+from relay.codecs.wire.ticdc import changes_chosen_key
 from relay.errors import NotRepresentable
 from relay.model import (
     Bootstrap,
@@ -92,6 +94,19 @@ def carries(options: DebeziumOptions) -> Carries:
     )
 
 
+def _split_chosen(chosen: ChosenKey, events: list[Event]) -> list[Event]:
+    """Split updates of keys: of those that rules choose, and of the other tables' own."""
+    found: list[Event] = []
+    for event in events:
+        if not isinstance(event, RowChange) or not chosen(event.table):
+            found += split_key_changes([event])
+        elif changes_chosen_key(event, chosen):
+            found += _halves(event)
+        else:
+            found.append(event)
+    return found
+
+
 class KeyChange(RowChange, frozen=True, kw_only=True):
     """The DELETE or the INSERT that an UPDATE of a key was split in; `other` is its other half."""
 
@@ -121,7 +136,12 @@ def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Eve
     before, after = images.cells_at(key, is_old=True), images.cells_at(key, is_old=False)
     if before is None or after is None or before == after:
         return [event]
-    old, new = halves(images)
+    return _halves(event)
+
+
+def _halves(event: RowChange) -> list[Event]:
+    schema = event.schema
+    old, new = halves(event.images)
     rest = event.source, event.emitted_at_ns, event.transaction
     delete, insert = RowChange(Op.DELETE, schema, old, *rest), RowChange(Op.INSERT, schema, new, *rest)
     return [
@@ -133,11 +153,13 @@ def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Eve
 class Encoder:
     """Writes Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
 
-    def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
+    def __init__(self, options: DebeziumOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
         self._options = options
         self.prepare = split_key_changes
+        if chosen is not None:
+            self.prepare = functools.partial(_split_chosen, chosen)
         pool = CachePool(answers.limits.cache_bytes)
-        self._messages = Messages(options, pool)
+        self._messages = Messages(options, pool, chosen)
         self._lost = self._messages.lost
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._has_transactions = options.provide_transaction_metadata
