@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -223,16 +223,20 @@ class TextReader:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
         self.schema, self.is_guessed, place_of, hidden = resolved
         self.sql_types = sql_types or {}
-        #: The columns that the message names as its key.
-        self.named_key = tuple(wire.pk_names or ())
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.
         self.plans: dict[object, Any] = {}
         #: What a target without types or their parameters (`varchar(20)`) loses.
         self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
         columns = self.schema.columns
+        #: The columns that the message names as its key.
+        self.named_key = tuple(
+            [columns[place_of[name]].name if name in place_of else name for name in wire.pk_names or ()]
+        )
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
+        #: Whether a column has another name in the message than in the table.
+        self.is_renamed = wire.names != tuple([columns[at].name for at in self.places])
         #: Where columns stand that an image may have, ascending.
         self.possible_places = tuple(sorted(self.places))
         #: The columns by which TiCDC knows an UPDATE of a key.
@@ -437,12 +441,15 @@ class Definition:
     def __init__(self, known: TableSchema | None, pk_names: list[str] | None) -> None:
         self.known, self.pk_names = known, pk_names
         self._columns = {column.name: column for column in known.columns} if known else {}
+        doubled = _doubled(self._columns)
+        self._columns |= {name: self._columns[own] for name, own in doubled.items()}
         self._resolved: Resolved | None = None
         if known is not None:
             place_of = {column.name: at for at, column in enumerate(known.columns)}
             hidden = [column.name for column in known.columns if column.generated is Generated.VIRTUAL]
-            schema = _with_named_key(known, pk_names)
-            self._resolved = Resolved(schema, False, place_of, frozenset(hidden))
+            place_of |= {name: place_of[own] for name, own in doubled.items()}
+            names = None if pk_names is None else [doubled.get(name, name) for name in pk_names]
+            self._resolved = Resolved(_with_named_key(known, names), False, place_of, frozenset(hidden))
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns of a row: in the table's order as they are, in any other order reversed from it.
@@ -473,6 +480,12 @@ class Definition:
         key = None if self.pk_names is None else tuple(self.pk_names)
         schema = TableSchema(wire.id, tuple(made), primary_key=key, complete=False)
         return Resolved(schema, True, {name: at for at, name in enumerate(wire.names)})
+
+
+def _doubled(names: Collection[str]) -> dict[str, str]:
+    """Names with back-ticks as Canal's rows have them, with each one doubled, and what they stand for."""
+    found = {name.replace("`", "``"): name for name in names if "`" in name}
+    return {name: own for name, own in found.items() if name not in names}
 
 
 def _with_named_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
