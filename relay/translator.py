@@ -16,7 +16,16 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named, encoder_of
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, keys_of, parse_options
+from relay.codecs.codec import (
+    SIDES,
+    Codec,
+    Joining,
+    Options,
+    Payload,
+    key_rule_problem,
+    keys_of,
+    parse_options,
+)
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
@@ -24,7 +33,7 @@ from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
-from relay.routing import Group, Router, SeenTopics, TopicRule, WatermarkGate, routing_problems
+from relay.routing import Group, Router, SeenTopics, Spread, TopicRule, WatermarkGate, routing_problems
 from relay.selection import KINDS, Selection, kind_of
 
 Answer = TypeVar("Answer")
@@ -157,9 +166,7 @@ class Translator:
         self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        encoder = encoder_of(route.target, route.target_options, self._answers)
         self._decode = route.source.open_decoder(route.source_options, self._answers).decode
-        self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(
             topic,
             partitions,
@@ -172,8 +179,13 @@ class Translator:
         )
         if self._router.goes_by_key and not route.has_row_keys:
             raise ConfigError([_no_row_keys(route.target)])
-        self._moves_ddl = self._router.moves_ddl
-        self._stays = self._router.is_one_topic and not self._router.spreads
+        if problems := _key_rule_problems(route, rules):
+            raise ConfigError(problems)
+        chosen = self._router.key_of if self._router.chooses_keys else None
+        encoder = encoder_of(route.target, route.target_options, self._answers, chosen)
+        self._prepare, self._encode = encoder.prepare, encoder.encode
+        self._is_one_topic = self._router.is_one_topic
+        self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
         # Of the last record; mostly the next one's, too.
@@ -196,6 +208,7 @@ class Translator:
         """
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
+        spread: Spread | None = None
         try:
             events, catalog = self._decode(record, self.catalog, lossy)
             if len(events) > self._most_rows:
@@ -204,34 +217,34 @@ class Translator:
                 events, left_out = self._selection.filter(events)
             if self._prepare is not None:
                 events = self._prepare(events)
-            gate, seen, path = self._gate, self._seen, self._partition_route
+            path = self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
-            if self._stays and not (self._moves_ddl and SchemaChange in map(type, events)):
-                # All stays in its partition: what `_spread` says then, without the price of asking.
-                groups: Sequence[Group] = ((path.places, events),)
-            else:
-                groups, events, gate, seen = self._spread(events, record, catalog, lossy)
+            # All stays in its partition: what `_spread` says then, without the price of asking.
+            groups: Sequence[Group] = ((path.places, events),)
+            if self._moves is not None and self._moves(events):
+                spread = self._spread(events, record, catalog, lossy)
+                groups, events = spread.groups, spread.written
             out: list[ProducerRecord] = []
             # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
-            written = None if self._stays else Counter[str]()
+            numbers = None if self._is_one_topic else Counter[str]()
             inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
             for places, group in groups:
                 for payload in self._encode(group, record, lossy):
-                    for topic, partition in places.of(payload.key) if isinstance(places, ByKey) else places:
+                    for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
-                        if written is not None:
-                            index = written[topic]
-                            written[topic] += 1
+                        if numbers is not None:
+                            index = numbers[topic]
+                            numbers[topic] += 1
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
-                        headers = (*inherited, mark) if inherited else (mark,)
-                        if payload.headers:
-                            headers = (*payload.headers, *headers)
+                        headers: tuple[Header, ...] = (mark,)
+                        if inherited or payload.headers:
+                            headers = (*payload.headers, *inherited, mark)
                         out.append(
                             ProducerRecord(
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
@@ -243,7 +256,9 @@ class Translator:
         if self._strict:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
-        self.catalog, self._gate, self._seen = catalog, gate, seen
+        self.catalog = catalog
+        if spread is not None:
+            self._gate, self._seen = spread.gate, spread.seen
         return out
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
@@ -253,7 +268,7 @@ class Translator:
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[Sequence[Group], list[Event], WatermarkGate | None, SeenTopics]:
+    ) -> Spread:
         """Return where the events go, those that are written, and what the router remembers behind them."""
         spread = self._router.spread(events, record, catalog, self._gate, self._seen)
         if spread.copies:
@@ -261,7 +276,7 @@ class Translator:
             self.copied_topics.add(record.topic)
         for event in spread.homeless:
             lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
-        return spread.groups, spread.written, spread.gate, spread.seen
+        return spread
 
     def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
@@ -419,6 +434,14 @@ class Translator:
                 for event in events
                 if isinstance(event, RowChange | SchemaChange)
             )
+
+
+def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem]:
+    """Say of rules with keys of chosen columns why the target cannot have them, if it cannot."""
+    found = key_rule_problem(route.target, route.target_options)
+    if found is None:
+        return []
+    return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
 
 
 def _no_row_keys(target: Codec) -> Problem:

@@ -292,6 +292,21 @@ def test_table_changes_beat_a_text_that_is_not_understood() -> None:
     assert counted == {"ddl-not-understood": 1}
 
 
+def test_a_size_that_an_old_release_has_kept_is_not_the_new_types() -> None:
+    """2.4 shows DOUBLE(6,2) and INT(20) after MODIFY, from the DECIMAL(6,2) and the VARCHAR(20) before."""
+    sizes = [("id", "INT", None, None), ("d", "DOUBLE", 6, 2), ("n", "INT", 20, None)]
+    listed = [
+        {"name": name, "typeName": word, "length": length, "scale": scale, "position": at, "optional": at > 1}
+        for at, (name, word, length, scale) in enumerate(sizes, 1)
+    ]
+    text = "CREATE TABLE t (id INT PRIMARY KEY, d DOUBLE, n INT)"
+    told = {"type": "CREATE", "id": '"shop"."t"', "table": {"columns": listed}}
+    (change,), _ = decoded(record(ddl(text, [told]), topic=DDL_TOPIC))
+    assert isinstance(change, SchemaChange)
+    assert change.after is not None
+    assert [(column.type.length, column.type.scale) for column in change.after.columns] == [(None, None)] * 3
+
+
 def test_the_text_says_more_than_table_changes_that_agree() -> None:
     """Before 2.0 they have no labels, no defaults, no comments; never generated columns and collations."""
     text = (

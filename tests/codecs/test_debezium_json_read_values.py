@@ -141,6 +141,16 @@ def test_a_schema_tells_how_a_value_looks(
     assert "value-guessed" not in counted
 
 
+@pytest.mark.parametrize(
+    ("definition", "value", "text"),
+    [("DECIMAL(10,0)", 0.0, "0"), ("DECIMAL(10,2)", -0.0, "0.00"), ("DECIMAL(10,0)", 70.0, "70")],
+)
+def test_a_decimal_that_was_a_number_has_the_digits_of_its_column(
+    definition: str, value: float, text: str
+) -> None:
+    assert str(read(definition, value, schema=column("c", "double"))[0]) == text
+
+
 #: Options of the source, definition, value, what it is.
 UNTYPED = [
     ({}, "BIGINT UNSIGNED", -1, 18446744073709551615),

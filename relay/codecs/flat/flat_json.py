@@ -6,8 +6,8 @@
 
 It is what Debezium's ExtractNewRecordState leaves of a message, and what ClickHouse, StarRocks, Doris and
 sinks of Elasticsearch load. It has no one producer, and is only written. The key has the columns of the
-primary key, or of the unique key that identifies a row; it is null if the table has neither. It cannot say:
-old rows of updates, types, DDL, watermarks, transactions.
+primary key, or of the unique key that identifies a row, or those that a rule of [[target.topics]] names; it
+is null if the table has neither. It cannot say: old rows of updates, types, DDL, watermarks, transactions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import Codec, Payload
+from relay.codecs.codec import ChosenKey, Codec, Payload, chooses_none, without_key
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
-from relay.codecs.wire.ticdc import commit_ts_of, split_updates
+from relay.codecs.wire.ticdc import commit_ts_of, split_chosen_keys, split_updates
 from relay.errors import NotRepresentable
 from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchema
 from relay.mysql.types import has_parameters
@@ -61,13 +61,14 @@ Fact = Callable[[Source, ConsumerRecord, list[Lossy]], Any]
 class _Plan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
-    `key`: the names of the key's columns in table order, with their fields in a row that is a struct, () if
-    there is none. `key_start`: the text before a key's only value. `tails`: by operation, the text between a
-    row's last column and what its source tells. `width`: the columns of a whole row. `loses_parameters`:
-    types have parameters.
+    `key`: the names of the key's columns in its order, with their fields in a row that is a struct, () if
+    there is none. `chosen`: the columns of which a rule makes it, () if none does. `key_start`: the text
+    before a key's only value. `tails`: by operation, the text between a row's last column and what its source
+    tells. `width`: the columns of a whole row. `loses_parameters`: types have parameters.
     """
 
     key: tuple[tuple[str, str], ...]
+    chosen: tuple[str, ...]
     key_start: bytes
     tails: dict[Op, bytes]
     width: int
@@ -85,8 +86,9 @@ class _Target(Target[_Plan]):
     has_before = False
     has_virtual = True
 
-    def __init__(self, options: FlatOptions) -> None:
+    def __init__(self, options: FlatOptions, chosen: ChosenKey) -> None:
         self._options, self._added = options, {name: option for option, name in options.added.items()}
+        self._chosen = chosen
         self._values = ValueWriter(options.forms())
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
 
@@ -97,12 +99,16 @@ class _Target(Target[_Plan]):
                 option = self._added[column.name]
                 reason = f"the table has a column of the name that the target option {option} gives another"
                 raise NotRepresentable(NAME, column.name, reason)
-        handle, columns = frozenset(schema.handle_key()), schema.columns
-        key = tuple([(column.name, f"f{at}") for at, column in enumerate(columns) if column.name in handle])
-        if len(key) < len(handle):
+        columns, chosen = schema.columns, self._chosen(schema.id)
+        field_of = {column.name: f"f{at}" for at, column in enumerate(columns)}
+        handle = frozenset(schema.handle_key())
+        wanted = chosen or [name for name in field_of if name in handle]
+        key = tuple([(name, field_of[name]) for name in wanted if name in field_of])
+        if len(key) < len(chosen or handle):
             key = ()
         return _Plan(
             key=key,
+            chosen=chosen,
             key_start=b"{%b:" % _print(key[0][0]) if key else b"",
             tails={op: self._tail(schema, op) for op in Op},
             width=len(columns),
@@ -130,6 +136,13 @@ class _Target(Target[_Plan]):
         loses_parameters = type_info.parameters and plan.loses_parameters
         return (*untyped, _TYPE_PARAMETERS) if loses_parameters else untyped
 
+    def columns_of(self, schema: TableSchema) -> Sequence[Column]:
+        """Return a table's columns; with `zero-dates=null` NULL is let in everywhere but in its key."""
+        if self._options.zero_dates == "keep":
+            return schema.columns
+        key = frozenset(schema.handle_key())
+        return [msgspec.structs.replace(each, nullable=each.name not in key) for each in schema.columns]
+
     def write_of(self, column: Column) -> Write | None:
         """Return how the column's canonical values are written."""
         return self._values.of(column)
@@ -152,11 +165,14 @@ def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a 
 
 
 class Encoder:
-    """Writes flat JSON."""
+    """Writes flat JSON. `chosen`: what rules say of keys."""
 
-    def __init__(self, options: FlatOptions, answers: Answers) -> None:
-        pool, target, found = CachePool(answers.limits.cache_bytes), _Target(options), carries(options)
+    def __init__(self, options: FlatOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
+        pool, found = CachePool(answers.limits.cache_bytes), carries(options)
+        target = _Target(options, chosen or chooses_none)
         self.prepare = functools.partial(split_updates, key_of=TableSchema.handle_key)
+        if chosen is not None:
+            self.prepare = functools.partial(_split, chosen)
         self._rows, self._lost = TypedWriters(NAME, target, pool), target.lost
         self._end, self._facts = _facts(options)
         self._marks_deleted = options.deletes in {"rewrite", "both"}
@@ -184,6 +200,9 @@ class Encoder:
         plan, before, after, losses = self._rows.write(change)
         row = before if after is None else after
         key, payloads = _key(plan, row), []
+        if key is None and plan.chosen:
+            has = row if type(row) is dict else {column.name for column in change.schema.columns}
+            raise without_key(NAME, change.table, plan.chosen, has)
         if op is not _DELETE or self._marks_deleted:
             facts = tuple([fact(source, caused_by, lossy) for fact in self._facts])
             value = b"%b%b%b" % (_print(row)[:-1], plan.tails[op], self._end % facts)
@@ -209,6 +228,12 @@ class Encoder:
         if not self._marks_deleted:
             lossy.append(Lossy.DELETE_IMAGE if has_tombstone else Lossy.DELETE)
         return [Payload(key, None)] if has_tombstone else []
+
+
+def _split(chosen: ChosenKey, events: list[Event]) -> list[Event]:
+    """Split updates of keys: of those that rules choose, and of the other tables' own."""
+    events = split_updates(events, lambda schema: () if chosen(schema.id) else schema.handle_key())
+    return split_chosen_keys(events, chosen)
 
 
 def _has_old_row(images: Images) -> bool:
@@ -260,6 +285,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=None,
     encoder=Encoder,
+    keyed_encoder=Encoder,
     keys=Keys.ROW,
     profiles=PROFILES,
     profile_reasons=PROFILE_REASONS,

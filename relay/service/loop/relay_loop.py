@@ -321,7 +321,7 @@ class Relay:
         current = ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
-        # What need not wait for partition 0 comes first, in turn; so does partition 0.
+        # What need not wait for DDL comes first, in turn; so does the partition that has it.
         for partition, records in sorted(
             ledger.in_turn(polled), key=lambda each: ddl_order.must_wait(each[0])
         ):
@@ -329,7 +329,7 @@ class Relay:
             if owned is None or current.refused is not None:
                 continue
             is_too_late = bool(current.reached) and current.is_late
-            # Read again later, rows might have to wait again, for ever: partition 0 is past these.
+            # Read again later, rows might have to wait again, for ever: their DDL is past these.
             if ddl_order.must_wait(partition) or (is_too_late and ddl_order.may_wait(partition)):
                 ledger.hold(partition, records)
                 continue

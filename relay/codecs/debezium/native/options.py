@@ -108,8 +108,8 @@ class DebeziumOptions(Options, frozen=True):
         Literal["keep", "null", "text"],
         Meta(
             description="dates that are not in the calendar: as the connector writes them (NULL, or 1970 in "
-            "a column that cannot be NULL), always NULL, or MySQL's own text, as all values of DATE, "
-            "DATETIME and TIMESTAMP then",
+            "a column that cannot be NULL), NULL (a row with one in its key is refused), or MySQL's own "
+            "text, as all values of DATE, DATETIME and TIMESTAMP then",
             extra=_TARGET,
         ),
     ] = "keep"
