@@ -7,6 +7,7 @@ its Kafka engine does with them.
 from __future__ import annotations
 
 import base64
+import importlib
 import itertools
 import json
 import struct
@@ -54,9 +55,8 @@ class ClickHouse:
     """An engine of its own in this process."""
 
     def __init__(self) -> None:
-        from chdb.session import Session
-
-        self._session = Session()
+        # No type hints in it, and not installed everywhere.
+        self._session: Any = importlib.import_module("chdb.session").Session()
         self._session.query("CREATE DATABASE IF NOT EXISTS readers")
 
     def close(self) -> None:
