@@ -236,7 +236,7 @@ class TextWriters:
         places = tuple(reader.possible_places)
         if reader.places != self._without_hidden(reader.schema, places):
             return self._write_canonical
-        if isinstance(reader, TextReader) and reader.is_renamed:
+        if isinstance(reader, TextReader) and not reader.is_plain:
             return self._write_canonical
         writer = self.writer_for(reader.schema, places)
         if isinstance(reader, TextReader):
