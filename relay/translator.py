@@ -223,10 +223,16 @@ class Translator:
                 # All stays in its partition: what `_spread` says then, without the price of asking.
                 groups: Sequence[Group] = ((path.places, events),)
             else:
-                groups, events, gate, seen = self._spread(events, record, catalog, lossy)
+                place = None
+                if gate is None and len(events) == 1:
+                    place = self._router.place_of_row(events[0], record, seen)
+                if place is not None:
+                    groups = ((place, events),)
+                else:
+                    groups, events, gate, seen = self._spread(events, record, catalog, lossy)
             out: list[ProducerRecord] = []
             # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
-            written = None if self._stays else Counter[str]()
+            written: dict[str, int] | None = None
             inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
@@ -237,9 +243,11 @@ class Translator:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
-                        if written is not None:
-                            index = written[topic]
-                            written[topic] += 1
+                            if not self._stays:
+                                if written is None:
+                                    written = {out[0].topic: 1}
+                                index = written.get(topic, 0)
+                                written[topic] = index + 1
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers = (*inherited, mark) if inherited else (mark,)
                         if payload.headers:
