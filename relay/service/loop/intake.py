@@ -181,7 +181,8 @@ class RoundBuilder:
             if ahead and not is_news:
                 is_news = (record.topic, record.partition, record.offset) in ahead
             made.append((record, produced, is_news))
-            if (waits or not len(made) % LOOK_EVERY) and time.monotonic() >= self._round.pause_at:
+            is_time = (waits or not len(made) % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
+            if is_time and await self._overtaken():
                 break
         if produced is None and self._round.refused is None:
             translator.restore(before)
