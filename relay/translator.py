@@ -211,20 +211,22 @@ class Translator:
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
+        # Functions that are attributes: Python 3.11 calls them sooner from a variable.
+        decode, prepare, moves, encode = self._decode, self._prepare, self._moves, self._encode
         try:
-            events, catalog = self._decode(record, self.catalog, lossy)
+            events, catalog = decode(record, self.catalog, lossy)
             if len(events) > self._most_rows:
                 check_rows(self.route.source.name, "", len(events), self._answers.limits)
             if self._selection is not None:
                 events, left_out = self._selection.filter(events)
-            if self._prepare is not None:
-                events = self._prepare(events)
+            if prepare is not None:
+                events = prepare(events)
             path = self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
             # All stays in its partition: what `_spread` says then, without the price of asking.
             groups: Sequence[Group] = ((path.places, events),)
-            if self._moves is not None and self._moves(events):
+            if moves is not None and moves(events):
                 place = None
                 if self._gate is None and len(events) == 1:
                     place = self._router.place_of_row(events[0], record, self._seen)
@@ -241,7 +243,7 @@ class Translator:
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
             for places, group in groups:
-                for payload in self._encode(group, record, lossy):
+                for payload in encode(group, record, lossy):
                     for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                         index = len(out)
                         if index:

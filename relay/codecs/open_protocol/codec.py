@@ -223,7 +223,7 @@ class Decoder:
             if key.t == _RESOLVED:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
-            if value[:2] != b'{"' or self._is_compressed:
+            if self._is_compressed or value[:2] != b'{"':
                 budget = budget or Decompression(self._limits)
                 value = decompressed(NAME, "value", value, self._compression, budget)
             if len(value) > self._uncounted:
@@ -236,8 +236,11 @@ class Decoder:
             elif value != b"{}":
                 if not key.scm or not key.tbl:
                     raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
-                read = self._handle_key_row if key.ohk else self._rows.read
-                op, schema, images = read((key.scm, key.tbl), value, source, record, catalog, lossy)
+                name = key.scm, key.tbl
+                if key.ohk:
+                    op, schema, images = self._handle_key_row(name, value, source, record, catalog, lossy)
+                else:
+                    op, schema, images = self._rows.read(name, value, source, record, catalog, lossy)
                 events.append(RowChange(op, schema, images, source, emitted_at_ns))
             else:
                 lossy.append(Lossy.EMPTY_ROW)
