@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import CANAL, OPEN, TICDC, captured, record, row_message, translated_records
 
-from relay import ConfigError, ConsumerRecord, Lossy, ProducerRecord, Translator
+from relay import ConfigError, ConsumerRecord, Lossy, ProducerRecord, Translator, routing
 from relay.errors import UnusableTopicName
 from relay.partitioning import ByKey, Partitioning, murmur2
 from relay.routing import TopicRule
@@ -257,6 +257,30 @@ class TestRules:
             assert marked == [("rest", 0), *every]
             assert stated == (every if target == OPEN else [("t", 0)])
             assert translator.partitions_of("t") == 8
+
+    @pytest.mark.parametrize("partitions", [None, 2])
+    def test_more_tables_than_paths_are_kept_change_nothing(
+        self, partitions: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rules = [TopicRule("shop.*", "{database}.{table}", 4), TopicRule("log.*", "", 8)]
+        tables = [("shop", "a"), ("x", "a"), ("log", "a"), ("shop", "b"), ("log", "b"), ("x", "b")]
+        messages = [
+            *(row(table, database=database) for database, table in tables),
+            watermark(30),
+            *(ddl(f"ALTER TABLE {table} ADD c INT", table, database, 40) for database, table in tables),
+            *(row(table, 2, database, 50) for database, table in reversed(tables)),
+        ]
+        settings: dict[str, Any] = {"topic": BY_TABLE, "partitions": partitions, "rules": rules}
+        expected = places(Translator(TICDC, OPEN, **settings), *messages)
+        monkeypatch.setattr(routing, "_MOST_PATHS", 2)
+        translator = Translator(TICDC, OPEN, **settings)
+        assert places(translator, *messages) == expected
+        wide = {"shop.a": 4, "shop.b": 4, "topic.log.a": 8, "topic.log.b": 8}
+        topics = {topic for found in expected for topic, _ in found}
+        assert {topic: translator.partitions_of(topic) for topic in topics} == dict.fromkeys(
+            topics, partitions
+        ) | wide
+        assert len(translator._router._paths) <= 2
 
     @pytest.mark.parametrize(
         "settings",

@@ -260,13 +260,38 @@ def test_what_is_no_date_is_null_or_1970(text: str, value: str, null: Any, other
     assert (schema["optional"], shown, lossy) == (True, None, [Lossy.ZERO_DATE])
 
 
-def test_a_key_is_never_null() -> None:
-    columns = (Column("c", parse_type("date"), nullable=False),)
+def keyed(column: str, cell: str, options: dict[str, str]) -> tuple[bytes | None, Any, list[Lossy]]:
+    """The key of a row whose key is a column of this type, the column in its row, and what is lost."""
+    columns = (Column("c", parse_type(column), nullable=False),)
     schema = TableSchema(TableId("d", "t"), columns, primary_key=("c",))
-    change = RowChange(Op.INSERT, schema, Rows(None, ("0000-00-00",)), SOURCE, 0)
-    (payload,), lossy = encoded(change, options=BARE | {"zero-dates": "null"})
-    assert payload.key == b'{"c":0}'
-    assert lossy == [Lossy.ZERO_DATE]
+    change = RowChange(Op.INSERT, schema, Rows(None, (cell,)), SOURCE, 0)
+    (payload,), lossy = encoded(change, options=BARE | options)
+    return payload.key, json.loads(payload.value or b"null")["after"]["c"], lossy
+
+
+def test_a_key_of_the_connector_has_1970_for_what_is_no_date() -> None:
+    assert keyed("date", "0000-00-00", {}) == (b'{"c":0}', 0, [Lossy.ZERO_DATE])
+
+
+@pytest.mark.parametrize("column", ["date", "datetime", "datetime(6)"])
+@pytest.mark.parametrize("mode", ["adaptive_time_microseconds", "connect", "isostring", "nanoseconds"])
+def test_what_is_no_date_is_refused_in_a_key_that_is_to_stay_one(column: str, mode: str) -> None:
+    """NULL is no key, and 1970 would be another row's."""
+    cell = "2009-11-31" if column == "date" else "2009-11-31 01:02:03"
+    with pytest.raises(NotRepresentable, match=r"key.*zero-dates=text"):
+        keyed(column, cell, {"zero-dates": "null", "time.precision.mode": mode})
+    assert keyed(column, cell, {"zero-dates": "text"}) == (b'{"c":"%b"}' % cell.encode(), cell, [])
+
+
+def test_text_in_a_key_stays_text() -> None:
+    options = {"zero-dates": "null", "temporal": "text"}
+    assert keyed("date", "2009-11-31", options) == (b'{"c":"2009-11-31"}', "2009-11-31", [])
+
+
+def test_a_zero_timestamp_in_a_key_is_no_others() -> None:
+    """MySQL has no TIMESTAMP 1970-01-01 00:00:00."""
+    key, _, _ = keyed("timestamp", "0000-00-00 00:00:00", {"zero-dates": "null"})
+    assert key == b'{"c":"1970-01-01T00:00:00Z"}'
 
 
 # ---------------------------------------------------------------- NULL, defaults

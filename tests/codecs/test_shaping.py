@@ -33,6 +33,7 @@ from relay.model import TSO_LOGICAL_BITS
 from relay.records import ProducerRecord
 from relay.translator import Selection
 
+FLAT = "flat-json"
 TIME_MS = 1_795_254_680_000
 TYPES = {
     "id": "int",
@@ -157,6 +158,31 @@ def test_dates_outside_the_calendar_are_null_and_counted(target: str, dates: dic
         written(canal_row(ROW | dates), {"zero-dates": "null", "strict": "true"}, target)
     for kept in ("keep", "text"):
         assert values(ROW | dates, {"zero-dates": kept}, target) == {}
+
+
+@pytest.mark.parametrize("target", [CANAL, TICDC, CKAFKA, FLAT])
+@pytest.mark.parametrize("source", [CANAL, TICDC, OPEN, CKAFKA])
+def test_dates_of_the_key_are_never_null(source: str, target: str) -> None:
+    """Two rows whose keys differ in such dates alone stay two, in the key and in the row."""
+    create = ddl("CREATE TABLE t (born DATE, seen DATETIME, since DATE, PRIMARY KEY (born, seen))")
+    types = {"born": "date", "seen": "datetime", "since": "date"}
+    row = {"born": "0000-00-00", "seen": "2009-11-31 00:00:00", "since": "0000-00-00"}
+    message = row_message(types, row, pkNames=["born", "seen"])
+    before = Translator(TICDC, source).translate
+    records = [*before(record(create)), *before(record(message, offset=1))]
+    options = {"zero-dates": "null", **({} if target == FLAT else {"key": "primary-key"})}
+    translator = Translator(source, target, None, options)
+    (found,) = [out for each in as_read(records) for out in translator.translate(each) if _is_row(out)]
+    key = {name: row[name] for name in ("born", "seen")}
+    assert json.loads(found.key or b"null") == key
+    value = json.loads(found.value or b"null")
+    written_row = value["data"][0] if "data" in value else value.get("NEW_VALUES", value)
+    assert {name: written_row[name] for name in row} == key | {"since": None}
+    assert translator.lossy[Lossy.ZERO_DATE] == 1
+
+
+def _is_row(out: ProducerRecord) -> bool:
+    return b"2009-11-31" in (out.value or b"")
 
 
 def test_dates_of_the_calendar_stay() -> None:

@@ -24,6 +24,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.local_times import LocalTimes
 from relay.codecs.wire.rows import NAMELESS, LazyRows
+from relay.codecs.wire.shaping import column_styles
 from relay.errors import Malformed, NotRepresentable
 from relay.model import ABSENT, Cell, ColumnType, Op, Row, RowChange, Rows, Source, TableId, TableSchema
 from relay.mysql.values import Read, TextStyle
@@ -247,7 +248,11 @@ class CkafkaWriter:
     """
 
     def __init__(self, schema: TableSchema, style: TextStyle) -> None:
-        self._writers = [(column.name, cell_writer(column.type, style)) for column in schema.columns]
+        styles = column_styles(schema, style)
+        self._writers = [
+            (column.name, cell_writer(column.type, spelled))
+            for column, spelled in zip(schema.columns, styles, strict=True)
+        ]
         types = [column.type for column in schema.columns]
         losses = {
             Lossy.COLUMN_TYPE: any(column_type != _GUESS for column_type in types),

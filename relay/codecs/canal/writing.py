@@ -20,6 +20,7 @@ from relay.codecs.canal.reading import TextReader, TextRows
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.rows import NAMELESS, Convert, Read, TypedReader, TypedRows, Write, present_places
+from relay.codecs.wire.shaping import column_styles
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Generated, Row, RowChange, TableSchema
 from relay.mysql import numbers
@@ -83,10 +84,10 @@ class TextWriter:
         pk_names: list[str],
         sql_types: SqlTypeTexts,
     ) -> None:
-        columns = [schema.columns[at] for at in places]
+        columns, styles = [schema.columns[at] for at in places], column_styles(schema, dialect.style)
         self.table, self.places, self.pk_names = schema.id, places, pk_names
         self._writes = [
-            (column.name, at, value_writer(column.type, dialect.style))
+            (column.name, at, value_writer(column.type, styles[at]))
             for at, column in zip(places, columns, strict=True)
         ]
         self._plain = {column.name: dialect.plain_sql_type(column.type) for column in columns}
@@ -143,9 +144,10 @@ class TextPlan:
         if not dialect.with_parameters:
             self._loses_parameters = dialect.loses_parameters(reader.wire.types())
         self._differing: list[tuple[str, Callable[[str], Any]]] = []
+        styles = column_styles(reader.schema, dialect.style)
         for name, place in zip(reader.wire.names, reader.places, strict=True):
             column_type = reader.schema.columns[place].type
-            convert = reader.custom.get(name) or converter(column_type, reader.style, dialect.style)
+            convert = reader.custom.get(name) or converter(column_type, reader.style, styles[place])
             if convert is not None:
                 self._differing.append((name, convert))
 
@@ -164,11 +166,14 @@ class TextPlan:
         return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
-        converted = cells.copy()
+        converted = cells
         for name, convert in self._differing:
             text = cells.get(name)
             if text is not None:
-                converted[name] = convert(text)
+                other = convert(text)
+                if other is not text:
+                    converted = cells.copy() if converted is cells else converted
+                    converted[name] = other
         return converted
 
 
@@ -177,8 +182,8 @@ class TypedPlan:
 
     def __init__(self, protocol: str, reader: TypedReader, dialect: Dialect, writer: TextWriter) -> None:
         self._protocol, self._writer = protocol, writer
-        columns = [reader.schema.columns[at] for at in reader.places]
-        writes = [value_writer(column.type, dialect.style) for column in columns]
+        columns, styles = reader.schema.columns, column_styles(reader.schema, dialect.style)
+        writes = [value_writer(columns[at].type, styles[at]) for at in reader.places]
         self._cells = reader.row_function(writes, _SHORTCUTS)
 
     def write(self, change: RowChange) -> TextChange:
@@ -217,8 +222,9 @@ class TextWriters:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
         if self.lost:
             self.lost.clear()
-        images = change.images
-        if not isinstance(images, _WITH_READER):
+        images: Any = change.images
+        # `isinstance` is slow where the answer is no.
+        if type(images) not in _WITH_READER and not isinstance(images, _WITH_READER):
             return self._write_canonical(change)
         plan: Plan | None = images.reader.plans.get(self)
         if plan is None:

@@ -49,6 +49,7 @@ _CACHED_LAYOUTS: Final = 32
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
 _BLOCK_FACTOR: Final = 5
+_NO_COLUMNS: Final = "a row without columns"
 
 
 def _exact(text: str) -> Decimal:
@@ -584,8 +585,10 @@ class RowDecoder:
             if layout.key is not None and not layout.key.is_of(self._dialect.key_of(message.key)):
                 continue
             old = None if before is None else layout.cells(before)
+            if old is None and before is not None:
+                continue  # what is wrong with it is said before anything is of the other image
             new = None if after is None else layout.cells(after)
-            if (old is None) is (before is None) and (new is None) is (after is None):
+            if (new is None) is (after is None):
                 if layout.key is None and known is not None:
                     self._topic_of(at.topic, layout).count(table, layout, self._payload, message.value)
                 layout.count(old, new, lossy)
@@ -611,6 +614,8 @@ class RowDecoder:
         wanted = None if known is None else table.key_names(known, dialect)
         dialect.complete((old, new), key, wanted)
         for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            if row is not None and not row:
+                raise Malformed(self._protocol, part, _NO_COLUMNS)
             check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, key, table, known, old, new)
         if layout is None:
@@ -649,7 +654,7 @@ class RowDecoder:
         except msgspec.ValidationError as error:
             raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
-            raise Malformed(self._protocol, part, "a row without columns")
+            raise Malformed(self._protocol, part, _NO_COLUMNS)
         return row
 
     def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:

@@ -93,7 +93,9 @@ class FlatOptions(ZonedOptions, frozen=True):
     zero_dates: Annotated[
         Literal["keep", "null"],
         Meta(
-            description="dates that are not in the calendar: MySQL's text, or null (counted)", extra=_TARGET
+            description="dates that are not in the calendar: MySQL's text, or null (counted; not in the "
+            "key's columns)",
+            extra=_TARGET,
         ),
     ] = "keep"
 

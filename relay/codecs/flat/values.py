@@ -25,6 +25,8 @@ from relay.mysql import numbers, temporal
 from relay.mysql.members import label_text
 from relay.mysql.types import BINARIES
 
+#: Types of which some values are no dates of the calendar.
+_DATES: Final = ("date", "datetime", "timestamp")
 _ENUM_INDEX: Final = Lossy.ENUM_INDEX
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 
@@ -55,14 +57,21 @@ class ValueWriter:
         self.lost: list[Lossy] = []
         # Each is made once: `shortcuts` knows them by identity.
         self._writes = self._all_writes()
+        self._null_dates: dict[str, Write] = {}
+        if not forms.keeps_zero_dates:
+            self._null_dates = {base: self._dated(self._writes.get(base)) for base in _DATES}
         self.shortcuts: Mapping[tuple[Read, Write], Convert] = {
             (numbers.read_decimal, numbers.decimal_text): _checked_decimal,
             (numbers.read_decimal, _decimal_number): _checked_decimal_number,
         }
 
     def of(self, column: Column) -> Write | None:
-        """Return how this column's values are written; None if they are written as they are."""
+        """Return how this column's values are written; None if they are written as they are. No date of a
+        column that cannot be NULL becomes NULL.
+        """
         base = column.type.base
+        if base in self._null_dates and column.nullable is not False:
+            return self._null_dates[base]
         if base in {"enum", "set"}:
             return self._label(column.type) if self._forms.has_labels else None
         return self._writes.get(base)
@@ -79,9 +88,6 @@ class ValueWriter:
             found["datetime"] = _iso
         if forms.is_iso or forms.zone is not UTC:
             found["timestamp"] = self._iso_timestamp if forms.is_iso else self._local_timestamp
-        if not forms.keeps_zero_dates:
-            for base in ("date", "datetime", "timestamp"):
-                found[base] = self._dated(found.get(base))
         return found
 
     # ------------------------------------------------------------ dates

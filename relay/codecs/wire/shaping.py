@@ -16,7 +16,7 @@ from msgspec import Meta
 from relay.codecs.codec import Options
 from relay.codecs.wire.base64_text import base64_text, read_base64
 from relay.errors import NotRepresentable
-from relay.model import Op
+from relay.model import Op, TableSchema
 from relay.mysql.values import TextStyle, read_hex
 
 _ABOUT: Final = "an UPDATE whose old row the source does not tell: "
@@ -60,7 +60,7 @@ ZeroDates = Annotated[
     Literal["keep", "null", "text"],
     Meta(
         description="dates that are not in the calendar (0000-00-00): as the producer writes them, null "
-        "(counted), or MySQL's text",
+        "(counted; not in the key's columns), or MySQL's text",
         extra=_SIDE,
     ),
 ]
@@ -88,6 +88,16 @@ def shaped_style(style: TextStyle, options: Options) -> TextStyle:
         has_null_dates=given["zero_dates"] == "null",
         is_iso=getattr(options, "timestamp_format", None) == "iso",
     )
+
+
+def column_styles(schema: TableSchema, style: TextStyle) -> list[TextStyle]:
+    """Return how each of a table's columns is spelled: with `zero-dates=null`, dates of its key keep their
+    text. Readers join rows by it, and NULL would be the key of several.
+    """
+    if not style.has_null_dates:
+        return [style] * len(schema.columns)
+    key, of_key = frozenset(schema.handle_key()), msgspec.structs.replace(style, has_null_dates=False)
+    return [of_key if column.name in key else style for column in schema.columns]
 
 
 def op_without_before(wanted: str, protocol: str) -> Op:

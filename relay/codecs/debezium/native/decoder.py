@@ -180,8 +180,11 @@ def _definitions(event: Event) -> list[Event]:
     """The definitions that a schema change of a snapshot tells."""
     if not isinstance(event, SchemaChange):
         return [event]
-    told = [each.definition for each in event.table_changes if each.definition is not None]
-    return [Bootstrap(schema, event.source, event.emitted_at_ns) for schema in told]
+    return [
+        Bootstrap(told.definition, event.source, event.emitted_at_ns, event.ddl or None, told)
+        for told in event.table_changes
+        if told.definition is not None
+    ]
 
 
 def _truncation(

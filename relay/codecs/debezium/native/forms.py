@@ -225,10 +225,12 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
 
 def _read_decimal_double(scale: int | None, number: Decimal) -> Decimal:
     """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
+    if not number:
+        return scaled(scale, Decimal(0))
     exponent = number.as_tuple().exponent
     if scale is not None and isinstance(exponent, int) and exponent < -scale and number.is_finite():
         sign, digits, _ = number.as_tuple()
-        while exponent < -scale and digits[-1] == 0 and len(digits) > 1:
+        while exponent < -scale and digits[-1] == 0:
             digits, exponent = digits[:-1], exponent + 1
         number = Decimal((sign, digits, exponent))
     return scaled(scale, number)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
+from relay.codecs.codec import ChosenKey, Payload, without_key
 from relay.codecs.debezium.message_writing import image_names, present_names
 from relay.codecs.debezium.native.defaults import fallback, schema_default
 from relay.codecs.debezium.native.fields import (
@@ -100,7 +100,8 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
     `columns`: as they are written; `shown`: their names; `place_of`: where they stand. `key`: the columns of
-    the key, in its order, with their types. `key_value`: a one-column key's value, of a row that is a struct.
+    the key, in its order, with their types; `chosen`: those of which a rule makes it, () if none does.
+    `key_value`: a one-column key's value, of a row that is a struct.
     `streamed`: the members of `source` from `snapshot` to `sequence` of a row that is of no snapshot;
     `table`: its name. `head`: the text before the payload of a message, `key_head` before that of a key.
     `loses_parameters`: types have parameters that messages do not tell.
@@ -111,6 +112,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     shown: tuple[str, ...]
     place_of: dict[str, int]
     key: tuple[tuple[str, Field], ...]
+    chosen: tuple[str, ...]
     key_value: Callable[[Row], Any] | None
     streamed: msgspec.Raw
     table: msgspec.Raw
@@ -121,13 +123,15 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class Messages(Target[RowPlan]):
-    """Writes the rows of one encoder; `lost` is what the values of its last row have lost."""
+    """Writes the rows of one encoder; `lost` is what the values of its last row have lost. `chosen`: what
+    rules say of keys, None if nothing.
+    """
 
     has_structs = True
     has_virtual = True
 
-    def __init__(self, options: DebeziumOptions, pool: CachePool) -> None:
-        self._options = options
+    def __init__(self, options: DebeziumOptions, pool: CachePool, chosen: ChosenKey | None = None) -> None:
+        self._options, self._chosen = options, chosen
         self._values, self._defaults = ValueWriter(options), ValueWriter(options)
         #: What is written before the payload of messages without some columns.
         self._heads: ByteCache[object, bytes] = pool.cache()
@@ -176,7 +180,11 @@ class Messages(Target[RowPlan]):
         """Return the plan of a table version."""
         options, columns = self._options, self.columns_of(schema)
         place_of = {column.name: at for at, column in enumerate(columns)}
-        key = [columns[place_of[self._rename(name)]] for name in native_key(schema)]
+        chosen = tuple([self._rename(name) for name in self._chosen(schema.id)]) if self._chosen else ()
+        wanted = chosen or [self._rename(name) for name in native_key(schema)]
+        key = [columns[place_of[name]] for name in wanted if name in place_of]
+        if len(key) < len(wanted):
+            key = []
         head = key_head = b""
         if options.has_value_schema:
             head = self._head(schema.id, columns, ())
@@ -193,6 +201,7 @@ class Messages(Target[RowPlan]):
             shown=tuple(place_of),
             place_of=place_of,
             key=tuple([(column.name, field_of(column.type, options)) for column in key]),
+            chosen=chosen,
             key_value=key_value,
             streamed=self.snapshot(None, schema.id.database),
             table=msgspec.Raw(printed(schema.id.table)),
@@ -330,9 +339,14 @@ class Messages(Target[RowPlan]):
         return Payload(None, plan.head + value + b"}" if plan.head else value)
 
     def _key(self, plan: RowPlan, row: Row) -> bytes | None:
-        """The key of any row; None for a table without one, and for a row that lacks columns of it."""
+        """The key of any row; None for a table without one, and for a row that lacks columns of it. Raises
+        KeyColumnsMissing if a rule makes the key of those.
+        """
         columns = self.key_columns(plan, row)
         if columns is None:
+            if plan.chosen:
+                has = row if type(row) is dict else plan.shown
+                raise without_key(NAME, plan.id, plan.chosen, has)
             return None
         payload = printed({name: value for (name, _), value in zip(plan.key, columns, strict=True)})
         return plan.key_head + payload + self._key_tail[1:]

@@ -23,7 +23,10 @@ class DebeziumOptions(Options, frozen=True):
 
     topic_prefix: Annotated[
         str,
-        Meta(description="the connector's name: `source.name`, and the first part of schema names"),
+        Meta(
+            description="the connector's name: `source.name`, and the first part of schema names; "
+            "of a source, its topic of schema changes"
+        ),
     ] = msgspec.field(name="topic.prefix", default="relay")
     schemas_enable: Annotated[
         bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
@@ -108,8 +111,8 @@ class DebeziumOptions(Options, frozen=True):
         Literal["keep", "null", "text"],
         Meta(
             description="dates that are not in the calendar: as the connector writes them (NULL, or 1970 in "
-            "a column that cannot be NULL), always NULL, or MySQL's own text, as all values of DATE, "
-            "DATETIME and TIMESTAMP then",
+            "a column that cannot be NULL), NULL (a row with one in its key is refused), or MySQL's own "
+            "text, as all values of DATE, DATETIME and TIMESTAMP then",
             extra=_TARGET,
         ),
     ] = "keep"

@@ -21,6 +21,7 @@ from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
     CHARS,
     FLOATS,
+    INTEGERS,
     as_binary,
     checked_type,
     parse_type,
@@ -65,6 +66,8 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
         return _as_text(known) if column_type.charset == AS_TEXT else known
     default = _default(told, column_type)
     column = told_column(told, column_type, default, updated_bases=("timestamp", "datetime"))
+    if column.comment is not None:
+        column = msgspec.structs.replace(column, comment=_literal(column.comment))
     if known is None or known.type.base != column_type.base:
         return column
     if column_type.members is None and known.type.members is not None:
@@ -89,7 +92,9 @@ def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
     if column_type.members is not None:
         return mine.members == column_type.members
     is_sized = column_type.length is not None or column_type.scale is not None
-    return not is_sized or (mine.length, mine.scale) == (column_type.length, column_type.scale)
+    # Releases before 2.6 keep the size of what the column was before a MODIFY without one.
+    is_bare = mine.base in INTEGERS | FLOATS and mine.length is None
+    return not is_sized or is_bare or (mine.length, mine.scale) == (column_type.length, column_type.scale)
 
 
 def _as_text(column: Column) -> Column:
@@ -102,7 +107,12 @@ def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
     if value is None:
         return ABSENT
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return read_default(unquoted(f"'{text}'"), column_type)
+    return read_default(_literal(text), column_type)
 
 
-NATIVE: Final = TableDialect("debezium", _type, _merged)
+def _literal(text: str) -> str:
+    """What stands between the quotes of a literal of SQL, without its escapes."""
+    return unquoted(f"'{text}'")
+
+
+NATIVE: Final = TableDialect("debezium", _type, _merged, _literal)

@@ -27,7 +27,7 @@ from relay.codecs.debezium.native.forms import (
     time_reader,
     timestamp_reader,
 )
-from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.unchanged import (
     same_bigint,
     same_date,
@@ -42,6 +42,7 @@ from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
 from relay.codecs.wire.rows import Convert, Read, Write
+from relay.errors import NotRepresentable
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, GEOMETRIES
@@ -140,7 +141,8 @@ class ValueWriter:
     def _temporal(self, column: Column) -> Write | None:
         base, options = column.type.base, self._options
         if is_text(base, options):
-            return None if base == "time" or options.zero_dates != "null" else self._calendar_text(column)
+            may_be_null = options.zero_dates == "null" and column.nullable is not False
+            return self._calendar_text() if may_be_null and base != "time" else None
         if base == "timestamp":
             return self._timestamp(column)
         nullable = column.nullable is not False
@@ -186,14 +188,13 @@ class ValueWriter:
         return write
 
     def _date(self, nullable: bool) -> Write:
-        lost, is_iso = self.lost, self._options.time_precision_mode == "isostring"
-        otherwise: Any = NULL if nullable else "1970-01-01Z" if is_iso else 0
+        is_iso = self._options.time_precision_mode == "isostring"
+        no_date = self._no_date(nullable, "1970-01-01Z" if is_iso else 0)
 
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             days = calendar_days(text)
             if days is None:
-                lost.append(_ZERO_DATE)
-                return otherwise
+                return no_date()
             return text + "Z" if is_iso else days
 
         return write
@@ -204,14 +205,13 @@ class ValueWriter:
         if mode == "isostring":
             return self._iso_datetime(nullable)
         up, down = {"connect": (1, 1_000), "nanoseconds": (1_000, 1)}.get(mode, (1, 1 if is_fine else 1_000))
-        lost, otherwise = self.lost, NULL if nullable else 0
+        lost, otherwise, no_date = self.lost, NULL if nullable else 0, self._no_date(nullable, 0)
         may_cut = mode == "connect"
 
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             micros = _micros(text)
             if micros is None:
-                lost.append(_ZERO_DATE)
-                return otherwise
+                return no_date()
             if down > 1:
                 if micros % down:
                     if not may_cut:
@@ -227,12 +227,11 @@ class ValueWriter:
         return write
 
     def _iso_datetime(self, nullable: bool) -> Write:
-        lost, otherwise = self.lost, NULL if nullable else ZERO_TIMESTAMP
+        no_date = self._no_date(nullable, ZERO_TIMESTAMP)
 
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if _micros(text) is None:
-                lost.append(_ZERO_DATE)
-                return otherwise
+                return no_date()
             return f"{text[:10]}T{_shortest(text[11:])}Z"
 
         return write
@@ -260,17 +259,34 @@ class ValueWriter:
 
         return write
 
-    def _calendar_text(self, column: Column) -> Write:
-        """MySQL's own text; NULL for a date that is not in the calendar, unless the column is of the key."""
-        lost, nullable = self.lost, column.nullable is not False
+    def _no_date(self, nullable: bool, zero: Any) -> Callable[[], Any]:  # noqa: ANN401 - what msgspec prints
+        """What is written for a date that is not in the calendar: NULL, or `zero`, as the connector does in a
+        column that cannot be NULL. With `zero-dates=null` that is a column of the key, of which 1970 would
+        make another row's.
+        """
+        lost, otherwise = self.lost, NULL if nullable else zero
+        is_refused = self._options.zero_dates == "null" and not nullable
+
+        def no_date() -> Any:  # noqa: ANN401 - what msgspec prints
+            if is_refused:
+                reason = "a date in it is not in the calendar, and neither NULL nor 1970 is this row's key"
+                raise NotRepresentable(NAME, "key", f"{reason}; the target option zero-dates=text keeps it")
+            lost.append(_ZERO_DATE)
+            return otherwise
+
+        return no_date
+
+    def _calendar_text(self) -> Write:
+        """MySQL's own text; NULL for a date that is not in the calendar."""
+        lost = self.lost
 
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if calendar_days(text[:10]) is None:
                 lost.append(_ZERO_DATE)
-                return NULL if nullable else "1970-01-01" + text[10:]
+                return NULL
             return text
 
-        return self._once(("calendar", nullable), lambda: write)
+        return self._once("calendar", lambda: write)
 
     # ------------------------------------------------------------ what is made once
 
