@@ -608,42 +608,47 @@ class RowDecoder:
     def _read_generally(
         self, message: RowParts, table: _TableLayouts, known: TableSchema | None, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
-        old = None if message.before is None else self._object(message.before, _PARTS.old)
-        new = None if message.after is None else self._object(message.after, _PARTS.new)
+        old = self._object(message.before, _PARTS.old)
+        new = self._object(message.after, _PARTS.new)
         key, dialect = self._dialect.key_of(message.key), self._dialect
-        dialect.complete((old, new), key, None if known is None else table.key_names(known, dialect))
+        wanted = None if known is None else table.key_names(known, dialect)
+        dialect.complete((old, new), key, wanted)
         for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
             if row is not None and not row:
                 raise Malformed(self._protocol, part, _NO_COLUMNS)
             check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, key, table, known, old, new)
         if layout is None:
-            layout = self._layout(message, key, table, known, old, new)
-            # What one row's values look like says nothing of the next one and must not decide how to read it.
-            if not layout.is_value_guessed:
-                columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
-                size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
-                self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
+            layout = self._new_layout(message, key, table, known, old, new)
         layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
         layout.count(old_cells, new_cells, lossy)
-        before, after = layout.with_nulls(old_cells), layout.with_nulls(new_cells)
-        reader = layout.reader
-        if ABSENT not in (before or ()) and ABSENT not in (after or ()):
-            return reader.schema, TypedRows(reader, before, after)
-        if not reader.is_partial:
+        images = _images(layout.reader, layout.with_nulls(old_cells), layout.with_nulls(new_cells))
+        if isinstance(images, Rows) and not layout.reader.is_partial:
             lossy.append(Lossy.COLUMNS_ABSENT)
-        rows = Rows(
-            None if before is None else reader.row(before, _PARTS.old),
-            None if after is None else reader.row(after, _PARTS.new),
-            wire_keys=(
-                None if before is None else reader.wire_key(before),
-                None if after is None else reader.wire_key(after),
-            ),
-        )
-        return reader.schema, rows
+        return layout.reader.schema, images
 
-    def _object(self, image: bytes, part: str) -> Object:
+    def _new_layout(
+        self,
+        message: RowParts,
+        key: Key,
+        table: _TableLayouts,
+        known: TableSchema | None,
+        old: Object | None,
+        new: Object | None,
+    ) -> Layout:
+        """A layout for rows like this one, kept for the next of them."""
+        layout = self._layout(message, key, table, known, old, new)
+        # What one row's values look like says nothing of the next one and must not decide how to read it.
+        if not layout.is_value_guessed:
+            columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
+            size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
+            self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
+        return layout
+
+    def _object(self, image: bytes | None, part: str) -> Object | None:
+        if image is None:
+            return None
         try:
             row = _parsed(image)
         except msgspec.ValidationError as error:
@@ -653,8 +658,10 @@ class RowDecoder:
         return row
 
     def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
-        cells = None if row is None else layout.fitted(row)
-        if row is not None and cells is None:
+        if row is None:
+            return None
+        cells = layout.fitted(row)
+        if cells is None:
             raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
         return cells
 
@@ -801,6 +808,18 @@ class RowDecoder:
         return columns
 
 
+def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[Any] | None) -> Images:
+    """The images of these cells; `Rows` if some are absent."""
+    if ABSENT not in (before or ()) and ABSENT not in (after or ()):
+        return TypedRows(reader, before, after)
+    old, new, old_key, new_key = None, None, None, None
+    if before is not None:
+        old, old_key = reader.row(before, _PARTS.old), reader.wire_key(before)
+    if after is not None:
+        new, new_key = reader.row(after, _PARTS.new), reader.wire_key(after)
+    return Rows(old, new, wire_keys=(old_key, new_key))
+
+
 def _reusable(
     message: RowParts,
     key: Key,
@@ -814,10 +833,12 @@ def _reusable(
     for layout in table.kept:
         if len(layout.names) != len(names):
             continue
-        if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
-            is_of_key = layout.key is None or layout.key.is_of(key)
-            if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):
-                return layout
+        if layout.reader.known is not known or layout.block != message.schema or names != set(layout.names):
+            continue
+        if layout.key is not None and not layout.key.is_of(key):
+            continue
+        if all(row is None or layout.fitted(row) is not None for row in (old, new)):
+            return layout
     return None
 
 

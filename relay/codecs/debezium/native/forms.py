@@ -527,33 +527,48 @@ def expected(field: str, column_type: ColumnType, options: DebeziumOptions, valu
     return DeclaredColumn(field, type_, name=name)
 
 
-def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:
-    base, mode = column_type.base, "isostring" if is_text else options.time_precision_mode
+def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:  # noqa: PLR0911 - a dispatch
+    base = column_type.base
     if base in INTEGERS:
         return _expected_integer(column_type, options)
     if base in FLOATS:
-        return ("double" if base == "double" or column_type.scale is not None else "float"), None
+        is_double = base == "double" or column_type.scale is not None
+        return ("double" if is_double else "float"), None
     if base == "decimal":
-        precise = options.decimal_handling_mode == "precise"
-        return ("bytes", DECIMAL) if precise else (options.decimal_handling_mode, None)
+        if options.decimal_handling_mode == "precise":
+            return "bytes", DECIMAL
+        return options.decimal_handling_mode, None
     if base == "bit":
         return ("boolean", None) if column_type.length == 1 else ("bytes", names.BITS)
     if base in {"date", "time", "datetime"}:
-        micros = names.MICROS if (column_type.length or 0) > 3 else names.MILLIS
-        usual = {"date": names.DATE, "time": names.TIME, "datetime": micros}[base]
-        return "int64", _MODES[base].get(mode, usual)
-    if base in BINARIES and base not in GEOMETRIES:
+        return "int64", _expected_time(column_type, "isostring" if is_text else options.time_precision_mode)
+    if base in GEOMETRIES:
+        return "string", _GEOMETRY
+    if base in BINARIES:
         is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
         return ("string" if is_text else "bytes"), None
-    return "string", _GEOMETRY if base in GEOMETRIES else _NAMED.get(base)
+    return "string", _NAMED.get(base)
+
+
+def _expected_time(column_type: ColumnType, mode: str) -> str:
+    base = column_type.base
+    found = _MODES[base].get(mode)
+    if found is not None:
+        return found
+    if base == "datetime":
+        return names.MICROS if (column_type.length or 0) > 3 else names.MILLIS
+    return names.DATE if base == "date" else names.TIME
 
 
 def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tuple[str, str | None]:
-    if column_type.base == "bigint":
-        mode = options.bigint_unsigned_handling_mode if column_type.unsigned else "long"
-        return {"long": ("int64", None), "precise": ("bytes", DECIMAL), "string": ("string", None)}[mode]
-    found = _UNSIGNED_TYPES.get(column_type.base) if column_type.unsigned else None
-    return found or _INTEGER_TYPES[column_type.base], None
+    base, mode = column_type.base, options.bigint_unsigned_handling_mode
+    if base == "bigint":
+        if not column_type.unsigned or mode == "long":
+            return "int64", None
+        return ("bytes", DECIMAL) if mode == "precise" else ("string", None)
+    if column_type.unsigned and base in _UNSIGNED_TYPES:
+        return _UNSIGNED_TYPES[base], None
+    return _INTEGER_TYPES[base], None
 
 
 # ---------------------------------------------------------------- types that are declared

@@ -47,6 +47,9 @@ from relay.mysql.types import has_parameters
 #: The release whose messages these are.
 VERSION: Final = "3.6.1.Final"
 
+#: JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates.
+printed: Final = msgspec.json.Encoder().encode
+
 #: What stands for `transaction` where there is none, and behind it.
 _MIDDLES: Final = {
     Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
@@ -319,7 +322,7 @@ class Messages(Target[RowPlan]):
         if transaction is not None:
             middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _WORDS[op]))
         ns = emitted_ns if _LEAST <= emitted_ns < _END else None
-        value = _print(
+        value = printed(
             _Envelope(before, after, source, middle, emitted_ns // 1_000_000, emitted_ns // 1_000, ns)
         )
         if plan.head:
@@ -327,12 +330,12 @@ class Messages(Target[RowPlan]):
         row = before if after is None else after
         if plan.key_value is None or type(row) is dict:
             return Payload(self._key(plan, row), value)
-        return Payload(plan.key_start + _print(plan.key_value(row)) + self._key_tail, value)
+        return Payload(plan.key_start + printed(plan.key_value(row)) + self._key_tail, value)
 
     def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> Payload:
         """Return the message of TRUNCATE."""
         middle = msgspec.Raw(b'null,"op":"t"')
-        value = _print(_Envelope(None, None, source, middle, *_times(emitted_ns)))
+        value = printed(_Envelope(None, None, source, middle, *_times(emitted_ns)))
         return Payload(None, plan.head + value + b"}" if plan.head else value)
 
     def _key(self, plan: RowPlan, row: Row) -> bytes | None:
@@ -429,7 +432,7 @@ def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written valu
         return f'"{base64_text(value)}"'
     if isinstance(value, str):
         return _quoted(value)
-    return _print(value).decode()
+    return printed(value).decode()
 
 
 def _connect_date(millis: int) -> str:
@@ -454,9 +457,3 @@ _TABLE_BYTES: Final = 600
 #: Numbers of 64 bits with a sign.
 _LEAST, _END = -(1 << 63), 1 << 63
 _NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
-_print = msgspec.json.Encoder().encode
-
-
-def printed(value: object) -> bytes:
-    """JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates."""
-    return _print(value)
