@@ -156,6 +156,28 @@ def test_output_that_cannot_be_read_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert broken(made) == ("read back", "refused: … bytes where a length of … bytes should stand")
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(b"{", "not JSON"), (b'{"a":NaN}', "not JSON"), (b'{"a":1,"a":{"b":1,"b":2}}', "a member twice")],
+)
+def test_output_that_nobody_reads_back_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, value: bytes, kind: str
+) -> None:
+    made = bench(target="flat-json")
+
+    def fault(translator: Translator, record: ConsumerRecord) -> list[ProducerRecord]:
+        return [msgspec.structs.replace(out, value=value) for out in TRANSLATE(translator, record)]
+
+    plant(monkeypatch, fault)
+    assert broken(made) == ("read back", kind)
+
+
+def test_values_in_keys_are_canaries_now_and_then() -> None:
+    record = ConsumerRecord("t", 0, 0, 0, b'{"payload":{"id":1}}', None)
+    keys = [mutated(record, [record], random.Random(at)).key or b"" for at in range(200)]
+    assert any(b"CaNaRy" in key for key in keys)
+
+
 def test_output_that_depends_on_records_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     made, times = bench(), itertools.count()
 

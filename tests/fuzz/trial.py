@@ -392,12 +392,23 @@ class Bench:
 
 
 def _is_whole(part: bytes | None, target: str) -> None:
-    """Raise BrokenError for what looks like JSON and is none."""
-    if part is not None and part[:1] == b"{":
-        try:
-            json.loads(part)
-        except ValueError as error:
-            raise BrokenError("read back", "not JSON", target, str(error)) from error
+    """Raise BrokenError for what looks like JSON and is none, or has a member twice: of such readers take one.
+
+    What is in a member may be a document of the source's, as it came.
+    """
+    if part is None or part[:1] != b"{":
+        return
+    try:
+        members = json.loads(part, object_pairs_hook=tuple, parse_constant=_no_number)
+    except ValueError as error:
+        raise BrokenError("read back", "not JSON", target, str(error)) from error
+    names = [name for name, _ in members]
+    if len(names) != len(set(names)):
+        raise BrokenError("read back", "a member twice", target, f"{sorted(names)!r:.300}")
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
 
 
 def _spelling(column_type: ColumnType) -> tuple[object, ...]:
