@@ -11,6 +11,7 @@
     │   └─ EncodeError
     │       ├─ NotRepresentable     the target cannot hold it, and `strict` forbids losing it
     │       ├─ UnusableTopicName    a table cannot have the topic that a template gives it
+    │       ├─ KeyColumnsMissing    a row lacks columns of which a rule makes its key
     │       └─ MessageTooLarge      the message exceeds `max-message-bytes`, and its options leave no way out
     ├─ DdlNotUnderstood         a statement that the DDL reader does not know; never stops rows
     └─ ServiceError             the environment
@@ -130,6 +131,12 @@ class UnusableTopicName(EncodeError):
     """
 
     code = "encode.topic-name"
+
+
+class KeyColumnsMissing(EncodeError):
+    """A row lacks columns of which a rule makes its key."""
+
+    code = "encode.key-columns"
 
 
 class MessageTooLarge(EncodeError):

@@ -479,12 +479,15 @@ class Watermark(msgspec.Struct, frozen=True):
 class Bootstrap(msgspec.Struct, frozen=True):
     """The definition that a table has from here on, without a statement that made it.
 
-    TiCDC Simple's BOOTSTRAP, and Debezium's schema changes of a snapshot.
+    TiCDC Simple's BOOTSTRAP, and Debezium's schema changes of a snapshot. `ddl` is the statement by which the
+    source shows the definition, and `told` what else its message says of it; None where it has none.
     """
 
     schema: TableSchema
     source: Source
     emitted_at_ns: int
+    ddl: str | None = None
+    told: TableChange | None = None
 
 
 class TransactionMark(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import enum
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, final
 
 import msgspec
 
@@ -30,6 +30,7 @@ class Partitioning(enum.StrEnum):
     KEY = "key"
 
 
+@final
 class ByKey(msgspec.Struct, frozen=True):
     """Places of records by their keys: in which of `count` partitions of a topic each goes is known once it
     is encoded. `keyless`: the partition of records without a key.

@@ -39,25 +39,31 @@ Group = tuple[Places, Sequence[Event]]
 
 
 class TopicRule(NamedTuple):
-    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest."""
+    """The topic of the tables that match a glob (`database.table`). What is not given is as for the rest.
+
+    `key`: the columns of which the keys of their rows are made; () for what the target's options say.
+    """
 
     match: str
     topic: str = ""
     partitions: int | None = None
     partition_by: Partitioning | None = None
+    key: tuple[str, ...] = ()
 
 
 class _Way(msgspec.Struct, frozen=True):
     """How the events of some tables go: to which topic, and how they are spread there; `partitions` None
     keeps the source's partition.
 
-    `width`: over how many partitions the topic's rows are spread, those of other tables included.
+    `key`: the columns of which keys are made, () for what the target's options say. `width`: over how many
+    partitions the topic's rows are spread, those of other tables included.
     """
 
     topic: TopicTemplate
     partitions: int | None = None
     by: Partitioning = Partitioning.SOURCE
     match: TableGlob | None = None
+    key: tuple[str, ...] = ()
     width: int | None = None
 
 
@@ -136,6 +142,7 @@ class Router:
         self._fed: dict[str, tuple[int, ...]] = {}
         self._all_fed: tuple[int, ...] = ()
         self._paths: dict[tuple[str, TableId], _TablePath] = {}
+        self._keys: dict[TableId, tuple[str, ...]] = {}
         ways = (self._rest, *self._rules)
         self._widths = {way.width for way in ways}
         #: Over how many partitions rows of a topic are spread, if that is not the same everywhere.
@@ -143,8 +150,10 @@ class Router:
         #: Whether rows of some tables are spread anew, and of all.
         self.spreads = any(way.partitions is not None for way in ways)
         self._spreads_all = all(way.partitions is not None for way in ways)
-        #: Whether partitions may depend on a record's key.
-        self.goes_by_key = any(way.by is Partitioning.KEY for way in ways)
+        #: Whether partitions may depend on the key that the target itself gives a row.
+        self.goes_by_key = any(way.by is Partitioning.KEY and not way.key for way in ways)
+        #: Whether rules say of which columns keys are made.
+        self.chooses_keys = any(way.key for way in ways)
         #: Whether every table has the one topic of its source.
         self.is_one_topic = not self._rules and not self._rest.topic.is_by_table
         self._has_owners = any(way.topic.is_ambiguous for way in ways) or (
@@ -158,9 +167,13 @@ class Router:
         return is_everywhere and not self._spreads_all
 
     @property
-    def moves_ddl(self) -> bool:
-        """Whether a statement may go elsewhere than the rows of its partition do."""
-        return self._reads_ddl_everywhere != self._writes_ddl_everywhere
+    def moves(self) -> Callable[[Sequence[Event]], bool] | None:
+        """Whether any of these events may go elsewhere than to its own partition of the one topic; None: none
+        ever does. Statements may where the protocols have them in different partitions.
+        """
+        if self.spreads or not self.is_one_topic:
+            return lambda _: True
+        return _has_statement if self._reads_ddl_everywhere != self._writes_ddl_everywhere else None
 
     def expect(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Learn that these are all partitions (topic, number) of the source."""
@@ -179,6 +192,15 @@ class Router:
         they are not.
         """
         return self._partitions.get(topic) if len(self._widths) > 1 else next(iter(self._widths))
+
+    def key_of(self, table: TableId) -> tuple[str, ...]:
+        """Return the columns of which the keys of a table's rows are made, () if no rule says."""
+        found = self._keys.get(table)
+        if found is None:
+            if len(self._keys) >= _MOST_PATHS:
+                self._keys.clear()
+            found = self._keys[table] = self._way(table).key
+        return found
 
     def spread(
         self,
@@ -199,7 +221,9 @@ class Router:
                 self._watermark(event, out)
             elif isinstance(event, Bootstrap):
                 path = self._path(record.topic, event.schema.id)
-                out.add(event, _everywhere(path.topic, path.way, record))
+                is_once = path.way.width is not None and not self._writes_ddl_everywhere
+                places = ((path.topic, 0),) if is_once else _everywhere(path.topic, path.way, record)
+                out.add(event, places)
             elif self._rest.topic.is_by_table:
                 out.homeless.append(event)
             else:
@@ -440,17 +464,29 @@ def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem])
     partitions, by = rule.partitions, rule.partition_by
     if rest is not None and partitions is None and by is not Partitioning.SOURCE:
         partitions = rest.partitions
+    if by is None and rule.key and partitions is not None:
+        by = Partitioning.KEY
     if by is None:
         by = rest.by if rest is not None and rest.by is not Partitioning.SOURCE else None
     if by is None:
         by = Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
+    problems += _key_problems(rule, by, path)
     if partitions is None and by is not Partitioning.SOURCE:
         hint = "give their number, too"
         problems.append(Problem(f"{path}.partition_by", f"{by} needs a number of partitions", hint))
     if partitions is not None and by is Partitioning.SOURCE:
         hint = "leave their number out, or choose another way to spread rows"
         problems.append(Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint))
-    return _Way(template, partitions, by, match)
+    return _Way(template, partitions, by, match, rule.key)
+
+
+def _key_problems(rule: TopicRule, by: Partitioning, path: str) -> Iterator[Problem]:
+    """Find what is wrong with the key of a rule whose rows are spread by `by`."""
+    if rule.key and by is Partitioning.INDEX_VALUE:
+        message = f"{by} would spread the rows of one key over several partitions"
+        yield Problem(f"{path}.partition_by", message, "leave it out, or use key or table")
+    if len(set(rule.key)) < len(rule.key):
+        yield Problem(f"{path}.key", "a column is named twice", "name each once")
 
 
 _UNREADABLE: Final = TopicTemplate("", ())
@@ -464,6 +500,13 @@ def _row_places(topic: str, way: _Way, table: TableId) -> Places | None:
         count = way.partitions or 1
         return ByKey(topic, count, table_hash(table) % count)
     return None
+
+
+def _has_statement(events: Sequence[Event]) -> bool:
+    for event in events:  # noqa: SIM110 - a generator would cost every record
+        if type(event) is SchemaChange:
+            return True
+    return False
 
 
 def _everywhere(topic: str, way: _Way, record: ConsumerRecord) -> Places:

@@ -72,6 +72,8 @@ class Selection(NamedTuple):
                 left_out.append(Lossy.WATERMARK)
             elif isinstance(event, SchemaChange) and not self.ddl:
                 left_out.append(Lossy.DDL)
+            elif isinstance(event, Bootstrap) and not self.ddl:
+                left_out.append(Lossy.BOOTSTRAP)
             else:
                 kept.append(event)
         return kept, left_out

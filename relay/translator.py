@@ -16,7 +16,16 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs import LargeMessageOptions, codec_named, encoder_of
-from relay.codecs.codec import SIDES, Codec, Joining, Options, Payload, keys_of, parse_options
+from relay.codecs.codec import (
+    SIDES,
+    Codec,
+    Joining,
+    Options,
+    Payload,
+    key_rule_problem,
+    keys_of,
+    parse_options,
+)
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
@@ -24,7 +33,7 @@ from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
-from relay.routing import Group, Router, SeenTopics, TopicRule, WatermarkGate, routing_problems
+from relay.routing import Group, Router, SeenTopics, Spread, TopicRule, WatermarkGate, routing_problems
 from relay.selection import KINDS, Selection, kind_of
 
 Answer = TypeVar("Answer")
@@ -157,9 +166,7 @@ class Translator:
         self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        encoder = encoder_of(route.target, route.target_options, self._answers)
         self._decode = route.source.open_decoder(route.source_options, self._answers).decode
-        self._prepare, self._encode = encoder.prepare, encoder.encode
         self._router = Router(
             topic,
             partitions,
@@ -172,12 +179,19 @@ class Translator:
         )
         if self._router.goes_by_key and not route.has_row_keys:
             raise ConfigError([_no_row_keys(route.target)])
-        self._moves_ddl = self._router.moves_ddl
-        self._stays = self._router.is_one_topic and not self._router.spreads
+        if problems := _key_rule_problems(route, rules):
+            raise ConfigError(problems)
+        chosen = self._router.key_of if self._router.chooses_keys else None
+        encoder = encoder_of(route.target, route.target_options, self._answers, chosen)
+        self._prepare, self._encode = encoder.prepare, encoder.encode
+        self._is_one_topic = self._router.is_one_topic
+        self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
+        self._headers: tuple[Header, ...] = ()
+        self._passed_on: tuple[Header, ...] = ()
         self.catalog = Catalog(limits=limits)
         self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
@@ -196,6 +210,7 @@ class Translator:
         """
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
+        spread: Spread | None = None
         try:
             events, catalog = self._decode(record, self.catalog, lossy)
             if len(events) > self._most_rows:
@@ -204,34 +219,34 @@ class Translator:
                 events, left_out = self._selection.filter(events)
             if self._prepare is not None:
                 events = self._prepare(events)
-            gate, seen, path = self._gate, self._seen, self._partition_route
+            path = self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
-            if self._stays and not (self._moves_ddl and SchemaChange in map(type, events)):
-                # All stays in its partition: what `_spread` says then, without the price of asking.
-                groups: Sequence[Group] = ((path.places, events),)
-            else:
-                groups, events, gate, seen = self._spread(events, record, catalog, lossy)
+            # All stays in its partition: what `_spread` says then, without the price of asking.
+            groups: Sequence[Group] = ((path.places, events),)
+            if self._moves is not None and self._moves(events):
+                spread = self._spread(events, record, catalog, lossy)
+                groups, events = spread.groups, spread.written
             out: list[ProducerRecord] = []
             # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
-            written = None if self._stays else Counter[str]()
+            numbers = None if self._is_one_topic else Counter[str]()
             inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
             for places, group in groups:
                 for payload in self._encode(group, record, lossy):
-                    for topic, partition in places.of(payload.key) if isinstance(places, ByKey) else places:
+                    for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
-                        if written is not None:
-                            index = written[topic]
-                            written[topic] += 1
+                        if numbers is not None:
+                            index = numbers[topic]
+                            numbers[topic] += 1
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
-                        headers = (*inherited, mark) if inherited else (mark,)
-                        if payload.headers:
-                            headers = (*payload.headers, *headers)
+                        headers: tuple[Header, ...] = (mark,)
+                        if inherited or payload.headers:
+                            headers = (*payload.headers, *inherited, mark)
                         out.append(
                             ProducerRecord(
                                 topic, partition, time_ms, payload.key, payload.value, headers, payload.blobs
@@ -243,17 +258,24 @@ class Translator:
         if self._strict:
             self._refuse_losses(lossy)
         self._count(events, [*lossy, *left_out] if left_out else lossy)
-        self.catalog, self._gate, self._seen = catalog, gate, seen
+        self.catalog = catalog
+        if spread is not None:
+            self._gate, self._seen = spread.gate, spread.seen
         return out
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
         own = self.route.source.own_headers
-        return tuple(header for header in headers if header[0] not in own) if own else headers
+        if not own:
+            return headers
+        if headers != self._headers:
+            self._headers = headers
+            self._passed_on = tuple(header for header in headers if header[0] not in own)
+        return self._passed_on
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[Sequence[Group], list[Event], WatermarkGate | None, SeenTopics]:
+    ) -> Spread:
         """Return where the events go, those that are written, and what the router remembers behind them."""
         spread = self._router.spread(events, record, catalog, self._gate, self._seen)
         if spread.copies:
@@ -261,7 +283,7 @@ class Translator:
             self.copied_topics.add(record.topic)
         for event in spread.homeless:
             lossy.append(_HOMELESS.get(type(event), Lossy.NO_TOPIC))
-        return spread.groups, spread.written, spread.gate, spread.seen
+        return spread
 
     def _room_after(self, payload: Payload, out: list[ProducerRecord], room: int) -> int:
         """Return how many bytes more a record may become, after those before and this one.
@@ -269,13 +291,16 @@ class Translator:
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
         Copies of a message for other partitions share its key and value, which count once.
         """
-        last = out[-1]
+        last, value = out[-1], payload.value
         shared = _RECORD_BYTES + len(last.headers) * _HEADER_BYTES
+        room -= shared
         if len(out) == 1:
             room -= _size(last) + shared
-        room -= shared
-        if payload.value is not last.value or payload.key is not last.key or payload.blobs is not last.blobs:
-            room -= _size(payload)
+        if value is None or payload.key is not None or payload.blobs:
+            is_copy = value is last.value and payload.key is last.key and payload.blobs is last.blobs
+            room -= 0 if is_copy else _size(payload)
+        elif value is not last.value:
+            room -= len(value)
         if room < 0:
             most = self._answers.limits.output_bytes
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", most)
@@ -421,6 +446,14 @@ class Translator:
             )
 
 
+def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem]:
+    """Say of rules with keys of chosen columns why the target cannot have them, if it cannot."""
+    found = key_rule_problem(route.target, route.target_options)
+    if found is None:
+        return []
+    return [Problem(f"target.topics.{at}.key", *found) for at, rule in enumerate(rules) if rule.key]
+
+
 def _no_row_keys(target: Codec) -> Problem:
     message = f"key: the keys of {target.name} tell no rows apart, so rows of one key would not stay together"
     hint = "use index-value, or, where the target has that option, key=primary-key"
@@ -429,8 +462,12 @@ def _no_row_keys(target: Codec) -> Problem:
 
 def _size(written: Payload | ProducerRecord) -> int:
     """The bytes of a record to write, with the objects that it refers to."""
-    blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
-    return len(written.key or b"") + len(written.value or b"") + blobs
+    size = len(written.value or b"")
+    if written.key is not None:
+        size += len(written.key)
+    if written.blobs:
+        size += sum([len(blob.data) for blob in written.blobs])
+    return size
 
 
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.

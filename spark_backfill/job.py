@@ -222,8 +222,8 @@ class TopicsRun:
         return learn_ddl(self._config, ddl, known_before(self._spark, self._config))
 
     def _read_ahead(self) -> list[DdlRecord]:
-        """With `wait`, return the DDL of partitions 0 that no step has reached: all rows of this step were
-        sent before now.
+        """With `wait`, return the DDL for rows of other partitions that no step has reached: all rows of this
+        step were sent before now.
         """
         if not self._config.waits_for_ddl:
             return []

@@ -7,7 +7,7 @@ A DDL record is decoded three times:
 3. by the task that translates it (`translation`), with the catalogue of all.
 
 A run that goes on decodes twice what its checkpoint has kept: for the times, and to learn it. With
-`schema.wait` the DDL of partitions 0 is found and learnt ahead, and again when its own step comes.
+`schema.wait` the DDL of other partitions is found and learnt ahead, and again when its own step comes.
 """
 
 from __future__ import annotations

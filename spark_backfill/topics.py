@@ -80,9 +80,13 @@ class SourceTopics(NamedTuple):
         return self._between(spark, begin, self.first)
 
     def ahead(self, spark: SparkSession, known: Mapping[str, int]) -> tuple[DataFrame | None, dict[str, int]]:
-        """Return the records of partitions 0 from `known` on (None without any), and where they end now."""
+        """Return the records of the partitions 0 that have DDL for other partitions, from `known` on (None
+        without any), and where they end now.
+        """
+        ddl_topics = self.config.ddl_topics
+        firsts = {ddl_topics[t] for t, count in self.partitions.items() if count > 1 or ddl_topics[t] != t}
         with closing(JavaAdmin(spark, self.options)) as admin:
-            ends = admin.end_offsets({topic: 1 for topic, count in self.partitions.items() if count > 1})
+            ends = admin.end_offsets(dict.fromkeys(sorted(firsts), 1))
         begin = {
             place: min(end, max(known.get(place, 0), self.first[place], self.oldest[place]))
             for place, end in ends.items()

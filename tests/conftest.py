@@ -76,9 +76,9 @@ class Kafka:
         self.bootstrap_servers = bootstrap_servers
         self._admin = admin
 
-    async def topic(self, partitions: int = 1, **configs: str) -> str:
-        """Create a topic; `max_message_bytes="1000"` sets max.message.bytes."""
-        name = f"t-{uuid.uuid4().hex[:12]}"
+    async def topic(self, partitions: int = 1, *, name: str = "", **configs: str) -> str:
+        """Create a topic, by default of a random name; `max_message_bytes="1000"` sets max.message.bytes."""
+        name = name or f"t-{uuid.uuid4().hex[:12]}"
         # Retention goes by the records' own timestamps, and those of the tests are old.
         settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
         await self._admin.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])

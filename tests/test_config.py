@@ -460,6 +460,7 @@ def test_a_stall_that_is_long_enough(tmp_path: Path, source: str, delivery: str)
         ("ticdc-canal-json", "", True),
         ("canal-json", "", True),
         ("ckafka-json", "", True),
+        ("debezium-json", "", True),
         ("ticdc-open-protocol", "", False),
         ("ticdc-debezium", "", False),
         ("canal-json", "wait = false", False),
@@ -474,3 +475,39 @@ def test_rows_wait_where_ddl_travels_in_one_partition(
 ) -> None:
     text = MINIMAL.replace("ticdc-canal-json", source).replace('"canal-json"', '"ticdc-canal-json"')
     assert load(tmp_path, f"{text}[schema]\n{schema}\n").waits_for_ddl is waits
+
+
+@pytest.mark.parametrize(
+    ("topics", "options", "found"),
+    [
+        # As a connector names its topics; those of others have the DDL of their rows themselves.
+        (
+            ["shop", "shop.db.t", "shop.transaction", "shops.db.t"],
+            {},
+            {"shop": ["shop.db.t", "shop.transaction"]},
+        ),
+        (["shop.db.t"], {}, {}),
+        (
+            ["shop.eu.db.t", "shop.eu", "shop", "shop.db.t"],
+            {},
+            {"shop.eu": ["shop.eu.db.t"], "shop": ["shop.db.t"]},
+        ),
+        # Topics that were renamed, or with another `topic.delimiter`.
+        (["shop", "shop_db_t", "orders"], {"topic.prefix": "shop"}, {"shop": ["shop_db_t", "orders"]}),
+        (["shop", "eu", "eu.t", "orders"], {"topic.prefix": "shop"}, {"shop": ["orders"], "eu": ["eu.t"]}),
+        (["shop.db.t", "orders"], {"topic.prefix": "shop"}, {}),
+        (["relay", "orders"], {}, {}),
+    ],
+)
+def test_a_connector_has_a_topic_for_ddl(
+    topics: list[str], options: dict[str, str], found: dict[str, list[str]]
+) -> None:
+    tables: dict[str, Any] = {
+        "route": {"from": "debezium-json", "to": "canal-json", "from_options": options},
+        "source": {"bootstrap_servers": "b:1", "topics": topics, "group_id": "g"},
+        "target": {"topic": "out"},
+    }
+    others = {topic: first for first, rows in found.items() for topic in rows}
+    assert Config(**tables).ddl_topics == {topic: others.get(topic, topic) for topic in topics}
+    tables["route"] = {"from": "canal-json", "to": "debezium-json", "to_options": options}
+    assert Config(**tables).ddl_topics == {topic: topic for topic in topics}

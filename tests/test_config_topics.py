@@ -220,3 +220,21 @@ def test_partitions_of_a_topic_are_known_by_its_name(target: dict[str, Any]) -> 
             is_told = target["topic"] != "{database}-{table}"
             wanted = translator.partitions_of(out.topic) if is_told else 16
             assert config.partitions_of(out.topic) == wanted
+
+
+def test_check_tells_the_key_of_a_rule(tmp_path: Path) -> None:
+    rules = "[[target.topics]]\nmatch = 'shop.a'\npartitions = 12\ntopic = 'a'\nkey = ['region', 'id']\n"
+    config = load(tmp_path, MINIMAL + rules)
+    assert config.topic_rules[0].key == ("region", "id")
+    described = (
+        "shop.a → a, spread over 12 partitions by the record's key, as Kafka's clients do, key region, id"
+    )
+    assert summary(config).splitlines()[-1] == f"  {described}"
+
+
+def test_a_key_that_the_target_cannot_have_is_told_with_its_rule(tmp_path: Path) -> None:
+    rules = "[[target.topics]]\nmatch = 'shop.a'\nkey = ['id', 'id']\n"
+    (problem,) = problems(tmp_path, MINIMAL + rules)
+    assert problem == "target.topics.0.key: a column is named twice (name each once)"
+    text = MINIMAL.replace('to = "canal-json"', 'to = "ticdc-open-protocol"') + rules.replace("'id', ", "")
+    assert [each for each in problems(tmp_path, text) if each.startswith("target.topics.0.key: the keys of")]

@@ -11,6 +11,7 @@ from typing import Final
 
 from relay.cli.exits import say_warning
 from relay.codecs import codec_named
+from relay.codecs.codec import own_ddl
 from relay.config import Config, load_config
 from relay.config.advice import config_advice
 from relay.config.choices import PartitionBy
@@ -82,12 +83,15 @@ def _spread(partitions: int, by: PartitionBy) -> str:
 
 def _rule(rule: TopicRule, target: Target) -> str:
     """Describe a rule for the topics of some tables; what it does not give is as [target] says."""
-    is_as_above = not rule.partitions and rule.partition_by in {PartitionBy.AUTO, target.partition_by}
-    by = target.partition_by if rule.partition_by is PartitionBy.AUTO else rule.partition_by
+    by = rule.partition_by
+    if by is PartitionBy.AUTO:
+        by = PartitionBy.KEY if rule.key else target.partition_by
+    is_as_above = not rule.partitions and by is target.partition_by
     if rule.partitions and by is PartitionBy.SOURCE:
         by = PartitionBy.AUTO
     spread = "" if is_as_above else f", {_spread(rule.partitions or target.partitions, by)}"
-    return f"{rule.match} → {rule.topic or 'as above'}{spread}"
+    key = f", key {', '.join(rule.key)}" if rule.key else ""
+    return f"{rule.match} → {rule.topic or 'as above'}{spread}{key}"
 
 
 def _chosen(route: Route) -> Iterator[str]:
@@ -106,14 +110,28 @@ def _ddl(config: Config) -> str:
     source = codec_named(config.route.from_, "from")
     if not source.decodes.ddl:
         return "none in the source"
-    is_everywhere = source.ddl_everywhere
-    where = "in every partition of the source" if is_everywhere else "in partition 0 alone"
-    if config.waits_for_ddl:
-        which = "that of partition 0" if is_everywhere else "it"
-        return f"{where}; rows of other partitions wait for {which}"
-    if is_everywhere:
-        return f"{where}; rows wait for none"
-    return f"{where}; {rows_do_not_wait(config)}"
+    waits, rows = config.waits_for_ddl, "rows of other partitions"
+    if source.ddl_everywhere:
+        return "in every partition of the source; " + (
+            f"{rows} wait for that of partition 0" if waits else "rows wait for none"
+        )
+    of_others = Counter(first for topic, first in config.ddl_topics.items() if first != topic)
+    where = "in partition 0 alone"
+    if of_others:
+        rows, where = "rows", _ddl_topics(of_others, len(config.source.topics))
+    elif source.ddl_topics is not own_ddl:
+        where = "in partition 0 of each topic, as none of them has the DDL of another"
+    return f"{where}; " + (f"{rows} wait for it" if waits else rows_do_not_wait(config, rows))
+
+
+def _ddl_topics(of_others: Counter[str], topics: int) -> str:
+    """Name the topics that have the DDL of others. `of_others`: of how many; `topics`: there are in all."""
+    parts = [
+        f"in {name} for {count} other topic{'s'[: count > 1]}" for name, count in sorted(of_others.items())
+    ]
+    if of_others.total() + len(of_others) < topics:
+        parts.append("in partition 0 alone for the rest")
+    return ", ".join(parts)
 
 
 def _options(options: dict[str, str]) -> str:

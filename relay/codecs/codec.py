@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Annotated, Any, Final, Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -20,11 +20,19 @@ from msgspec import Meta
 
 from relay.catalog import Catalog
 from relay.codecs.losses import Carries, Keys, Lossy
-from relay.errors import ConfigError, Problem
-from relay.model import Event
+from relay.errors import ConfigError, KeyColumnsMissing, Problem
+from relay.model import Event, TableId
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
 from relay.shown import quoted, shown_name
+
+#: Gives the columns of which the keys of a table's rows are to be made, in their order; () for its own.
+ChosenKey = Callable[[TableId], tuple[str, ...]]
+
+
+def chooses_none(_table: TableId) -> tuple[str, ...]:
+    """Choose no key: every table has its own."""
+    return ()
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
@@ -192,18 +200,26 @@ def joins_nothing(_: Any) -> Joining | None:  # noqa: ANN401 - any codec's optio
     return None
 
 
+def own_ddl(topics: Collection[str], _: Mapping[str, str]) -> dict[str, str]:
+    """Say that every topic has the DDL of its rows itself, whatever the options."""
+    return dict(zip(topics, topics, strict=True))
+
+
 class Codec(msgspec.Struct, frozen=True):
     """One protocol: `name` is the user's word for it, `title` a line of explanation.
 
     `decoder` is None for a protocol that is only written; `codec_named` refuses it as a source. `decodes` is
     the most that its decoder can find in a message (`NOTHING` without one), `encodes` what its encoder writes
     with given options. `ddl_everywhere`: its readers expect DDL in every partition, not once in partition 0.
-    `keys`: what a row's Kafka key stands for. `row_signature`: how most messages without DDL are known
-    cheaply; None if they are not. `joining`: how messages of neighbouring source records are joined with
-    given options, None if they are not. `own_headers`: names of headers that are part of its messages, so
-    that messages of other protocols do not inherit them. `profiles`: named sets of the target's options, as
-    texts, for known readers; `profile_reasons`: why a profile sets an option, where its own description does
-    not tell.
+    `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
+    options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
+    `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
+    messages of neighbouring source records are joined with given options, None if they are not.
+    `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
+    inherit them. `keyed_encoder`: makes an encoder that writes keys of chosen columns as its own are; None
+    for a codec whose keys the option `key` shapes, or nothing does. `profiles`: named sets of the target's
+    options, as texts, for known readers; `profile_reasons`: why a profile sets an option, where its own
+    description does not tell.
     """
 
     name: str
@@ -214,10 +230,12 @@ class Codec(msgspec.Struct, frozen=True):
     decoder: Callable[[Any, Answers], Decoder] | None
     encoder: Callable[[Any, Answers], Encoder]
     ddl_everywhere: bool = False
+    ddl_topics: Callable[[Collection[str], Mapping[str, str]], dict[str, str]] = own_ddl
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
+    keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None
     profiles: Mapping[str, Mapping[str, str]] = {}
     profile_reasons: Mapping[str, Mapping[str, str]] = {}
 
@@ -369,6 +387,27 @@ def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[
     return [
         Problem(f"{key_path}.{name}", f"has no effect: {reasons[name]}") for name in given if name in reasons
     ]
+
+
+def key_rule_problem(codec: Codec, options: Options) -> tuple[str, str] | None:
+    """Return why keys cannot be made of chosen columns, and what to do about it; None if they can."""
+    names = {field.encode_name for field in msgspec.structs.fields(codec.options)}
+    if codec.keyed_encoder is None and "key" not in names:
+        return f"the keys of {codec.name} are part of its messages", "leave it out, or write another protocol"
+    if getattr(options, "max_batch_size", 1) > 1:
+        return "a message of several rows has no key of one row", "set max-batch-size=1 in to_options"
+    return None
+
+
+def without_key(
+    protocol: str, table: TableId, wanted: Iterable[str], has: Container[str]
+) -> KeyColumnsMissing:
+    """Return the refusal of a row that lacks columns of which a rule makes its key."""
+    lacking = ", ".join(quoted(name) for name in wanted if name not in has)
+    reason = (
+        f"a row of {table} has no column {lacking}, and its rule of [[target.topics]] makes the key of it"
+    )
+    return KeyColumnsMissing(protocol, "key", reason)
 
 
 def has_row_keys(options: Options) -> bool:

@@ -96,7 +96,8 @@ class Config(BaseSettings):
 
     @property
     def waits_for_ddl(self) -> bool:
-        """Whether rows of other partitions wait for DDL of partition 0.
+        """Whether rows wait for DDL that travels in another partition: in partition 0 of the topic that
+        `ddl_topics` names.
 
         By default, if the source's DDL travels there alone and there is a schema history, without which it
         could not be known what other instances have read.
@@ -110,7 +111,14 @@ class Config(BaseSettings):
     def has_row_keys(self) -> bool:
         """Whether the Kafka keys of rows stand for the rows. Raises ConfigError."""
         target = codec_named(self.route.to, "to")
-        return keys_of(target, parse_options(target, self.route.to_options, "to.option")) is Keys.ROW
+        options = parse_options(target, self.route.to_options, "to.option")
+        return keys_of(target, options) is Keys.ROW or any(rule.key for rule in self.target.topics)
+
+    @property
+    def ddl_topics(self) -> dict[str, str]:
+        """The source topic that has the DDL of the rows of each source topic."""
+        source = codec_named(self.route.from_, "from")
+        return source.ddl_topics(self.source.topics, self.route.from_options)
 
     @property
     def transactional_id(self) -> str:
@@ -192,7 +200,9 @@ class Config(BaseSettings):
     def topic_rules(self) -> list[TopicRule]:
         """The rules for topics as the translator takes them."""
         return [
-            TopicRule(rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by))
+            TopicRule(
+                rule.match, rule.topic, rule.partitions or None, partitioning(rule.partition_by), rule.key
+            )
             for rule in self.target.topics
         ]
 

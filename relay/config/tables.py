@@ -254,6 +254,7 @@ class TopicRule(_ConfigTable):
     topic: str = ""
     partitions: WireNonNegative = 0
     partition_by: PartitionBy = PartitionBy.AUTO
+    key: Names = ()
 
 
 class Target(_ConfigTable):

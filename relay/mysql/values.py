@@ -242,6 +242,8 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         if column_type.base == "float":
             return numbers.float_converter(numbers.read_float, numbers.float_writer(target.float_text))
         return numbers.float_converter(numbers.read_double, target.float_text)
+    if column_type.base == "decimal":
+        return numbers.decimal_converter(column_type.scale)
     if column_type.base == "binary" and not target.pads_binary and not _has_own_binary(source, target):
         return _stripped_text
     if column_type.base == "year":

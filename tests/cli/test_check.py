@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -68,6 +69,7 @@ def test_without_connect_no_broker_is_asked(tmp_path: Path) -> None:
     assert "orders → orders.canal" in out
 
 
+WAIT = "rows wait for it"
 WAITS = "rows of other partitions wait for it"
 DOES_NOT_WAIT = (
     "rows of other partitions do not wait for it ({why}): those that overtake it are translated with guessed "
@@ -101,6 +103,39 @@ def test_what_rows_do_before_their_ddl_is_said(tmp_path: Path, source: str, sche
     text = text.replace('from = "ticdc-canal-json"', f'from = "{source}"')
     text = text.replace('history_topic = ""', schema)
     status, out, errors = check(tmp_path, text)
+    assert (status, errors) == (0, "")
+    assert f"ddl     {said}" in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("topics", "schema", "said"),
+    [
+        (
+            ["shop"],
+            "",
+            "in partition 0 of each topic, as none of them has the DDL of another; " + WAITS,
+        ),
+        (["shop.db.a", "shop"], "", "in shop for 1 other topic; " + WAIT),
+        (
+            ["eu", "orders", "shop.db.a", "shop", "shop.db.b", "eu.db.c"],
+            "wait = true",
+            "in eu for 1 other topic, in shop for 2 other topics, in partition 0 alone for the rest; " + WAIT,
+        ),
+        (
+            ["shop.db.a", "shop"],
+            "wait = false",
+            "in shop for 1 other topic; "
+            + DOES_NOT_WAIT.replace(" of other partitions", "").format(why="wait = false"),
+        ),
+    ],
+)
+def test_the_topic_with_the_ddl_of_others_is_named(
+    tmp_path: Path, topics: list[str], schema: str, said: str
+) -> None:
+    text = CONFIG.format(servers="kafka.invalid:9092", source="a", target="{topic}.out")
+    text = text.replace('topics = ["a"]', f"topics = {json.dumps(topics)}")
+    text = text.replace('from = "ticdc-canal-json"', 'from = "debezium-json"')
+    status, out, errors = check(tmp_path, text.replace('history_topic = ""', schema))
     assert (status, errors) == (0, "")
     assert f"ddl     {said}" in out.splitlines()
 

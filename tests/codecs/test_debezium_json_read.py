@@ -222,6 +222,18 @@ def test_the_next_log_file_follows_and_a_longer_number_too() -> None:
     assert counted == {}
 
 
+@pytest.mark.parametrize("file", captured_files("mysql/debezium.no-schema"))
+def test_rows_behind_all_ddl_have_the_definitions_of_their_time(file: str) -> None:
+    """A file may have the topic of schema changes first, and then the topics of tables."""
+    records = captured(file)
+    translated = []
+    for order in (records, sorted(records, key=lambda each: "." in each.topic)):
+        translator = Translator("debezium-json", "canal-json")
+        translated.append({each.place: translator.translate(each) for each in order})
+        assert not translator.guessed_tables
+    assert translated[0] == translated[1]
+
+
 def test_a_statement_that_comes_twice_is_learnt_once() -> None:
     """A connector that starts again may send what it has sent; here it would swap the tables back."""
     other = record(ddl("CREATE TABLE u (id INT PRIMARY KEY, w INT)"), offset=1, topic=DDL_TOPIC)
@@ -290,6 +302,21 @@ def test_table_changes_beat_a_text_that_is_not_understood() -> None:
     events, counted = decoded(created, odd, message)
     assert image(events[-1]) == {"id": 2**64 - 1, "e": 1, "at": None}
     assert counted == {"ddl-not-understood": 1}
+
+
+def test_a_size_that_an_old_release_has_kept_is_not_the_new_types() -> None:
+    """2.4 shows DOUBLE(6,2) and INT(20) after MODIFY, from the DECIMAL(6,2) and the VARCHAR(20) before."""
+    sizes = [("id", "INT", None, None), ("d", "DOUBLE", 6, 2), ("n", "INT", 20, None)]
+    listed = [
+        {"name": name, "typeName": word, "length": length, "scale": scale, "position": at, "optional": at > 1}
+        for at, (name, word, length, scale) in enumerate(sizes, 1)
+    ]
+    text = "CREATE TABLE t (id INT PRIMARY KEY, d DOUBLE, n INT)"
+    told = {"type": "CREATE", "id": '"shop"."t"', "table": {"columns": listed}}
+    (change,), _ = decoded(record(ddl(text, [told]), topic=DDL_TOPIC))
+    assert isinstance(change, SchemaChange)
+    assert change.after is not None
+    assert [(column.type.length, column.type.scale) for column in change.after.columns] == [(None, None)] * 3
 
 
 def test_the_text_says_more_than_table_changes_that_agree() -> None:

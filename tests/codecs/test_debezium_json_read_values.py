@@ -139,6 +139,16 @@ def test_a_schema_tells_how_a_value_looks(
     assert "value-guessed" not in counted
 
 
+@pytest.mark.parametrize(
+    ("definition", "value", "text"),
+    [("DECIMAL(10,0)", 0.0, "0"), ("DECIMAL(10,2)", -0.0, "0.00"), ("DECIMAL(10,0)", 70.0, "70")],
+)
+def test_a_decimal_that_was_a_number_has_the_digits_of_its_column(
+    definition: str, value: float, text: str
+) -> None:
+    assert str(read(definition, value, schema=column("c", "double"))[0]) == text
+
+
 #: Options of the source, definition, value, what it is.
 UNTYPED = [
     ({}, "BIGINT UNSIGNED", -1, 18446744073709551615),
@@ -353,6 +363,16 @@ def test_a_value_that_one_image_has_is_absent_in_the_other_alone() -> None:
     events, _ = decoded(created, record(payload, {"id": 1}))
     assert image(events[-1], is_old=True) == {"id": 1, "c": ABSENT}
     assert image(events[-1]) == {"id": 1, "c": "new"}
+
+
+@pytest.mark.parametrize("schema", [{}, column("c", "string")])
+@pytest.mark.parametrize("part", ["before", "after"])
+def test_a_row_of_which_the_log_has_nothing_is_refused(part: str, schema: dict[str, Any]) -> None:
+    images = {"before": {"c": "old"}, "after": {"c": "new"}, part: {"c": "__debezium_unavailable_value"}}
+    payload = row("u", **images)
+    with pytest.raises(Malformed, match="a row without columns") as caught:
+        decoded(record(wrapped(payload, schema) if schema else payload))
+    assert caught.value.path == f"payload.{part}"
 
 
 # ---------------------------------------------------------------- names of columns

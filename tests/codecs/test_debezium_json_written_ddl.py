@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
-from native_support import BARE, NAME
+from native_support import BARE, NAME, encoded
 from open_support import ddl as open_ddl
 from open_support import framed
+from strategies import creation
 
-from relay import ConsumerRecord, Lossy, ProducerRecord, SchemaChange, Translator
+from relay import Bootstrap, ConsumerRecord, Lossy, ProducerRecord, SchemaChange, Translator
+from relay.model import Source
 
 CREATE = (
     "CREATE TABLE item (id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY COMMENT 'the \"key\"', "
@@ -252,6 +255,48 @@ def test_comments_that_a_connector_has_left_out_are_those_of_the_statement() -> 
     assert (table["comment"], table["columns"][0]["comment"]) == ("a table", 'the "key"')
 
 
+def _commented(text: str) -> ConsumerRecord:
+    """A connector's schema change with comments, whose text relay cannot read."""
+    (told,), _ = written(ddl(CREATE, "CREATE"), options={"include.schema.comments": "true"})
+    return ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(payload_of(told) | {"ddl": text}).encode())
+
+
+def test_comments_that_a_connector_has_sent_are_left_out_unless_wanted() -> None:
+    (out,) = Translator(NAME, NAME, None, BARE).translate(_commented(CREATE))
+    (plain,), _ = written(ddl(CREATE, "CREATE"))
+    assert payload_of(out)["tableChanges"] == payload_of(plain)["tableChanges"]
+
+
+def test_comments_that_a_connector_has_sent_are_read_without_their_escapes() -> None:
+    commented = _commented("?")
+    payload = payload_of(ProducerRecord("topic", 0, 1, commented.key, commented.value))
+    table = payload["tableChanges"][0]["table"]
+    table["comment"] = table["columns"][0]["comment"] = "it''s \\\\ \"x\""
+    record = ConsumerRecord("topic", 0, 1, 1, commented.key, json.dumps(payload).encode())
+    translator = Translator(NAME, NAME, None, BARE | {"include.schema.comments": "true"})
+    (told,) = translator.translate(record)
+    assert payload_of(told)["tableChanges"] == payload["tableChanges"]
+    altered = payload | {"ddl": "ALTER TABLE item ADD u INT", "tableChanges": []}
+    (out,) = translator.translate(ConsumerRecord("topic", 0, 2, 2, told.key, json.dumps(altered).encode()))
+    shown = payload_of(out)["tableChanges"][0]["table"]
+    assert (shown["comment"], shown["columns"][0]["comment"]) == (table["comment"], table["comment"])
+
+
+def test_what_an_old_release_leaves_out_is_that_of_the_statement() -> None:
+    (told,), _ = written(ddl(CREATE, "CREATE"))
+    payload = payload_of(told)
+    old = payload_of(told)
+    del old["tableChanges"][0]["table"]["comment"]
+    for column in old["tableChanges"][0]["table"]["columns"]:
+        for member in ("comment", "defaultValueExpression", "enumValues"):
+            del column[member]
+    record = ConsumerRecord("topic", 0, 1, 1, told.key, json.dumps(old).encode())
+    (out,) = Translator(NAME, NAME, None, BARE).translate(record)
+    (change,) = payload_of(out)["tableChanges"]
+    assert change == payload["tableChanges"][0]
+    assert list(change["table"]["columns"][0]) == list(payload["tableChanges"][0]["table"]["columns"][0])
+
+
 @pytest.mark.parametrize("schemas", ["true", "false"])
 @pytest.mark.parametrize(
     ("source", "message", "text"),
@@ -271,3 +316,71 @@ def test_a_statement_that_says_little_is_read_back(
     (event,) = Translator(NAME, NAME).inspect(back)
     assert isinstance(event, SchemaChange)
     assert event.ddl == text
+
+
+# ---------------------------------------------------------------- definitions without a statement
+
+
+def _shown(text: str | None) -> ConsumerRecord:
+    """The message by which a connector's snapshot shows the table."""
+    (told,), _ = written(ddl(CREATE, "CREATE"))
+    payload = payload_of(told)
+    payload["source"] |= {"snapshot": "true", "file": "mysql-bin.000001", "pos": 4}
+    return ConsumerRecord("topic", 1, 1, 1, told.key, json.dumps(payload | {"ddl": text}).encode())
+
+
+def test_a_definition_of_a_snapshot_is_sent_again() -> None:
+    record = _shown(CREATE)
+    translator = Translator(NAME, NAME, None, BARE)
+    (out,) = translator.translate(record)
+    assert payload_of(out) | {"source": None} == json.loads(record.value or b"") | {"source": None}
+    source = payload_of(out)["source"]
+    assert (source["snapshot"], source["db"], source["table"], source["pos"]) == ("true", "shop", "item", 4)
+    assert translator.lossy == {}
+    assert out.key == b'{"databaseName":"shop"}'
+
+
+def test_statements_of_a_snapshot_around_definitions_are_not() -> None:
+    record = _shown("DROP TABLE IF EXISTS `shop`.`item`")
+    payload = json.loads(record.value or b"")
+    payload["tableChanges"][0] |= {"type": "DROP", "table": None}
+    translator = Translator(NAME, NAME, None, BARE)
+    assert translator.translate(msgspec.structs.replace(record, value=json.dumps(payload).encode())) == []
+    assert translator.lossy == {Lossy.STATEMENT: 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "CREATE TABLE orders (id INT PRIMARY KEY)",
+            "CREATE TABLE `orders` (\n  `id` int NOT NULL,\n  PRIMARY KEY (`id`)\n)",
+        ),
+        ("CREATE TABLE orders (id INT PRIMARY KEY, b INT AS (id + 1))", None),
+    ],
+)
+def test_a_definition_without_a_text_is_shown_by_one_if_it_can_be(text: str, shown: str | None) -> None:
+    created = creation(text, Source("elsewhere", 7_000_000), 8_000_000)
+    assert created.after is not None
+    (out,), lossy = encoded(Bootstrap(created.after, created.source, 8_000_000), options=BARE)
+    payload = json.loads(out.value or b"")
+    assert (payload["ddl"], payload["source"]["snapshot"]) == (shown, "true")
+    assert [change["type"] for change in payload["tableChanges"]] == ["CREATE"]
+    assert lossy == [Lossy.BINLOG_POSITION_SYNTHETIC]
+    back = ConsumerRecord("topic", 0, 0, 1, out.key, out.value)
+    (event,) = Translator(NAME, NAME).inspect(back)
+    assert isinstance(event, Bootstrap)
+    assert [column.name for column in event.schema.columns] == [
+        column.name for column in created.after.columns
+    ]
+
+
+@pytest.mark.parametrize("options", [{"ddl": "drop"}, {"include.schema.changes": "false"}])
+def test_definitions_are_left_out_with_statements(options: dict[str, str]) -> None:
+    translator = Translator(NAME, NAME, None, BARE | options)
+    assert (translator.translate(_shown(CREATE)), translator.lossy) == ([], {Lossy.BOOTSTRAP: 1})
+
+
+def test_where_rows_are_spread_a_definition_goes_where_statements_go() -> None:
+    translator = Translator(NAME, NAME, None, BARE, partitions=3)
+    assert [out.partition for out in translator.translate(_shown(CREATE))] == [0]

@@ -154,3 +154,28 @@ def test_a_float_of_more_than_32_bits_is_a_double(number: str) -> None:
         assert isinstance(event, RowChange)
         is_wide = number_of is None and number != "3.4028235e38"
         assert event.schema.columns[0].type.base == ("double" if is_wide else "float")
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+@pytest.mark.parametrize("target", [DEBEZIUM, "debezium-json"])
+@pytest.mark.parametrize(
+    ("declared", "default"),
+    [
+        ("INT", "0x" + "f" * 5000),
+        ("INT", "1e300000"),
+        ("BIGINT UNSIGNED", "'-1e300000'"),
+        ("YEAR", "0x" + "f" * 5000),
+        ("BIT(3)", "-7"),
+    ],
+)
+def test_a_default_that_its_column_cannot_have_is_none(
+    declared: str, default: str, target: str, is_required: bool
+) -> None:
+    null = "NOT NULL" if is_required else "NULL"
+    create = f"CREATE TABLE t (id INT PRIMARY KEY, c {declared} {null} DEFAULT {default})"
+    translator = Translator(CANAL, target)
+    assert translator.translate(record(row_message({}, isDdl=True, type="CREATE", sql=create, data=None)))
+    given = row_message({"id": "int", "c": declared.lower()}, {"id": "1", "c": None}, pkNames=["id"])
+    (out,) = translator.translate(record(given, offset=1))
+    columns = json.loads(out.value or b"")["schema"]["fields"][1]["fields"]
+    assert [(column["field"], column.get("default")) for column in columns] == [("id", None), ("c", None)]

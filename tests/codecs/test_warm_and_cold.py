@@ -8,6 +8,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from debezium_json_support import DEBEZIUM as NATIVE
+from debezium_json_support import SOURCE as NATIVE_SOURCE
+from debezium_json_support import ddl as native_ddl
+from debezium_json_support import record as native_record
 from debezium_support import DEBEZIUM, SOURCE, block
 from debezium_support import ddl as debezium_ddl
 from open_support import cell, framed, raw, segment
@@ -125,6 +129,35 @@ def test_a_number_beyond_64_bits_has_one_path(
         assert f"{part}.id.v: a number beyond 64 bits" in str(cold[0])
 
 
+@pytest.mark.parametrize("columns", ["id e", "id f e n"])
+@pytest.mark.parametrize(
+    ("value", "counted"),
+    [
+        ('{"u":{"id":{"t":3,"h":"~","f":11,"v":1},%s}}', {}),
+        ('{"u":{"id":{"t":3,"~":1,"f":11,"v":1},%s}}', {}),
+        ('{"u":{"id":{"t":3,"f":11,"v":1},%s},"x":"~"}', {}),
+        ('{"u":{"id":{"t":3,"f":11,"v":1},%s},"p":{"id":{"t":3,"h":"~","f":11,"v":2},%s}}', {}),
+        ('{"u":{"id":{"t":3,"f":11,"v":1},%s,"s":{"t":15,"f":64,"v":"~"}}}', {"invalid-text": 1}),
+        (
+            '{"u":{"id":{"t":3,"f":11,"v":1},%s},"p":{"id":{"t":3,"f":11,"v":2},%s,"s":{"t":15,"f":64,"v":"~"}}}',
+            {"invalid-text": 1},
+        ),
+        ('{"u":{"id":{"t":3,"f":11,"v":1},%s,"~":{"t":15,"f":64,"v":"x"}}}', {"invalid-text": 1}),
+        ('{"u":{"id":{"t":3,"f":11,"v":null},%s},"p":{"t":3,"f":11,"v":2,"h":"~"}}', {"invalid-text": 1}),
+    ],
+)
+def test_bytes_that_are_no_text_count_where_they_are_read(
+    columns: str, value: str, counted: dict[str, int]
+) -> None:
+    others = open_value(columns.removeprefix("id "))[len('{"u":{') : -len("}}")]
+    data = value.replace("%s", others).encode().replace(b"~", b"\xff")
+    key = framed(open_row({})).key
+    odd = raw(key, segment(data), 9)
+    found = outcomes(OPEN, [framed(open_ddl(OPEN_TABLE), offset=1), open_record(open_value(columns))], odd)
+    assert found[0] == found[1]
+    assert {what: found[0][1].get(what, 0) for what in ("invalid-text",)} == {"invalid-text": 0} | counted
+
+
 def test_minus_zero_is_an_integer_of_open_protocol() -> None:
     statement = framed(open_ddl(OPEN_TABLE), offset=1)
     odd = open_record(open_value("id e", id='{"t":3,"f":11,"v":-0}'))
@@ -224,6 +257,26 @@ def test_values_of_debezium(create: str, schema: bool, name: str, text: str) -> 
         odd = debezium_record({each: ROW[each] for each in columns} | {name: text}, schema=schema)
         plain = debezium_record({each: ROW[each] for each in columns}, schema=schema)
         warm, cold = outcomes(DEBEZIUM, [statement(create), usual, plain], odd)
+        assert warm == cold
+
+
+@pytest.mark.parametrize("protocol", [DEBEZIUM, NATIVE])
+@pytest.mark.parametrize("before", ["1e99999999999999999999", "[1]", '"x"', "NaN", "1"])
+@pytest.mark.parametrize("after", ["NaN", "1e99999999999999999999", '"x"', "2"])
+def test_two_images_that_are_wrong_have_one_error(protocol: str, before: str, after: str) -> None:
+    def update(old: str, new: str) -> ConsumerRecord:
+        origin = json.dumps(SOURCE if protocol == DEBEZIUM else NATIVE_SOURCE | {"db": "d"})
+        images = f'"before":{{"id":{old},"k":1}},"after":{new}'
+        text = f'{{"source":{origin},"ts_ms":1,"op":"u",{images}}}'
+        return ConsumerRecord("topic", 0, 9, 1, b'{"id":1}', text.encode())
+
+    create = statement("CREATE TABLE `t` (`id` INT PRIMARY KEY,`k` INT)")
+    if protocol == NATIVE:
+        create = native_record(
+            native_ddl("CREATE TABLE `t` (`id` INT PRIMARY KEY,`k` INT)", source={"db": "d"})
+        )
+    for image in (after, f'{{"id":{after},"k":1}}'):
+        warm, cold = outcomes(protocol, [create, update("1", '{"id":2,"k":1}')], update(before, image))
         assert warm == cold
 
 

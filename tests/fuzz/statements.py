@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from fuzz.words import DATES, TEXTS, type_word
+from fuzz.words import DATES, NUMBERS, TEXTS, type_word
 
 is_statement: Final = re.compile(
     r"\s*(?:/\*.*?\*/)?\s*(?:CREATE|ALTER|DROP|RENAME|TRUNCATE|FLASHBACK|RECOVER)\b",
@@ -88,6 +88,12 @@ _COLUMN_OPTIONS: Final = (
         " DEFAULT",
         " REFERENCES t (id)",
     ),
+)
+_NUMBERS: Final = (
+    *(number.decode() for number in NUMBERS),
+    "0x" + "f" * 5000,
+    "b'" + "1" * 100 + "'",
+    "true",
 )
 _TABLE_ACTIONS: Final = (
     *(
@@ -377,9 +383,10 @@ def _nested(text: str, chance: random.Random) -> str:
 
 
 def _defaulted(text: str, chance: random.Random) -> str:
-    value = chance.choice((*DATES, *TEXTS)).replace("'", "''")
-    kind = type_word(chance)
-    return f"ALTER TABLE {_table(text)} ADD COLUMN n {kind} NOT NULL DEFAULT '{value}'"
+    value = chance.choice((*DATES, *TEXTS, *_NUMBERS)).replace("'", "''")
+    default = value if value in _NUMBERS and chance.random() < 0.5 else f"'{value}'"
+    null = chance.choice((" NOT NULL", ""))
+    return f"ALTER TABLE {_table(text)} ADD COLUMN n {type_word(chance)}{null} DEFAULT {default}"
 
 
 def _commented(text: str, chance: random.Random) -> str:

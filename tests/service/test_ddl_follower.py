@@ -272,6 +272,94 @@ async def test_an_open_transaction_in_partition_0_holds_nobody_up(
     assert outputs(found) == ddl_first(records)
 
 
+# ---------------------------------------------------------------- a connector's topic of schema changes
+
+
+@pytest.fixture
+async def connector(kafka: Any) -> dict[str, list[ConsumerRecord]]:
+    """Topics as a Debezium connector fills them, without schemas: in a reader's first polls there is none of
+    the DDL that was sent before the rows. The topic of DDL comes first.
+    """
+    records = captured("mysql/debezium.no-schema/10_ddl")
+    ddl = await kafka.topic(1)
+    heartbeat = ConsumerRecord(ddl, 0, 0, records[0].timestamp_ms - 1, b'{"serverName":"s"}', b'{"ts_ms":1}')
+    found = {ddl: [heartbeat] * 2_000 + [each for each in records if each.topic == "dbzns"]}
+    for name, partitions in (("a", 1), ("b", 2)):
+        topic = await kafka.topic(partitions, name=f"{ddl}.ddl_db.{name}")
+        rows = [each for each in records if each.topic != "dbzns"][partitions - 1 :: 2]
+        found[topic] = [
+            msgspec.structs.replace(each, partition=number % partitions) for number, each in enumerate(rows)
+        ]
+    for topic, those in found.items():
+        await kafka.produce(topic, those)
+        found[topic] = await kafka.read(topic, at_least=len(those))
+    return found
+
+
+def of_a_connector(make_config: Any, topics: Iterable[str], target: str, **settings: Any) -> Any:
+    """The route from such topics."""
+    route = {"route_from": "debezium-json", "source_topics": list(topics)[::-1]}
+    wait = {name: value for name, value in WAIT.items() if name != "schema_wait"}
+    return make_config("", target, **wait | route | settings)
+
+
+def ddl_topic_first(topics: dict[str, list[ConsumerRecord]]) -> Outputs:
+    """What comes of the records when all of the topic of DDL is read before the others."""
+    every = [record for records in topics.values() for record in records]
+    return outputs(translated_records(Translator("debezium-json", CANAL), every))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+async def test_rows_wait_for_a_connectors_topic_of_ddl(
+    kafka: Any, make_config: Any, run_relay: Any, connector: dict[str, list[ConsumerRecord]], wait: bool
+) -> None:
+    settings = {} if wait else {"schema_wait": False}
+    config = of_a_connector(make_config, connector, await kafka.topic(2), **settings)
+    relay = run_relay(config, None)
+    every = [record for records in connector.values() for record in records]
+    found, expected = outputs(await relayed(kafka, [relay], every)), ddl_topic_first(connector)
+    assert found.keys() == expected.keys()
+    assert (found == expected) == wait
+    assert bool(relay.log.named("table.guessed")) != wait
+
+
+async def test_several_instances_of_a_connectors_topics(
+    kafka: Any, make_config: Any, run_relay: Any, connector: dict[str, list[ConsumerRecord]]
+) -> None:
+    """Partitions are handed out anew with the second, which is stopped and started again."""
+    config = of_a_connector(make_config, connector, await kafka.topic(2))
+    relays = [run_relay(config, None)]
+    await kafka.until(lambda: _has_opened(relays[0]))
+    gone = run_relay(config, None)
+    await kafka.until(lambda: _has_opened(gone))
+    assert await gone.stop() == 0
+    relays.append(run_relay(config, None))
+    every = [record for records in connector.values() for record in records]
+    assert outputs(await relayed(kafka, relays, every)) == ddl_topic_first(connector)
+
+
+async def test_a_shard_without_the_topic_of_ddl_reads_it_besides(
+    kafka: Any,
+    make_config: Any,
+    run_relay: Any,
+    connector: dict[str, list[ConsumerRecord]],
+    followers: list[Any],
+) -> None:
+    mode = EXACTLY_ONCE | {"delivery_shards": 2}
+    config = of_a_connector(make_config, connector, await kafka.topic(2), **mode)
+    other = config.model_copy(update={"delivery": config.delivery.model_copy(update={"shard": 1})})
+    second = run_relay(other, None)
+    await kafka.until(lambda: _has_opened(second))
+    every = [record for records in connector.values() for record in records]
+    found = await relayed(kafka, [second, run_relay(config, None)], every)
+    expected = ddl_topic_first(connector)
+    assert outputs(found) == expected
+    assert len(found) == len(expected), "nothing twice"
+    assert len(followers) == 1
+    kept = source_records(await kafka.read(config.history_topic, committed=True))
+    assert {record.topic for record in kept} == {next(iter(connector))}
+
+
 @pytest.fixture
 def followers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The clients that were started to read partition 0 ahead."""

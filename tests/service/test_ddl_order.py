@@ -10,18 +10,31 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from service.memory import PLAIN, A, B, Bench, Copy, MemorySource, until
+from service.memory import PLAIN, A, B, Bench, Copy, MemorySource, plain_status, until
 
 from relay.catalog import Catalog
+from relay.config import Config
 from relay.config.choices import Wait
-from relay.kafka.ports import Partition, PollFailed, Undelivered
+from relay.kafka.ports import Partition, PollFailed, StartPosition, Undelivered
 from relay.records import ConsumerRecord, ProducerRecord
-from relay.service.loop.ddl_order import DdlOrder
+from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
+from relay.service.loop.history import Schemas
 from relay.translator import State
 
 C = Partition("in", 2)
 WAITING = PLAIN.model_copy(update={"schema": PLAIN.schema.model_copy(update={"wait": Wait.TRUE})})
 LENGTH = 40
+#: Every topic has the DDL of its rows itself.
+OWN = DdlPlaces({})
+#: The topic of a connector's schema changes, and those of its tables.
+DDL = Partition("shop", 0)
+ROWS = [Partition("shop.db.a", 0), Partition("shop.db.a", 1), Partition("shop.db.b", 0)]
+CONNECTOR = WAITING.model_copy(
+    update={
+        "route": WAITING.route.model_copy(update={"from_": "debezium-json"}),
+        "source": WAITING.source.model_copy(update={"topics": ("shop.db.b", "shop", "shop.db.a")}),
+    }
+)
 
 
 class LiveSource(MemorySource):
@@ -61,11 +74,11 @@ class LiveSource(MemorySource):
 
 
 class Watching(Copy):
-    """Checks of every row that all of partition 0 that is not younger was translated before it."""
+    """Checks of every row that all of the partition with DDL that is not younger was translated before it."""
 
-    def __init__(self, times: Mapping[Partition, Sequence[int]]) -> None:
+    def __init__(self, times: Mapping[Partition, Sequence[int]], first: Partition = A) -> None:
         super().__init__()
-        self.times, self.seen = times, 0
+        self.times, self.first, self.seen = times, first, 0
         self.broken: list[str] = []
 
     @property
@@ -77,24 +90,35 @@ class Watching(Copy):
         self.seen = state.gate  # type: ignore[assignment]  # so it is
 
     def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
-        if record.partition == 0:
+        if (record.topic, record.partition) == self.first:
             self.seen = max(self.seen, record.offset + 1)
-        elif self.seen < bisect_right(self.times[A], record.timestamp_ms):
+        elif self.seen < bisect_right(self.times[self.first], record.timestamp_ms):
             self.broken.append(f"{record.place} at {record.timestamp_ms}, when {self.seen} were known")
         return super().translate(record)
 
 
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("seed", range(25))
-async def test_no_row_outruns_partition_0(
-    list_log: Any, seed: int, transactional: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("config", "first", "others"),
+    [(WAITING, A, (B, C)), (CONNECTOR, DDL, ROWS)],
+    ids=["partition 0", "topic of DDL"],
+)
+async def test_no_row_outruns_its_ddl(  # noqa: PLR0913, PLR0917 - what a run is made of
+    list_log: Any,
+    config: Config,
+    first: Partition,
+    others: Sequence[Partition],
+    seed: int,
+    transactional: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("relay.service.loop.recovery.BACKOFF_SECONDS", (0.001,))
     rng = random.Random(seed)
-    times = {each: sorted(rng.choices(range(100), k=LENGTH)) for each in (A, B, C)}
-    source, copy = LiveSource(times, rng), Watching(times)
+    times = {each: sorted(rng.choices(range(100), k=LENGTH)) for each in (first, *others)}
+    source, copy = LiveSource(times, rng), Watching(times, first)
     bench = Bench(
-        list_log, length=LENGTH, transactional=transactional, copy=copy, source=source, config=WAITING
+        list_log, length=LENGTH, transactional=transactional, copy=copy, source=source, config=config
     )
     source.failures = [PollFailed("broken") if rng.random() < 0.1 else None for _ in range(60)]
     fates = [Undelivered("broken", retriable=True) if rng.random() < 0.1 else None for _ in range(60)]
@@ -109,7 +133,7 @@ async def test_a_partition_0_at_its_end_holds_nobody_up(list_log: Any) -> None:
     times = {A: [1] * LENGTH, B: list(range(LENGTH))}
     source = LiveSource(times, random.Random(1))
     source.now = LENGTH
-    order = DdlOrder()
+    order = DdlOrder(OWN)
     order.begin([A])
     source.position = {A: LENGTH, B: 0}
     polled = {B: [ConsumerRecord(*B, 0, 7, None, b"0")]}
@@ -121,7 +145,7 @@ async def test_a_partition_0_at_its_end_holds_nobody_up(list_log: Any) -> None:
 
 
 async def test_rows_that_partition_0_is_past_ask_nobody() -> None:
-    source, order = LiveSource({A: [1, 9], B: [8]}, random.Random(1)), DdlOrder()
+    source, order = LiveSource({A: [1, 9], B: [8]}, random.Random(1)), DdlOrder(OWN)
     source.now = 9
     order.begin([A])
     source.position = {A: 2, B: 1}
@@ -142,7 +166,7 @@ async def test_rows_that_partition_0_is_past_ask_nobody() -> None:
 
 
 async def test_a_partition_0_that_was_polled_to_its_end_counts_when_it_was_taken() -> None:
-    source, order = LiveSource({A: [1, 9], B: [20]}, random.Random(1)), DdlOrder()
+    source, order = LiveSource({A: [1, 9], B: [20]}, random.Random(1)), DdlOrder(OWN)
     source.now = 20
     order.begin([A])
     source.position = {A: 2, B: 1}
@@ -155,11 +179,80 @@ async def test_a_partition_0_that_was_polled_to_its_end_counts_when_it_was_taken
 
 
 async def test_topics_of_which_partition_0_is_read_elsewhere_wait_for_nothing_here() -> None:
-    order, other = DdlOrder(), Partition("other", 3)
+    order, other = DdlOrder(OWN), Partition("other", 3)
     order.begin([A])
     polled = {other: [ConsumerRecord(*other, 0, 5, None, b"")]}
     await order.look(LiveSource({A: []}, random.Random(1)), polled, ())
     assert not order.must_wait(other)
+
+
+async def test_partitions_0_of_tables_wait_for_the_topic_of_ddl_and_nobody_waits_for_them() -> None:
+    order, waiting = DdlOrder(DdlPlaces(CONNECTOR.ddl_topics)), ROWS[0]
+    source = LiveSource({DDL: (1, 9), **dict.fromkeys(ROWS, (8,))}, random.Random(1))
+    source.now = 9
+    order.begin([DDL])
+    source.position = {DDL: 2, **dict.fromkeys(ROWS, 1)}
+    first = [ConsumerRecord(*DDL, offset, time, None, b"") for offset, time in enumerate((1, 9))]
+    polled = {each: [ConsumerRecord(*each, 0, 8, None, b"")] for each in ROWS} | {DDL: first}
+    await order.look(source, polled, ())
+    assert [order.must_wait(each) for each in (DDL, *ROWS)] == [False, True, True, True]
+    order.taken(source, waiting, polled[waiting], 1)
+    assert order.must_wait(ROWS[1])
+    order.taken(source, DDL, first, 2)
+    assert not any(order.must_wait(each) for each in ROWS)
+
+
+async def test_however_many_tables_wait_little_is_held(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the topic of DDL is behind, polls leave out what would only wait."""
+    monkeypatch.setattr("relay.service.loop.relay_loop.HELD_BYTES", 10)
+    rows = [Partition(f"shop.db.t{number}", 0) for number in range(40)]
+    times = {DDL: [1] * LENGTH, **dict.fromkeys(rows, [2] * LENGTH)}
+    source = LiveSource(times, random.Random(1))
+    source.now = 9
+    tables = {"topics": tuple(each.topic for each in (*rows, DDL))}
+    config = CONNECTOR.model_copy(update={"source": CONNECTOR.source.model_copy(update=tables)})
+    copy = Watching(times, DDL)
+    bench = Bench(list_log, length=LENGTH, copy=copy, source=source, config=config)
+    poll, most, paused = source.poll, 0, False
+
+    async def by_few(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        nonlocal most, paused
+        most = max(most, len(bench.relay._ledger.held))
+        paused = paused or source.paused == set(rows)
+        assert not source.paused - set(without)
+        busy = [each for each in rows if each not in without and source.position[each] < LENGTH]
+        polled = await poll({*without, *busy[3:]})
+        if DDL in polled:
+            source.position[DDL] = polled[DDL][0].offset + 1
+            polled = {**polled, DDL: polled[DDL][:1]}
+        return polled
+
+    # Partitions come a few a poll, as in fetches.
+    source.poll = by_few
+    await bench.run_to_the_end()
+    assert 0 < most < 10
+    assert paused
+    assert not source.paused
+    assert not copy.broken
+    bench.check_complete()
+
+
+async def test_what_another_instance_reads_is_read_besides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic of DDL alone, however many tables there are; who reads it takes it first."""
+    begun: list[Mapping[Partition, int]] = []
+
+    async def noting(_: Any, positions: Mapping[Partition, int]) -> None:
+        begun.append(positions)
+
+    monkeypatch.setattr("relay.service.loop.ddl_follower.DdlFollower.begin", noting)
+    schemas = Schemas(CONNECTOR, Copy(), None, plain_status())  # type: ignore[arg-type]  # it logs nothing here
+    source = LiveSource(dict.fromkeys((DDL, *ROWS), ()), random.Random(1))
+    source.committed = {DDL: 7}
+    for mine in (ROWS, [DDL, *ROWS], [DDL]):
+        await schemas.begin(source, dict.fromkeys(mine, StartPosition(0, committed=False)))
+    assert begun == [{DDL: 7}, {}, {}]
 
 
 async def test_a_stalled_partition_0_is_not_hidden_by_rows_that_wait(list_log: Any) -> None:

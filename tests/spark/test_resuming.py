@@ -12,7 +12,7 @@ import pytest
 from spark.backfills import lines_in
 from spark.killing import Command, content_of, once, written_config
 from spark.test_parts import ddl
-from spark.test_topics import BULK, contents, expected_of, of_topic, relayed, topics_config
+from spark.test_topics import BULK, by_source, contents, expected_of, of_topic, relayed, topics_config
 from support import captured, record, row_message
 
 from relay import ConsumerRecord
@@ -145,6 +145,34 @@ async def test_rows_that_wait_know_the_ddl_that_no_step_has_come_to(
     assert len(steps) == 2
     assert contents(await kafka.read(target, 4)) == expected_of(config, records)
     assert b"varchar(2)" in ((await kafka.read(target))[2].value or b"")
+
+
+async def test_rows_know_the_ddl_of_a_connectors_own_topic(spark: Any, kafka: Any, tmp_path: Path) -> None:
+    """By default, though steps come to the rows first: the topic of DDL has much else before it."""
+    records = captured("mysql/debezium.no-schema/09_dml")[:24]
+    first, target = await kafka.topic(), await kafka.topic()
+    heartbeat = ConsumerRecord(first, 0, 0, 0, b'{"serverName":"s"}', b'{"ts_ms":1}')
+    statements = [heartbeat] * 60 + [each for each in records if each.topic == "dbzns"]
+    rows = [each for each in records if each.topic == "dbzns.dml_db.accounts"]
+    topics = {first: statements, await kafka.topic(name=f"{first}.dml_db.accounts"): rows}
+    for topic, those in topics.items():
+        await kafka.produce(topic, those)
+    config = topics_config(
+        kafka,
+        "",
+        target,
+        tmp_path,
+        route={"from": "debezium-json"},
+        source={"topics": sorted(topics, reverse=True)},
+        backfill={"batch_records": 40},
+    )
+    steps: list[int] = []
+    TopicsRun(spark, config, lambda step, _: steps.append(step)).run()
+    assert len(steps) > 1
+    every = [record for topic in topics for record in await kafka.read(topic)]
+    found = by_source(contents(await kafka.read(target))[0])
+    assert found == by_source(expected_of(config, every)[0])
+    assert len(found) == len(topics)
 
 
 @pytest.mark.parametrize("what", ["ddl", "written"])

@@ -110,6 +110,8 @@ def _binary_digits(text: str, length: int) -> str:
         value = int(text, 0)
     except ValueError:
         return text
+    if value < 0:
+        return text
     data = value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
     return f"{data[0]:0{length % 8 or 1}b}" + "".join(f"{byte:08b}" for byte in data[1:])
 
@@ -235,7 +237,14 @@ def zero_is_null(column: Column) -> bool:
 
 
 def _integer(text: str) -> int:
-    return int(text, 0) if text[:2].lower() == "0x" else int(text)
+    return within_64_bits(int(text, 0) if text[:2].lower() == "0x" else int(text))
+
+
+def within_64_bits(value: int) -> int:
+    """Return the number. Raises ValueError for one that no integer column holds."""
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError("a number beyond 64 bits")
+    return value
 
 
 _CANONICAL: Final[dict[str, Callable[[str], Any]]] = {

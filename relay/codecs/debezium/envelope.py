@@ -1,8 +1,7 @@
 """Messages of TiCDC Debezium JSON as they travel: the envelope, rows, schema and table changes still JSON.
 
-Contract: `parse` is strict and raises what msgspec raises; `parse_again` reads what that refuses, or raises
-Malformed. The other functions take single facts out of a parsed message. A payload without its wrapper is
-read too.
+Contract: `parse_again` reads what the strict parser of an envelope refuses, or raises Malformed. The other
+functions take single facts out of a parsed message. A payload without its wrapper is read too.
 """
 
 from __future__ import annotations
@@ -40,12 +39,23 @@ class Origin(msgspec.Struct, gc=False):
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class Body(msgspec.Struct, gc=False):
-    """`payload`, of every kind of message."""
+class Stamped(msgspec.Struct, gc=False):
+    """What every `payload` may have."""
 
     source: Origin | None = None
     ts_ms: Milliseconds | None = None
     op: str | None = None
+
+
+class RowBody(Stamped, gc=False):
+    """`payload` of a row without its images, which `relay.codecs.debezium.reading.Shape` adds."""
+
+    transaction: msgspec.Raw = _NULL
+
+
+class Body(Stamped, gc=False):
+    """`payload`, of every kind of message."""
+
     before: msgspec.Raw = _NULL
     after: msgspec.Raw = _NULL
     ddl: str | UnsetType | None = UNSET
@@ -70,7 +80,6 @@ class Key(msgspec.Struct, gc=False):
     schema: msgspec.Raw = _NULL
 
 
-parse = msgspec.json.Decoder(Envelope).decode
 _parse_key = msgspec.json.Decoder(Key).decode
 
 
@@ -112,7 +121,7 @@ def image(raw: msgspec.Raw) -> bytes | None:
     return None if text == b"null" else text
 
 
-def source_of(protocol: str, body: Body, origin: Origin, record: ConsumerRecord) -> Source:
+def source_of(protocol: str, body: Stamped, origin: Origin, record: ConsumerRecord) -> Source:
     """Return the canonical source, timed by `source`, else the message, else the record. Raises Malformed."""
     commit_ts, start_ts, ms = origin.commit_ts, origin.start_ts, origin.ts_ms
     if commit_ts is not None and not 0 <= commit_ts < _ticdc.TSO_END:
@@ -123,7 +132,7 @@ def source_of(protocol: str, body: Body, origin: Origin, record: ConsumerRecord)
     return Source(_ticdc.CONNECTOR, event_time_ns, commit_ts, start_ts, origin.cluster_id)
 
 
-def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
+def emitted_at_ns(body: Stamped, record: ConsumerRecord) -> int:
     """Return when TiCDC made the message; else when the row changed, else the record's timestamp."""
     ms = body.ts_ms
     if ms is None:

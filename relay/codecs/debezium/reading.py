@@ -1,7 +1,8 @@
 """Rows of Debezium JSON, read: `before` and `after` as JSON objects, and the definition to read with.
 
 Contract: `RowDecoder` keeps layouts by table. A row whose columns and types are those of a message before is
-parsed in one step into a struct that was compiled for them (`Layout`). Everything else takes the general way:
+parsed in one step into a struct that was compiled for them (`Layout`), and where a topic has one such row
+after another, so is the message around it (`Shape`). Everything else takes the general way:
 it takes the catalogue's definition as far as the message does not contradict it, else what the schema block
 says, else what the JSON values look like, and makes a layout for the next message. How a column's values look
 in a producer's JSON is the `Dialect`'s.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -20,12 +21,20 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, NUMERIC, SPELT, UNCHECKED, fitting
+from relay.codecs.debezium.kinds import (
+    FLOAT32,
+    FLOAT_OR_TEXT,
+    NUMERIC,
+    SPELT,
+    UNCHECKED,
+    fitting,
+    is_no_number,
+)
 from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
-from relay.codecs.wire.compiled import is_due
-from relay.codecs.wire.lenient_json import complaint, with_negative_zeros
+from relay.codecs.wire.compiled import AT_USE, is_due
+from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zeros
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
@@ -40,6 +49,7 @@ _CACHED_LAYOUTS: Final = 32
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
 _BLOCK_FACTOR: Final = 5
+_NO_COLUMNS: Final = "a row without columns"
 
 
 def _exact(text: str) -> Decimal:
@@ -133,6 +143,9 @@ class Dialect(Protocol):
     `declared` is what the message's schema block says of a column, None where it says nothing; `value` one of
     the message's values, the more telling one of two images.
     """
+
+    #: Texts that stand for a value which the message does not have.
+    unavailable: frozenset[str]
 
     def key_of(self, key: bytes | None) -> Key:
         """Parse a row's Kafka key."""
@@ -228,6 +241,7 @@ class Layout:
 
     `block`: the schema block of the message that it was made for; `key`: what its key said, None where that
     does not matter. `is_value_guessed`: nothing but JSON values tells the types of some columns.
+    `unavailable`: texts that are no values; a row with one takes the general way.
     """
 
     def __init__(
@@ -238,15 +252,29 @@ class Layout:
         key: KeyUse | None,
         *,
         is_value_guessed: bool,
+        unavailable: frozenset[str] = frozenset(),
     ) -> None:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         self.names = [column.name for column in columns]
         self._kinds = [column.form.kind for column in columns]
-        self._has_floats = any(kind in _FLOAT_KINDS for kind in self._kinds)
+        floats = [at for at, kind in enumerate(self._kinds) if kind in _FLOAT_KINDS]
+        self._floats: Any = None
+        if floats:
+            # With two places or more it gives a tuple.
+            self._floats = operator.itemgetter(floats[0], *floats)
         self._unchecked = [at for at, kind in enumerate(self._kinds) if kind in UNCHECKED]
+        texts = [at for at, kind in enumerate(self._kinds) if kind is str]
+        self._unavailable = unavailable
+        self._texts: Any = None
+        if texts and unavailable:
+            # With two places or more it gives a tuple.
+            self._texts = operator.itemgetter(texts[0], *texts)
+        #: The struct that a row is parsed into, None as long as there is none; and its parser.
+        self.row: type | None = None
         self._parse: Any = None
-        self._cells: Any = None
         self._uses = 0
+        self._shape: Shape | None = None
+        self._tries = 0
         self._ambiguous = [
             (at, value, what) for at, column in enumerate(columns) for value, what in column.doubts
         ]
@@ -256,6 +284,8 @@ class Layout:
             Lossy.COLUMNS_ABSENT: reader.is_partial,
         }
         self._counts = [what for what, is_counted in counts.items() if is_counted]
+        #: Whether rows may lose something, or have other cells than those that came.
+        self.is_plain = not (self._counts or self._ambiguous)
         #: Where a value stands for NULL.
         self.null_values = {
             at: column.null_value for at, column in enumerate(columns) if column.null_value is not ABSENT
@@ -265,7 +295,18 @@ class Layout:
         """Count a row that was read in the general way; after some, compile."""
         self._uses += 1
         if is_due(self._uses):
-            self._parse, self._cells = _compiled(self.names, self._kinds)
+            self.row = _row_struct(self.names, self._kinds)
+            if self.row is not None:
+                self._parse = msgspec.json.Decoder(self.row, float_hook=_exact).decode
+
+    def shape(self, table: _TableLayouts, payload: type, value: bytes) -> Shape | None:
+        """Return the shape of these rows' messages, of which `value` is one; None if it has no usual one. It
+        is compiled once, and after some failures never.
+        """
+        if self._shape is None and self._tries < _MOST_TRIES:
+            self._tries += 1
+            self._shape = _shape_of(table, self, payload, value)
+        return self._shape
 
     def cells(self, image: bytes) -> Sequence[Any] | None:
         """Return the image's cells; None if columns or kinds of values differ, or nothing is compiled. Raises
@@ -273,13 +314,19 @@ class Layout:
         """
         if self._parse is None:
             return None
-        if self._has_floats:
+        if self._floats is not None:
             image = with_negative_zeros(image)
         try:
             parsed = self._parse(image)
         except msgspec.ValidationError:
             return None
-        cells: Sequence[Any] = self._cells(parsed)
+        return self.cells_of(parsed)
+
+    def cells_of(self, row: Any) -> Sequence[Any] | None:  # noqa: ANN401 - `row`, a class made at run time
+        """Return the cells of a row that was parsed; None if one is no value of its column."""
+        cells: Sequence[Any] = _cells(row)
+        if self._texts is not None and not self._unavailable.isdisjoint(self._texts(cells)):
+            return None
         return self._checked(cells) if self._unchecked else cells
 
     def _checked(self, cells: Sequence[Any]) -> Sequence[Any] | None:
@@ -303,6 +350,15 @@ class Layout:
             cells.append(cell)
         return cells
 
+    def may_have_sign(self, cells: Sequence[Any]) -> bool:
+        """Whether a number is zero, which may have come as `-0`: what a parser makes of it does not tell."""
+        if self._floats is None:
+            return False
+        try:
+            return 0 in self._floats(cells)
+        except ArithmeticError:  # a Decimal that is no number
+            return True
+
     def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, lossy: list[Lossy]) -> None:
         """Count what is not known of a row with these cells."""
         lossy += self._counts
@@ -324,31 +380,149 @@ class Layout:
 _FLOAT_KINDS: Final = (float, FLOAT32, FLOAT_OR_TEXT, Decimal, SPELT, NUMERIC)
 
 
-def _compiled(names: list[str], kinds: list[Any]) -> tuple[Any, Any]:
-    """A parser for rows of these columns and a getter of cells; None if msgspec cannot have such names."""
+_cells: Final = msgspec.structs.astuple
+_MOST_TRIES: Final = 3
+
+
+def _row_struct(names: list[str], kinds: list[Any]) -> type | None:
+    """A struct for rows of these columns, whose parser checks them; None if msgspec has no such names."""
     fields = [(f"c{at}", Any if kind in UNCHECKED else kind | None) for at, kind in enumerate(kinds)]
     renamed = {f"c{at}": name for at, name in enumerate(names)}
     try:
-        row = msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
+        return msgspec.defstruct("Row", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
     except (ValueError, UnicodeError):
-        return None, None
-    parse = msgspec.json.Decoder(row, float_hook=_exact).decode
-    if len(fields) == 1:
-        return parse, lambda parsed: (parsed.c0,)
-    return parse, operator.attrgetter(*renamed)
+        return None
 
+
+# ---------------------------------------------------------------- whole messages
+
+
+class Shape:
+    """How messages look whose rows have one layout: what stands around a payload, and a parser for it.
+
+    `payload`: the struct that a payload of rows is, but for its images; it is extended by them, and takes no
+    other members, so that nothing is overlooked that the general way reads.
+    """
+
+    def __init__(
+        self, table: _TableLayouts, layout: Layout, payload: type, around: tuple[bytes, bytes]
+    ) -> None:
+        self.table, self.layout = table, layout
+        self._head, self._tail = around
+        self._has_wrapper = bool(self._head)
+        images = [("before", layout.row | None, None), ("after", layout.row | None, None)]  # type: ignore[operator]
+        whole = msgspec.defstruct("Payload", images, bases=(payload,), forbid_unknown_fields=True, gc=False)
+        self._parse: Callable[[bytes], Any] = msgspec.json.Decoder(whole, float_hook=_exact).decode
+
+    def parsed(self, value: bytes) -> Any:  # noqa: ANN401 - a class made at run time
+        """Return a message's payload with its images parsed; None if it looks otherwise."""
+        if self._has_wrapper:
+            head, tail = self._head, self._tail
+            if not (value.startswith(head) and value.endswith(tail)):
+                return None
+            value = value[len(head) : -len(tail)]
+        try:
+            return self._parse(value)
+        except REFUSED:
+            return None
+
+    def images(
+        self,
+        known: TableSchema | None,
+        before: Any,  # noqa: ANN401 - as `Layout.row`
+        after: Any,  # noqa: ANN401
+        value: bytes,
+        lossy: list[Lossy],
+    ) -> TypedRows | None:
+        """Return the images of a row with this definition, whose message is `value`; None if the general way
+        has to read them.
+        """
+        layout = self.layout
+        if layout.reader.known is not known:
+            return None
+        old = new = None
+        may_have_sign = False
+        if before is not None:
+            old = layout.cells_of(before)
+            if old is None:
+                return None
+            may_have_sign = layout.may_have_sign(old)
+        if after is not None:
+            new = layout.cells_of(after)
+            if new is None:
+                return None
+            may_have_sign = may_have_sign or layout.may_have_sign(new)
+        if may_have_sign and with_negative_zeros(value) is not value:
+            return None
+        if not layout.is_plain:
+            layout.count(old, new, lossy)
+        if layout.null_values:
+            old, new = layout.with_nulls(old), layout.with_nulls(new)
+        return TypedRows(layout.reader, old, new)
+
+
+def _shape_of(table: _TableLayouts, layout: Layout, payload: type, value: bytes) -> Shape | None:
+    """The shape of a message; None for white space between its parts, or other members than usual."""
+    if layout.row is None:
+        return None
+    block = layout.block
+    frames = [(b'{"schema":%b,"payload":' % block, b"}"), (b'{"payload":', b',"schema":%b}' % block)]
+    if block == b"null":
+        frames += [(b'{"payload":', b"}"), (b"", b"")]
+    for head, tail in frames:
+        if value.startswith(head) and value.endswith(tail):
+            shape = Shape(table, layout, payload, (head, tail))
+            if shape.parsed(value) is not None:
+                return shape
+    return None
+
+
+class TopicRows:
+    """The shape of a topic's messages: a guess, which every message may refute.
+
+    A run of rows with one layout makes it, and it ends with the first message that it does not fit. So where
+    tables take turns in one topic, little is tried in vain.
+    """
+
+    __slots__ = ("_layout", "_run", "shape")
+
+    def __init__(self) -> None:
+        self.shape: Shape | None = None
+        self._layout: Layout | None = None
+        self._run = 0
+
+    def count(self, table: _TableLayouts, layout: Layout, payload: type, value: bytes) -> None:
+        """Count a row that was read without a shape, or that did not fit it."""
+        if self.shape is not None:
+            # One of this very layout has members in another order, say; the next ones may, too.
+            self._run = AT_USE - _PAUSE if self.shape.layout is layout else 0
+            self.shape = None
+        elif layout is not self._layout:
+            self._run = 0
+        self._layout = layout
+        self._run += 1
+        if self._run > AT_USE:
+            self.shape = layout.shape(table, payload, value)
+            self._run = 0
+
+
+#: So many rows are read without trying the shape that did not fit.
+_PAUSE: Final = 4
 
 # ---------------------------------------------------------------- rows
 
 
 class RowParts(msgspec.Struct, gc=False):
-    """The parts of a row's message, still as JSON: None for an image that it does not have."""
+    """The parts of a row's message, still as JSON: None for an image that it does not have; `value`: all of
+    it.
+    """
 
     table: tuple[str, str]
     before: bytes | None
     after: bytes | None
     schema: bytes
     key: bytes | None
+    value: bytes
 
 
 class _TableLayouts(Table[Layout]):
@@ -384,12 +558,19 @@ class _TableLayouts(Table[Layout]):
 
 
 class RowDecoder:
-    """Reads rows with layouts that it keeps by table. They are a cache that could be emptied at any time."""
+    """Reads rows with layouts that it keeps by table, and messages with shapes that it keeps by topic. Both
+    are caches that could be emptied at any time. `payload`: see `Shape`.
+    """
 
-    def __init__(self, protocol: str, dialect: Dialect, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, protocol: str, dialect: Dialect, payload: type, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._protocol, self._dialect, self._limits = protocol, dialect, limits
+        self._payload = payload
         self._tables = Tables(_TableLayouts, limits.cache_bytes)
-        self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = CachePool(limits.cache_bytes).cache()
+        pool = CachePool(limits.cache_bytes)
+        self._blocks: ByteCache[bytes, dict[str, DeclaredColumn]] = pool.cache()
+        self.topics: ByteCache[str, TopicRows] = pool.cache()
 
     def read(
         self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
@@ -404,20 +585,25 @@ class RowDecoder:
             if layout.key is not None and not layout.key.is_of(self._dialect.key_of(message.key)):
                 continue
             old = None if before is None else layout.cells(before)
+            if old is None and before is not None:
+                continue  # what is wrong with it is said before anything is of the other image
             new = None if after is None else layout.cells(after)
-            if (old is None) is (before is None) and (new is None) is (after is None):
+            if (new is None) is (after is None):
+                if layout.key is None and known is not None:
+                    self._topic_of(at.topic, layout).count(table, layout, self._payload, message.value)
                 layout.count(old, new, lossy)
                 if layout.null_values:
                     old, new = layout.with_nulls(old), layout.with_nulls(new)
                 return layout.reader.schema, TypedRows(layout.reader, old, new)
         return self._read_generally(message, table, known, lossy)
 
-    def read_generally(
-        self, message: RowParts, at: Position, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[TableSchema, Images]:
-        """Do what `read` does without a compiled layout: for rows with values that no layout takes."""
-        table = self._tables[message.table]
-        return self._read_generally(message, table, table.definition(catalog, at), lossy)
+    def _topic_of(self, name: str, layout: Layout) -> TopicRows:
+        found = self.topics.get(name)
+        if found is None:
+            # Its layout, and the parser of its shape, may live as long as this.
+            size = _LAYOUT_BYTES + _COLUMN_BYTES * len(layout.names) + len(layout.block) + len(name)
+            found = self.topics.keep(name, TopicRows(), size)
+        return found
 
     def _read_generally(
         self, message: RowParts, table: _TableLayouts, known: TableSchema | None, lossy: list[Lossy]
@@ -427,6 +613,8 @@ class RowDecoder:
         key, dialect = self._dialect.key_of(message.key), self._dialect
         dialect.complete((old, new), key, None if known is None else table.key_names(known, dialect))
         for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            if row is not None and not row:
+                raise Malformed(self._protocol, part, _NO_COLUMNS)
             check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, key, table, known, old, new)
         if layout is None:
@@ -461,7 +649,7 @@ class RowDecoder:
         except msgspec.ValidationError as error:
             raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
-            raise Malformed(self._protocol, part, "a row without columns")
+            raise Malformed(self._protocol, part, _NO_COLUMNS)
         return row
 
     def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
@@ -537,7 +725,14 @@ class RowDecoder:
             hidden=frozenset(hidden),
             key_cell=wire_key_cell,
         )
-        return Layout(reader, shown, message.schema, key_use, is_value_guessed=is_value_guessed)
+        return Layout(
+            reader,
+            shown,
+            message.schema,
+            key_use,
+            is_value_guessed=is_value_guessed,
+            unavailable=dialect.unavailable,
+        )
 
     def _layout_column(
         self,
@@ -632,6 +827,9 @@ def _merged(old: Object, new: Object) -> Object:
 
 
 def _telling(old: object, new: object) -> object:
-    """Any value rather than NULL, and a fraction rather than a whole number, which fits its type as well."""
-    is_wider = type(old) is Decimal and type(new) is int
-    return old if new is None or is_wider else new
+    """The value that tells more: any rather than NULL; a fraction rather than a whole number, which fits its
+    type as well; and rather than a number a text that stands for none.
+    """
+    if new is None or is_no_number(old):
+        return old
+    return old if type(old) is Decimal and type(new) is int else new

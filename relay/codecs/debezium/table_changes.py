@@ -108,13 +108,14 @@ _PATH: Final = "payload.tableChanges"
 
 
 class TableDialect(NamedTuple):
-    """What is a producer's own in the list: its name, how a column's type is read (raises ValueError), and
-    the column that is told, with what only the known one has.
+    """What is a producer's own in the list: its name, how a column's type is read (raises ValueError), the
+    column that is told, with what only the known one has, and how comments are read.
     """
 
     name: str
     type_of: Callable[[ListedColumn], ColumnType]
     merged: Callable[[ListedColumn, Column | None, TableSchema, bool], Column]
+    comment: Callable[[str], str]
 
 
 def parse(
@@ -285,6 +286,7 @@ def definition(
     `known`: what the statement's text makes of the table. `defined`: the columns, in lower case, that the
     statement defines, whose comments TiCDC leaves out.
     """
+    dialect = dialect or TICDC
     before = TableSchema(table, ()) if known is None else known
     charset, collation = before.charset, before.collation
     if told.defaultCharsetName and told.defaultCharsetName != table_charset(before):
@@ -292,9 +294,7 @@ def definition(
     by_name = {column.name.lower(): column for column in before.columns}
     shape = msgspec.structs.replace(before, charset=charset, collation=collation)
     columns = tuple(
-        (dialect or TICDC).merged(
-            column, by_name.get(column.name.lower()), shape, column.name.lower() in defined
-        )
+        dialect.merged(column, by_name.get(column.name.lower()), shape, column.name.lower() in defined)
         for column in _in_order(told.columns)
     )
     names = {column.name for column in columns}
@@ -308,7 +308,7 @@ def definition(
         primary_key=primary,
         unique_keys=tuple(key for key in before.unique_keys if names.issuperset(key.columns)),
         indexes=tuple(key for key in before.indexes if names.issuperset(key.columns)),
-        comment=before.comment if told.comment is None else told.comment,
+        comment=before.comment if told.comment is None else dialect.comment(told.comment),
         complete=True,
         is_view=all(column.type.base == VIEW for column in columns),
     )
@@ -379,7 +379,7 @@ def _now(column_type: ColumnType) -> str:
     return f"{NOW}({column_type.length})" if column_type.length else NOW
 
 
-TICDC: Final = TableDialect(DIALECT, _type, _merged)
+TICDC: Final = TableDialect(DIALECT, _type, _merged, str)
 
 # ---------------------------------------------------------------- events
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -25,9 +25,10 @@ from relay.catalog import Catalog, DdlMessage
 from relay.codecs.codec import Codec, Payload, RowSignature
 from relay.codecs.debezium import envelope as _wire
 from relay.codecs.debezium.ddl_events import table_changes
-from relay.codecs.debezium.envelope import Body, Envelope, Origin
+from relay.codecs.debezium.decoding import MessageDecoder
+from relay.codecs.debezium.envelope import Body, Envelope, Origin, RowBody
 from relay.codecs.debezium.message_writing import Messages, Settings
-from relay.codecs.debezium.reading import RowDecoder, RowParts
+from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
 from relay.codecs.debezium.schema import counts_micros, has_open_digits
 from relay.codecs.debezium.table_changes import Told, change_word, renamed_pair, told_events
 from relay.codecs.debezium.table_changes import parse as parse_changes
@@ -43,12 +44,10 @@ from relay.codecs.wire.large_messages import (
     compressed,
     decompressed,
 )
-from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import NAMELESS, TypedWriters
 from relay.codecs.wire.shaping import KeepUnknownBefore, Key, Tombstones, op_without_before
 from relay.codecs.wire.ticdc import commit_ts_of, is_restored, split_updates
 from relay.errors import DdlNotUnderstood, LimitExceeded, Malformed, NotRepresentable, UnsupportedMessage
-from relay.limits import check_values, uncounted_bytes
 from relay.model import Event, Op, RowChange, Rows, SchemaChange, Source, TableId, Watermark
 from relay.mysql.ddl import read_ddl
 from relay.mysql.ddl.statements import RenameTables
@@ -139,50 +138,63 @@ def carries(options: TicdcDebeziumOptions) -> Carries:
 # ---------------------------------------------------------------- decoder
 
 
-class Decoder:
+class Decoder(MessageDecoder[Envelope]):
     """Reads TiCDC Debezium JSON of all releases, with and without schema, extension and compression."""
 
     def __init__(self, options: TicdcDebeziumOptions, answers: Answers) -> None:
-        self._limits = answers.limits
+        rows = RowDecoder(NAME, TicdcColumns(), RowBody, answers.limits)
+        super().__init__(NAME, Envelope, rows, answers.limits)
         self._compression = options.large_message_handle_compression
         self._is_packed = self._compression in {Compression.LZ4, Compression.SNAPPY}
-        self._uncounted = uncounted_bytes(answers.limits)
-        self._rows = RowDecoder(NAME, TicdcColumns(), answers.limits)
 
     def decode(
         self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
     ) -> tuple[list[Event], Catalog]:
         """Give the record's event; see `relay.codecs.codec.Decoder`."""
         value = record.value
-        if not value:
-            lossy.append(Lossy.TOMBSTONE)
-            return [], catalog
-        if self._is_packed or value[0] != _BRACE:
-            budget = Decompression(self._limits)
-            value = decompressed(NAME, "", value, self._compression, budget)
-            # A key of relay's own, `key=primary-key`, is plain JSON.
-            if record.key and record.key[:2] != b'{"':
-                key = decompressed(NAME, "key", record.key, self._compression, budget)
-                record = msgspec.structs.replace(record, key=key)
-        if len(value) > self._uncounted:
-            check_values(NAME, "", value, self._limits)
-        if record.key and len(record.key) > self._uncounted:
-            check_values(NAME, "key", record.key, self._limits)
-        counted = len(lossy)
-        try:
-            return self._event(_wire.parse(value), record, catalog, lossy)
-        except REFUSED:
-            del lossy[counted:]
-        try:
-            message, is_invalid_text = _wire.parse_again(NAME, value, Envelope, self._limits)
-        except Malformed as error:
-            raise lookalikes.refusal(NAME, value) or error from None
-        if is_invalid_text:
-            lossy.append(Lossy.INVALID_TEXT)
-        try:
-            return self._event(message, record, catalog, lossy)
-        except REFUSED as error:
-            raise Malformed(NAME, "payload", "a row that is no JSON object of columns") from error
+        if value and (self._is_packed or value[0] != _BRACE):
+            record = self._unpacked(record, value)
+        return super().decode(record, catalog, lossy)
+
+    def _unpacked(self, record: ConsumerRecord, value: bytes) -> ConsumerRecord:
+        budget, key = Decompression(self._limits), record.key
+        value = decompressed(NAME, "", value, self._compression, budget)
+        # A key of relay's own, `key=primary-key`, is plain JSON.
+        if key and key[:2] != b'{"':
+            key = decompressed(NAME, "key", key, self._compression, budget)
+        return msgspec.structs.replace(record, key=key, value=value)
+
+    def _row(
+        self,
+        shape: Shape,
+        payload: Any,  # noqa: ANN401 - a class made at run time, of RowBody
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> RowChange | None:
+        origin: Origin | None = payload.source
+        op = _OPS.get(payload.op)
+        if op is None or origin is None or origin.connector != _wire.CONNECTOR:
+            return None
+        table = shape.table
+        if origin.table != table.id.table or origin.db != table.id.database:
+            return None
+        source = _wire.source_of(NAME, payload, origin, record)
+        if not table.is_newest(catalog, source.commit_ts, source.event_time_ns, record):
+            return None
+        before, after = payload.before, payload.after
+        if op is _DELETE:
+            after = None
+        elif op is not _UPDATE:
+            before = None
+        if (before if op is _DELETE else after) is None:
+            return None
+        images = shape.images(table.newest, before, after, record.value or b"", lossy)
+        if images is None:
+            return None
+        if op is _UPDATE and before is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        return RowChange(op, images.reader.schema, images, source, _wire.emitted_at_ns(payload, record))
 
     def _event(
         self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -197,7 +209,7 @@ class Decoder:
         source = _wire.source_of(NAME, body, origin, record)
         op = _OPS.get(body.op or "")
         if op is not None:
-            parts = _row_parts(op, body, origin, bytes(message.schema), record.key)
+            parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is _UPDATE and parts.before is None:
                 lossy.append(Lossy.BEFORE_UNKNOWN)
             schema, images = self._rows.read(parts, source.at(record), catalog, lossy)
@@ -211,7 +223,7 @@ class Decoder:
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, m, and no DDL")
 
 
-def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowParts:
+def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
     """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
     before = _wire.image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else _wire.image(body.after)
@@ -221,7 +233,7 @@ def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | N
         raise Malformed(NAME, "payload.after", "a row message without a row")
     if not origin.table:
         raise Malformed(NAME, "payload.source.table", NAMELESS)
-    return RowParts((origin.db or "", origin.table), before, after, schema, key)
+    return RowParts((origin.db or "", origin.table), before, after, schema, record.key, record.value or b"")
 
 
 def _ddl(

@@ -73,6 +73,7 @@ class TicdcColumns:
     """TiCDC's dialect."""
 
     key_of = staticmethod(key_of)
+    unavailable: frozenset[str] = frozenset()
 
     def complete(self, images: Sequence[Object | None], key: Key, wanted: frozenset[str] | None) -> None:
         """Add the key's columns: TiCDC's `column-selectors` may leave them out of rows, but not of the key.

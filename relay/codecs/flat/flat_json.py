@@ -6,25 +6,26 @@
 
 It is what Debezium's ExtractNewRecordState leaves of a message, and what ClickHouse, StarRocks, Doris and
 sinks of Elasticsearch load. It has no one producer, and is only written. The key has the columns of the
-primary key, or of the unique key that identifies a row; it is null if the table has neither. It cannot say:
-old rows of updates, types, DDL, watermarks, transactions.
+primary key, or of the unique key that identifies a row, or those that a rule of [[target.topics]] names; it
+is null if the table has neither. It cannot say: old rows of updates, types, DDL, watermarks, transactions.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import Codec, Payload
+from relay.codecs.codec import ChosenKey, Codec, Payload, chooses_none, without_key
 from relay.codecs.flat.options import PROFILE_REASONS, PROFILES, FlatOptions, carries
 from relay.codecs.flat.values import ValueWriter
 from relay.codecs.losses import NOTHING, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import Target, TypedRows, TypedWriters, TypeInfo, Write
-from relay.codecs.wire.ticdc import commit_ts_of, split_updates
+from relay.codecs.wire.ticdc import commit_ts_of, split_chosen_keys, split_updates
 from relay.errors import NotRepresentable
 from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchema
 from relay.mysql.types import has_parameters
@@ -61,13 +62,16 @@ Fact = Callable[[Source, ConsumerRecord, list[Lossy]], Any]
 class _Plan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
-    `key`: the names of the key's columns in table order, with their fields in a row that is a struct, () if
-    there is none. `key_start`: the text before a key's only value. `tails`: by operation, the text between a
-    row's last column and what its source tells. `width`: the columns of a whole row. `loses_parameters`:
-    types have parameters.
+    `key`: the names of the key's columns in its order, with their fields in a row that is a struct, () if
+    there is none. `key_value`: the value of a key of one column, of such a row; `key_start`: the text before
+    it. `chosen`: the columns of which a rule makes the key, () if none does. `tails`: by operation, the text
+    between a row's last column and what its source tells. `width`: the columns of a whole row.
+    `loses_parameters`: types have parameters.
     """
 
     key: tuple[tuple[str, str], ...]
+    key_value: Callable[[Any], Any] | None
+    chosen: tuple[str, ...]
     key_start: bytes
     tails: dict[Op, bytes]
     width: int
@@ -85,8 +89,9 @@ class _Target(Target[_Plan]):
     has_before = False
     has_virtual = True
 
-    def __init__(self, options: FlatOptions) -> None:
+    def __init__(self, options: FlatOptions, chosen: ChosenKey) -> None:
         self._options, self._added = options, {name: option for option, name in options.added.items()}
+        self._chosen = chosen
         self._values = ValueWriter(options.forms())
         self.shortcuts, self.lost = self._values.shortcuts, self._values.lost
 
@@ -97,12 +102,17 @@ class _Target(Target[_Plan]):
                 option = self._added[column.name]
                 reason = f"the table has a column of the name that the target option {option} gives another"
                 raise NotRepresentable(NAME, column.name, reason)
-        handle, columns = frozenset(schema.handle_key()), schema.columns
-        key = tuple([(column.name, f"f{at}") for at, column in enumerate(columns) if column.name in handle])
-        if len(key) < len(handle):
+        columns, chosen = schema.columns, self._chosen(schema.id)
+        field_of = {column.name: f"f{at}" for at, column in enumerate(columns)}
+        handle = frozenset(schema.handle_key())
+        wanted = chosen or [name for name in field_of if name in handle]
+        key = tuple([(name, field_of[name]) for name in wanted if name in field_of])
+        if len(key) < len(chosen or handle):
             key = ()
         return _Plan(
             key=key,
+            key_value=operator.attrgetter(key[0][1]) if len(key) == 1 else None,
+            chosen=chosen,
             key_start=b"{%b:" % _print(key[0][0]) if key else b"",
             tails={op: self._tail(schema, op) for op in Op},
             width=len(columns),
@@ -134,7 +144,7 @@ class _Target(Target[_Plan]):
         """Return a table's columns; with `zero-dates=null` NULL is let in everywhere but in its key."""
         if self._options.zero_dates == "keep":
             return schema.columns
-        key = frozenset(schema.handle_key())
+        key = frozenset([*schema.handle_key(), *self._chosen(schema.id)])
         return [msgspec.structs.replace(each, nullable=each.name not in key) for each in schema.columns]
 
     def write_of(self, column: Column) -> Write | None:
@@ -145,27 +155,26 @@ class _Target(Target[_Plan]):
 def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a struct made at run time
     """The key of a row; None if the table has none, or the row lacks a column of it."""
     key = plan.key
-    if not key:
-        return None
-    if type(row) is dict:
-        columns = {name: row[name] for name, _ in key if name in row}
-        return _print(columns) if len(columns) == len(key) else None
-    if len(key) == 1:
-        return b"%b%b}" % (plan.key_start, _print(getattr(row, key[0][1])))
-    return _print({name: getattr(row, field) for name, field in key})
+    if type(row) is not dict:
+        if plan.key_value is not None:
+            return plan.key_start + _print(plan.key_value(row)) + b"}"
+        return _print({name: getattr(row, field) for name, field in key}) if key else None
+    columns = {name: row[name] for name, _ in key if name in row}
+    return _print(columns) if key and len(columns) == len(key) else None
 
 
 # ---------------------------------------------------------------- encoder
 
 
 class Encoder:
-    """Writes flat JSON."""
+    """Writes flat JSON. `chosen`: what rules say of keys."""
 
-    def __init__(self, options: FlatOptions, answers: Answers) -> None:
-        pool, target, found = CachePool(answers.limits.cache_bytes), _Target(options), carries(options)
-        self.prepare = functools.partial(split_updates, key_of=TableSchema.handle_key)
+    def __init__(self, options: FlatOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
+        pool, found = CachePool(answers.limits.cache_bytes), carries(options)
+        target = _Target(options, chosen or chooses_none)
+        self.prepare = _split_updates if chosen is None else functools.partial(_split, chosen)
         self._rows, self._lost = TypedWriters(NAME, target, pool), target.lost
-        self._end, self._facts = _facts(options)
+        self._end = _end_writer(options)
         self._marks_deleted = options.deletes in {"rewrite", "both"}
         self._has_tombstones = options.deletes in {"tombstone", "both"}
         self._has_time, self._has_snapshot = found.event_time_milliseconds, found.snapshot
@@ -173,14 +182,24 @@ class Encoder:
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+    ) -> Iterable[Payload]:
         """Give the messages of rows, and count all else; see `relay.codecs.codec.Encoder`."""
+        if len(events) == 1:
+            return self._event(events[0], caused_by, lossy)
+        return self._payloads(events, caused_by, lossy)
+
+    def _payloads(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        for event in events:
+            yield from self._event(event, caused_by, lossy)
+
+    def _event(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        if not isinstance(event, RowChange):
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            return []
         try:
-            for event in events:
-                if isinstance(event, RowChange):
-                    yield from self._row(event, caused_by, lossy)
-                else:
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            return self._row(event, caused_by, lossy)
         except _UNPRINTABLE as error:
             raise NotRepresentable(NAME, "", "text that is no Unicode") from error
 
@@ -191,12 +210,15 @@ class Encoder:
         plan, before, after, losses = self._rows.write(change)
         row = before if after is None else after
         key, payloads = _key(plan, row), []
+        if key is None and plan.chosen:
+            has = row if type(row) is dict else {column.name for column in change.schema.columns}
+            raise without_key(NAME, change.table, plan.chosen, has)
         if op is not _DELETE or self._marks_deleted:
-            facts = tuple([fact(source, caused_by, lossy) for fact in self._facts])
-            value = b"%b%b%b" % (_print(row)[:-1], plan.tails[op], self._end % facts)
-            payloads.append(Payload(key, value))
+            end = self._end(source, caused_by, lossy)
+            payloads.append(Payload(key, b"".join((_print(row)[:-1], plan.tails[op], end))))
             lossy += losses
-            lossy += lost
+            if lost:
+                lossy += lost
         if op is _DELETE:
             payloads += self._tombstones(key, lossy)
         elif op is _UPDATE and _has_old_row(change.images):
@@ -218,6 +240,12 @@ class Encoder:
         return [Payload(key, None)] if has_tombstone else []
 
 
+def _split(chosen: ChosenKey, events: list[Event]) -> list[Event]:
+    """Split updates of keys: of those that rules choose, and of the other tables' own."""
+    events = split_updates(events, lambda schema: () if chosen(schema.id) else schema.handle_key())
+    return split_chosen_keys(events, chosen)
+
+
 def _has_old_row(images: Images) -> bool:
     """Whether the source tells the old row, which is not read for that."""
     if type(images) is TypedRows:
@@ -225,8 +253,8 @@ def _has_old_row(images: Images) -> bool:
     return images.cells_at((), is_old=True) is not None
 
 
-def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
-    """The end of a message: a format for what the row's source tells, and what fills it in."""
+def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[Lossy]], bytes]:
+    """Return what writes the end of a message: what the row's source tells."""
     version: Fact = _offset if options.version == "offset" else _rising_commit_ts
     columns: tuple[tuple[str, bytes, Fact], ...] = (
         (options.time_column, b"%d", _event_time_ms),
@@ -236,7 +264,15 @@ def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
     )
     chosen = [(name, form, fact) for name, form, fact in columns if name]
     texts = [b",%b:%b" % (_print(name).replace(b"%", b"%%"), form) for name, form, _ in chosen]
-    return b"".join(texts) + b"}", [fact for _, _, fact in chosen]
+    end, facts = b"".join(texts) + b"}", [fact for _, _, fact in chosen]
+    if len(facts) == 1:
+        (only,) = facts
+        return lambda source, caused_by, lossy: end % only(source, caused_by, lossy)
+    return lambda source, caused_by, lossy: end % tuple([fact(source, caused_by, lossy) for fact in facts])
+
+
+def _split_updates(events: list[Event]) -> list[Event]:
+    return split_updates(events, TableSchema.handle_key)
 
 
 def _event_time_ms(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> int:
@@ -267,6 +303,7 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=None,
     encoder=Encoder,
+    keyed_encoder=Encoder,
     keys=Keys.ROW,
     profiles=PROFILES,
     profile_reasons=PROFILE_REASONS,

@@ -324,7 +324,21 @@ class _GeneralRow:
         self._tables, self._table, self._known, self._zone, self._lossy = tables, table, known, zone, lossy
 
     def read(self, data: bytes) -> ReadRow:
-        value = self._parsed(_with_negative_zeros(data))
+        """Read a value segment.
+
+        Bytes that are no UTF-8 become U+FFFD, and are counted, in what is read. A layout never looks at a
+        member `h`, so what stands there does not count here either.
+        """
+        data = _with_negative_zeros(data)
+        try:
+            return self._row(data)
+        except UnicodeDecodeError:
+            self._lossy.append(Lossy.INVALID_TEXT)
+            return self._row(data.decode("utf-8", "replace").encode())
+
+    def _row(self, data: bytes) -> ReadRow:
+        """The row. Raises UnicodeDecodeError before anything is counted or kept."""
+        value = _parsed(data)
         is_update = bytes(value.p) != b"null"
         if (value.d is None) == (value.u is None) or (value.d is not None and is_update):
             raise Malformed(NAME, "value", "a row has either `u`, with or without `p`, or `d`")
@@ -348,26 +362,19 @@ class _GeneralRow:
         before = None if old is None else {**new, **old}
         return _UPDATE if is_update else _INSERT, schema, self._images(layout, before, new)
 
-    def _parsed(self, data: bytes) -> _Value:
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            self._lossy.append(Lossy.INVALID_TEXT)
-            data = data.decode("utf-8", "replace").encode()
-        try:
-            return _decode_value(data)
-        except REFUSED as error:
-            raise _malformed(data, error) from error
-
     def _old(self, value: _Value) -> dict[str, _Cell] | None:
         """`p`; None if there is none, or if nobody can tell which columns its cells belong to (counted)."""
         old: dict[str, _Cell] | None
         try:
             old = _decode_cells(value.p)
+        except UnicodeDecodeError:
+            raise
         except REFUSED as error:
             nulls = [(name, (cell.t, cell.f)) for name, cell in (value.u or {}).items() if cell.v is None]
             try:
                 old = msgspec.convert(_with_names(bytes(value.p), nulls), dict[str, _Cell] | None)
+            except UnicodeDecodeError:
+                raise
             except (ValueError, *REFUSED):
                 raise _malformed(b'{"p":%b}' % bytes(value.p), error) from error
             if old is None:
@@ -423,6 +430,15 @@ class _GeneralRow:
                 value = value if data is None else data
             found.append(value)
         return tuple(found)
+
+
+def _parsed(data: bytes) -> _Value:
+    try:
+        return _decode_value(data)
+    except UnicodeDecodeError:
+        raise
+    except REFUSED as error:
+        raise _malformed(data, error) from error
 
 
 def _with_negative_zeros(data: bytes) -> bytes:

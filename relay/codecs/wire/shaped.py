@@ -4,10 +4,14 @@ Contract: `encoder_of` is how encoders are made for use. Without these options i
 them one that encodes row by row, gives each row's message its key, and puts a tombstone behind a DELETE. What
 is no row stays as the target's producer writes it.
 
-A key is a compact JSON object of the key's columns in table order: integers, YEAR, BIT and the numbers of
-ENUM and SET as numbers, FLOAT and DOUBLE too; DECIMAL, characters, dates and times as text, TIMESTAMP in UTC;
-binary values as base64. It is the same for every target and `enum`, `binary` or `timezone`. An UPDATE that
-changes the key is written as DELETE and INSERT, or the record of the old key would stay where only the newest
+With a rule's `key` in [[target.topics]], tables have keys of the columns that it names, in its order,
+whatever the options say. A row that lacks one of them is refused.
+
+A key is a compact JSON object of the key's columns, those of a primary key in table order: integers, YEAR,
+BIT and the numbers of ENUM and SET as numbers, FLOAT and DOUBLE too; DECIMAL, characters, dates and times as
+text, TIMESTAMP in UTC; binary values as base64. It is the same for every target and `enum`, `binary` or
+`timezone`. An UPDATE that changes the key is written as DELETE and INSERT, or the record of the old key would
+stay where only the newest
 of each key counts.
 """
 
@@ -20,11 +24,20 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import Codec, Encoder, Options, Payload, has_row_keys
+from relay.codecs.codec import (
+    ChosenKey,
+    Codec,
+    Encoder,
+    Options,
+    Payload,
+    chooses_none,
+    has_row_keys,
+    without_key,
+)
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes, schema_bytes
 from relay.codecs.wire.large_messages import RECORD_OVERHEAD, LargeMessageOptions
-from relay.codecs.wire.ticdc import split_updates
+from relay.codecs.wire.ticdc import split_chosen_keys, split_updates
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Event, Op, RowChange, TableSchema
 from relay.mysql.numbers import decimal_text
@@ -40,22 +53,26 @@ _DELETE: Final = Op.DELETE
 _to_json = msgspec.json.Encoder().encode
 
 
-def encoder_of(codec: Codec, options: Options, answers: Answers) -> Encoder:
-    """Return the encoder of a target with these options."""
-    if has_row_keys(options) or getattr(options, "tombstones", False):
-        return _KeyedEncoder(codec, options, answers)
+def encoder_of(codec: Codec, options: Options, answers: Answers, chosen: ChosenKey | None = None) -> Encoder:
+    """Return the encoder of a target with these options. `chosen`: what rules say of keys, None if nothing;
+    the codec is one that they are for (`key_rule_problem`).
+    """
+    if chosen is not None and codec.keyed_encoder is not None:
+        return codec.keyed_encoder(options, answers, chosen)
+    if chosen is not None or has_row_keys(options) or getattr(options, "tombstones", False):
+        return _KeyedEncoder(codec, options, answers, chosen or chooses_none)
     return codec.encoder(options, answers)
 
 
 class _KeyedEncoder:
     """An encoder of which rows get another key, or tombstones."""
 
-    def __init__(self, codec: Codec, options: Options, answers: Answers) -> None:
-        self._codec, self._options, self._answers = codec, options, answers
+    def __init__(self, codec: Codec, options: Options, answers: Answers, chosen: ChosenKey) -> None:
+        self._codec, self._options, self._answers, self._chosen = codec, options, answers, chosen
         self._inner = codec.encoder(options, answers)
         self._has_tombstones: bool = getattr(options, "tombstones", False)
-        keys = RowKeys(codec.name, CachePool(answers.limits.cache_bytes // _SHARE))
-        self._key_of = keys.key_of if has_row_keys(options) else None
+        self._has_row_keys = has_row_keys(options)
+        self._key_of = RowKeys(codec.name, CachePool(answers.limits.cache_bytes // _SHARE), chosen).key_of
         self._most_bytes: int | None = None
         if isinstance(options, LargeMessageOptions):
             self._most_bytes = options.max_message_bytes - RECORD_OVERHEAD
@@ -63,7 +80,12 @@ class _KeyedEncoder:
     @property
     def prepare(self) -> Callable[[list[Event]], list[Event]]:
         """Split updates of keys, beside what the target's producer does."""
-        return functools.partial(_prepared, self._inner.prepare)
+        key_of = self._own_key if self._has_row_keys or self._has_tombstones else None
+        return functools.partial(_prepared, self._inner.prepare, key_of, self._chosen)
+
+    def _own_key(self, schema: TableSchema) -> tuple[str, ...]:
+        """The columns of a table's key; none if a rule says them."""
+        return () if self._chosen(schema.id) else schema.handle_key()
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -78,11 +100,10 @@ class _KeyedEncoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterable[Payload]:
         counted = len(lossy)
         payloads = list(self._inner.encode([change], caused_by, lossy))
-        key_of = self._key_of
-        if key_of is None:
+        if not (self._has_row_keys or self._chosen(change.table)):
             key = payloads[0].key if change.schema.handle_key() else None
         else:
-            key = key_of(change)
+            key = self._key_of(change)
             if self._is_too_large(payloads, key):
                 del lossy[counted:]
                 payloads = self._with_room_for(key or b"", change, caused_by, lossy)
@@ -105,27 +126,39 @@ class _KeyedEncoder:
         return list(self._codec.encoder(smaller, self._answers).encode([change], caused_by, lossy))
 
 
-def _prepared(prepare: Callable[[list[Event]], list[Event]] | None, events: list[Event]) -> list[Event]:
-    events = events if prepare is None else prepare(events)
-    return split_updates(events, TableSchema.handle_key)
+def _prepared(
+    prepare: Callable[[list[Event]], list[Event]] | None,
+    key_of: Callable[[TableSchema], tuple[str, ...]] | None,
+    chosen: ChosenKey,
+    events: list[Event],
+) -> list[Event]:
+    if prepare is not None:
+        events = prepare(events)
+    if key_of is not None:
+        events = split_updates(events, key_of)
+    return split_chosen_keys(events, chosen)
 
 
 class RowKeys:
     """The keys of rows, by table version."""
 
-    def __init__(self, protocol: str, pool: CachePool) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: str, pool: CachePool, chosen: ChosenKey = chooses_none) -> None:
+        self._protocol, self._chosen = protocol, chosen
         self._columns: ByteCache[TableSchema, tuple[tuple[int, ...], list[str]]] = pool.cache()
 
     def key_of(self, change: RowChange) -> bytes | None:
         """Return the row's key after the change, before a DELETE; None if the table has none, or the row
-        lacks a column of it. Raises NotRepresentable for a value that JSON has no form for.
+        lacks a column of it. Raises KeyColumnsMissing if it lacks one that a rule names, NotRepresentable for
+        a value that JSON has no form for.
         """
         places, names = self._columns.get(change.schema) or self._found(change.schema)
-        if not places:
-            return None
-        cells = change.images.cells_at(places, is_old=change.op is _DELETE)
+        cells = change.images.cells_at(places, is_old=change.op is _DELETE) if places else None
         if cells is None or ABSENT in cells:
+            if chosen := self._chosen(change.table):
+                has = [column.name for column in change.schema.columns]
+                if places:
+                    has = [name for name, cell in zip(names, cells or (), strict=False) if cell is not ABSENT]
+                raise without_key(self._protocol, change.table, chosen, has)
             return None
         try:
             return _to_json({name: _written(cell) for name, cell in zip(names, cells, strict=True)})
@@ -134,8 +167,9 @@ class RowKeys:
             raise NotRepresentable(self._protocol, "key", reason) from error
 
     def _found(self, schema: TableSchema) -> tuple[tuple[int, ...], list[str]]:
-        key = frozenset(schema.handle_key())
-        places = tuple([at for at, column in enumerate(schema.columns) if column.name in key])
+        place_of = {column.name: at for at, column in enumerate(schema.columns)}
+        key = self._chosen(schema.id) or sorted(schema.handle_key(), key=lambda name: place_of.get(name, -1))
+        places = tuple([place_of[name] for name in key if name in place_of])
         if len(places) < len(key):
             places = ()
         columns = [schema.columns[at] for at in places]

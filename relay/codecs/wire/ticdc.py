@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeGuard
 import msgspec
 from msgspec import Meta
 
+from relay.codecs.codec import ChosenKey
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.rows import HalfRows, halves
 from relay.model import (
@@ -43,11 +44,18 @@ Milliseconds = Annotated[int, Meta(ge=-TIME_END_MS, lt=TIME_END_MS)]
 
 def commit_ts_of(source: Source, caused_by: ConsumerRecord, lossy: list[Lossy]) -> int:
     """Return the event's commit ts, or (counted) one made of event time and offset if the source has none."""
-    if source.commit_ts is not None:
-        return source.commit_ts
-    lossy.append(Lossy.COMMIT_TS_SYNTHETIC)
-    counter = caused_by.offset & ((1 << TSO_LOGICAL_BITS) - 1)
-    return (max(source.event_time_ns, 0) // 1_000_000 << TSO_LOGICAL_BITS) + counter
+    commit_ts = source.commit_ts
+    if commit_ts is not None:
+        return commit_ts
+    lossy.append(_COMMIT_TS_SYNTHETIC)
+    event_time_ns = source.event_time_ns
+    first = event_time_ns // 1_000_000 << TSO_LOGICAL_BITS if event_time_ns > 0 else 0
+    return first + (caused_by.offset & _COUNTER)
+
+
+_COMMIT_TS_SYNTHETIC: Final = Lossy.COMMIT_TS_SYNTHETIC
+#: The bits of a commit ts that count within a millisecond.
+_COUNTER: Final = (1 << TSO_LOGICAL_BITS) - 1
 
 
 def bare_type_text(column_type: ColumnType) -> str:
@@ -83,14 +91,39 @@ def split_updates(
     """
     for event in events:
         if type(event) is RowChange and event.op is _UPDATE and not event.images.surely_keeps_keys():
-            break
-    else:
-        return events
+            return _with_split(events, key_of)
+    return events
+
+
+def _with_split(events: list[Event], key_of: Callable[[TableSchema], tuple[str, ...]]) -> list[Event]:
     places: dict[TableSchema, tuple[int, ...]] = {}
     return [
         part
         for event in events
-        for part in (_split(event) if _changes_key(event, places, key_of) else [event])
+        for part in (split_update(event) if _changes_key(event, places, key_of) else [event])
+    ]
+
+
+def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]:
+    """Whether it is an UPDATE of the columns of which a rule makes the table's keys. One whose old row does
+    not tell them is none.
+    """
+    if not isinstance(change, RowChange) or change.op is not _UPDATE:
+        return False
+    names = chosen(change.table)
+    if not names:
+        return False
+    images, places = change.images, change.schema.places_of(names)
+    before, after = images.cells_at(places, is_old=True), images.cells_at(places, is_old=False)
+    return before is not None and after is not None and before != after and ABSENT not in before
+
+
+def split_chosen_keys(events: list[Event], chosen: ChosenKey) -> list[Event]:
+    """Return the events with every UPDATE of columns of which a rule makes keys as DELETE and INSERT."""
+    return [
+        part
+        for event in events
+        for part in (split_update(event) if changes_chosen_key(event, chosen) else [event])
     ]
 
 
@@ -110,7 +143,8 @@ def _changes_key(
     return before is not None and after is not None and before != after
 
 
-def _split(change: RowChange) -> list[Event]:
+def split_update(change: RowChange) -> list[Event]:
+    """Return an UPDATE as DELETE of the old row and INSERT of the new one."""
     old, new = halves(change.images)
     delete = msgspec.structs.replace(change, op=Op.DELETE, images=old)
     return [delete, msgspec.structs.replace(change, op=Op.INSERT, images=new)]

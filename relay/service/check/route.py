@@ -180,11 +180,11 @@ def _source_topic(topic: Topic) -> Finding:
     return _judged(subject, topic, (Operation.READ,), [])
 
 
-def rows_do_not_wait(config: Config) -> str:
-    """Say what becomes of rows that overtake their DDL in partition 0, and why they may."""
+def rows_do_not_wait(config: Config, rows: str = "rows of other partitions") -> str:
+    """Say what becomes of rows that overtake their DDL in another partition, and why they may."""
     why = "wait = false" if config.schema.wait is Wait.FALSE else 'wait = "auto" without a history_topic'
     return (
-        f"rows of other partitions do not wait for it ({why}): those that overtake it are translated with "
+        f"{rows} do not wait for it ({why}): those that overtake it are translated with "
         "guessed types, counted as schema-guessed, and their tables are logged as table.guessed and "
         "listed as guessed_tables in /status"
     )
@@ -195,10 +195,15 @@ def _rows_that_overtake(config: Config, topics: Mapping[str, TopicInfo]) -> Iter
     source = codec_named(config.route.from_, "from")
     if config.waits_for_ddl or source.ddl_everywhere or not source.decodes.ddl:
         return
+    ddl_topics = config.ddl_topics
     for name, found in topics.items():
-        if found.partitions > 1:
+        subject = f"source topic {name}"
+        if ddl_topics[name] != name:
+            said = f"DDL is in {ddl_topics[name]}, and {rows_do_not_wait(config, 'rows')}"
+            yield Finding(State.NOTE, subject, said)
+        elif found.partitions > 1:
             said = f"DDL is in partition 0 alone, and {rows_do_not_wait(config)}"
-            yield Finding(State.NOTE, f"source topic {name}", said)
+            yield Finding(State.NOTE, subject, said)
 
 
 def _target_topic(wanted: RequiredTopic, topic: Topic, cluster: ClusterInspection, config: Config) -> Finding:

@@ -1,8 +1,9 @@
 """Reads partition 0 of source topics besides the loop, for `wait` in [schema], where another instance has it,
 so that its DDL is known when rows of other partitions are translated.
 
-Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal). A row may need DDL
-that was sent before it, and none that was sent later; the records' Kafka timestamps tell which was when.
+Producers that send DDL to one partition send it to partition 0 (TiCDC Canal-JSON, Canal), some of a topic of
+its own (Debezium). A row may need DDL that was sent before it, and none that was sent later; the records'
+Kafka timestamps tell which was when.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from relay.kafka.header_names import take_any_name
 from relay.kafka.ports import Partition, PollFailed
 from relay.records import ConsumerRecord, size_of
 from relay.service.loop.async_resolver import Translates
+from relay.service.loop.ddl_order import DdlPlaces
 
 _POLL_MS = 50
 #: Longest stretch of learning before heartbeats get their turn.
@@ -46,6 +48,7 @@ class DdlFollower:
         brokers: Brokers | None = None,
     ) -> None:
         self._source, self._translator, self._heartbeat = config.source, translator, heartbeat
+        self._places = DdlPlaces(config.ddl_topics)
         self._signature = codec_named(config.route.from_, "from").row_signature
         self._brokers = brokers or Brokers.from_settings(source_cluster(config))
         # What was learnt before its turn, by place; None where the translator is never set back behind it.
@@ -116,13 +119,14 @@ class DdlFollower:
                 self._ahead[place] = None
 
     async def wait_for(self, polled: Mapping[Partition, Sequence[ConsumerRecord]]) -> None:
-        """Read partition 0 past the time of these records, or to its present end. Raises PollFailed."""
-        followed = {pair.topic for pair in self._followed}
+        """Read the DDL of these records past their time, or to its present end. Raises PollFailed."""
+        followed = {Partition(*pair) for pair in self._followed}
         newest: dict[str, int] = {}
         for partition, records in polled.items():
-            if partition.topic in followed and partition.partition != 0 and records:
+            first = self._places.first(partition)
+            if first is not None and first in followed and records:
                 time_ms = max([record.timestamp_ms for record in records])
-                newest[partition.topic] = max(time_ms, newest.get(partition.topic, time_ms))
+                newest[first.topic] = max(time_ms, newest.get(first.topic, time_ms))
         for topic, time_ms in newest.items():
             if self._reached.get(topic, -1) <= time_ms:
                 await self._read_past(topic, time_ms)

@@ -1,7 +1,8 @@
-"""Has partition 0 of a topic taken before rows of others that may need its DDL, where the loop reads both.
+"""Has the partition with the DDL taken before rows of others that may need it, where the loop reads both.
 
-For `wait` in [schema]; where another instance reads partition 0, `ddl_follower` reads it besides. A row may
-need DDL that was sent before it: polled rows wait until partition 0 has been taken past their Kafka
+For `wait` in [schema]. The DDL of a row is in partition 0 of its topic, or of the topic that a connector has
+for DDL (`Config.ddl_topics`); where another instance reads that, `ddl_follower` reads it besides. A row may
+need DDL that was sent before it: polled rows wait until that partition has been taken past their Kafka
 timestamps, or to the end that it had when they were there.
 """
 
@@ -13,29 +14,48 @@ from relay.kafka.ports import Partition, RecordSource
 from relay.records import ConsumerRecord
 
 
+class DdlPlaces:
+    """Where the DDL of rows travels. `ddl_topics`: the topic that has it, for each that has not its own."""
+
+    def __init__(self, ddl_topics: Mapping[str, str]) -> None:
+        self._ddl_topics = ddl_topics
+
+    def first(self, partition: Partition) -> Partition | None:
+        """Return the partition with the DDL of the rows of this one, None for that one itself."""
+        first = Partition(self._ddl_topics.get(partition.topic, partition.topic), 0)
+        return None if first == partition else first
+
+    def firsts(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Return the partitions with the DDL of the rows of these, without those that need none."""
+        found = (self.first(partition) for partition in partitions)
+        return list(dict.fromkeys(first for first in found if first is not None))
+
+
 class DdlOrder:
     """Says of polled partitions whether their rows must wait, from one turn of the loop to the next.
 
     `look` begins a turn; the other questions are about partitions that it was given.
     """
 
-    def __init__(self) -> None:
-        # The newest Kafka timestamp that was taken from each partition 0 for which rows wait; -1 before that.
+    def __init__(self, places: DdlPlaces) -> None:
+        self._places = places
+        # The newest Kafka timestamp that was taken from each partition with DDL for which rows wait; -1
+        # before that.
         self._reached: dict[Partition, int] = {}
         # Where each of them is in this turn.
         self._position: dict[Partition, int] = {}
-        # Of the other partitions' rows in this turn: how new they are, and where partition 0 ended when they
+        # Of the other partitions' rows in this turn: how new they are, and where their DDL ended when they
         # were there, if that was asked.
         self._newest: dict[Partition, int] = {}
         self._end: dict[Partition, int] = {}
 
     def begin(self, firsts: Iterable[Partition]) -> None:
-        """Have rows wait for these partitions 0, which are read here, and for no others."""
+        """Have rows wait for these partitions with DDL, which are read here, and for no others."""
         self._reached = dict.fromkeys(firsts, -1)
         self._position, self._end, self._newest = {}, {}, {}
 
     def rewound(self) -> None:
-        """What was taken from partitions 0 is not known any more."""
+        """What was taken from partitions with DDL is not known any more."""
         self._reached = dict.fromkeys(self._reached, -1)
 
     async def look(
@@ -55,27 +75,30 @@ class DdlOrder:
             records = polled.get(first)
             self._position[first] = records[0].offset if records else source.passed(first) or 0
         behind = {
-            partition: first
+            partition: ddl
             for partition, newest in self._newest.items()
-            if (first := Partition(partition.topic, 0)) in self._reached
-            and partition != first
+            if (ddl := self._waited_for(partition)) is not None
             and partition not in self._end
-            and newest >= max(self._reached[first], self._newest.get(first, -1))
+            and newest >= max(self._reached[ddl], self._newest.get(ddl, -1))
         }
         ends = await source.ends(set(behind.values())) if behind else {}
-        self._end |= {partition: ends[first] for partition, first in behind.items()}
+        self._end |= {partition: ends[ddl] for partition, ddl in behind.items()}
 
     def must_wait(self, partition: Partition) -> bool:
         """Whether the rows of a partition wait, after what was taken so far in this turn."""
-        if not self.may_wait(partition):
+        first = self._waited_for(partition)
+        if first is None:
             return False
-        first = Partition(partition.topic, 0)
         is_past = self._newest[partition] < self._reached[first]
         return not is_past and (partition not in self._end or self._position[first] < self._end[partition])
 
     def may_wait(self, partition: Partition) -> bool:
-        """Whether the rows of a partition have a partition 0 to wait for."""
-        return partition.partition != 0 and Partition(partition.topic, 0) in self._reached
+        """Whether the rows of a partition have a partition with DDL to wait for."""
+        return self._waited_for(partition) is not None
+
+    def _waited_for(self, partition: Partition) -> Partition | None:
+        first = self._places.first(partition) if self._reached else None
+        return first if first in self._reached else None
 
     def taken(
         self, source: RecordSource, partition: Partition, records: Sequence[ConsumerRecord], done: int

@@ -24,7 +24,7 @@ from relay.record_lines import format_record, parse_record
 from relay.records import ConsumerRecord, ProducerRecord, size_of
 from relay.service.loop.async_resolver import Translates
 from relay.service.loop.ddl_follower import DdlFollower
-from relay.service.loop.ddl_order import DdlOrder
+from relay.service.loop.ddl_order import DdlOrder, DdlPlaces
 from relay.service.observe.status import Status
 
 
@@ -81,10 +81,10 @@ _YIELD_SECONDS = 0.010
 
 
 class Schemas:
-    """Keeps a translator's catalogue up to date: with the schema history, and with the DDL of partition 0 if
-    rows wait for it.
+    """Keeps a translator's catalogue up to date: with the schema history, and with DDL of other
+    partitions if rows wait for it.
 
-    `ddl_order`: which rows wait, where the loop reads partition 0 itself. `clusters`: those of the
+    `ddl_order`: which rows wait, where the loop reads that DDL itself. `clusters`: those of the
     configuration, if their files were read before.
     """
 
@@ -105,7 +105,8 @@ class Schemas:
             if config.waits_for_ddl
             else None
         )
-        self.ddl_order = DdlOrder()
+        self._ddl_places = DdlPlaces(config.ddl_topics)
+        self.ddl_order = DdlOrder(self._ddl_places)
         # Read, but not learnt yet, because reading was interrupted.
         self._unlearnt: list[ConsumerRecord] = []
         # What the history has taught, by source position, since everything was safe.
@@ -135,14 +136,14 @@ class Schemas:
             self._log.info("schemas.loaded", records=len(learnt), unreadable=failed)
 
     async def begin(self, source: RecordSource, positions: Mapping[Partition, StartPosition]) -> None:
-        """Have rows of what was just opened wait for partition 0 of their topics: it is taken before them
-        where it was opened with them, and else read ahead.
+        """Have rows of what was just opened wait for the partitions with their DDL: these are taken before
+        them where they were opened with them, and else read ahead.
 
         Raises PollFailed, ServiceError.
         """
         if self._follower is None:
             return
-        firsts = dict.fromkeys(Partition(each.topic, 0) for each in positions if each.partition != 0)
+        firsts = self._ddl_places.firsts(positions)
         self.ddl_order.begin(first for first in firsts if first in positions)
         others = await source.look([first for first in firsts if first not in positions], {})
         if others:

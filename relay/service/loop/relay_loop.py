@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +65,8 @@ class Timing:
 #: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
+#: From how many bytes of records on that wait for DDL no more are polled that might have to.
+HELD_BYTES: Final = 8_388_608
 
 
 _GUESSED: Final = (
@@ -263,7 +265,7 @@ class Relay:
             self._schemas.settled(self._ledger.positions)
         try:
             held = self._ledger.held
-            polled = await self._stop.unless_asked(self._gather(held)) or {}
+            polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
@@ -274,9 +276,19 @@ class Relay:
         self._recovery.after_poll(heard=bool(polled))
         return polled
 
-    async def _gather(
-        self, without: Mapping[Partition, object]
-    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    def _leave_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
+        """Return the partitions that are not polled: those with records that wait and, where these are many,
+        all whose records might have to wait, too. Of the latter nothing is fetched: that would delay the DDL.
+        """
+        source, may_wait = self._connections.source, self._schemas.ddl_order.may_wait
+        if _bytes_of(held) < HELD_BYTES:
+            source.pause(())
+            return held
+        waiting = [each for each in self._ledger.owned if may_wait(each)]
+        source.pause(waiting)
+        return waiting
+
+    async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source, most = self._connections.source, self._timing.gather_bytes
         polled = await source.poll(without)
@@ -327,7 +339,7 @@ class Relay:
         current = ledger.begin()
         current.pause_at, current.ends_at = began + YIELD_SECONDS, began + ROUND_SECONDS
         builder = self._intake.builder(current, self._connections.sink, lambda: self._is_over(current))
-        # What need not wait for partition 0 comes first, in turn; so does partition 0.
+        # What need not wait for DDL comes first, in turn; so does the partition that has it.
         for partition, records in sorted(
             ledger.in_turn(polled), key=lambda each: ddl_order.must_wait(each[0])
         ):
@@ -335,7 +347,7 @@ class Relay:
             if owned is None or current.refused is not None:
                 continue
             is_too_late = bool(current.reached) and current.is_late
-            # Read again later, rows might have to wait again, for ever: partition 0 is past these.
+            # Read again later, rows might have to wait again, for ever: their DDL is past these.
             if ddl_order.must_wait(partition) or (is_too_late and ddl_order.may_wait(partition)):
                 ledger.hold(partition, records)
                 continue

@@ -20,6 +20,7 @@ from typing import Final
 from relay.codecs.codec import Codec, RowSignature
 from relay.codecs.debezium.native.decoder import Decoder
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.topics import ddl_topics
 from relay.codecs.debezium.native.writing import NEW_KEY, OLD_KEY, Encoder, carries
 from relay.codecs.losses import Keys
 
@@ -97,6 +98,8 @@ CODEC: Final = Codec(
     encodes=carries,
     decoder=Decoder,
     encoder=Encoder,
+    keyed_encoder=Encoder,
+    ddl_topics=ddl_topics,
     keys=Keys.ROW,
     row_signature=RowSignature(
         ((b'"op":"c"', b'"op":"u"', b'"op":"d"', b'"op":"r"', b'"status":"BEGIN"', b'"status":"END"'),)

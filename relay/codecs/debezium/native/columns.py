@@ -27,13 +27,14 @@ from relay.model import ABSENT, Column, ColumnType, TableSchema
 #: What stands for a value that the log does not have (`unavailable.value.placeholder`): as text, as bytes in
 #: both forms of base64, and as hexadecimal digits.
 _PLACEHOLDER: Final = b"__debezium_unavailable_value"
-PLACEHOLDERS: Final = (
-    _PLACEHOLDER.decode(),
-    base64_text(_PLACEHOLDER),
-    base64_text(_PLACEHOLDER).replace("+", "-").replace("/", "_"),
-    _PLACEHOLDER.hex(),
+_UNAVAILABLE: Final = frozenset(
+    {
+        _PLACEHOLDER.decode(),
+        base64_text(_PLACEHOLDER),
+        base64_text(_PLACEHOLDER).replace("+", "-").replace("/", "_"),
+        _PLACEHOLDER.hex(),
+    }
 )
-_UNAVAILABLE: Final = frozenset(PLACEHOLDERS)
 #: The first of all times, as connectors write it for dates that are not in the calendar.
 _EPOCHS: Final = (0, "1970-01-01Z", "1970-01-01T00:00:00Z")
 
@@ -42,6 +43,7 @@ class DebeziumColumns:
     """Debezium's own dialect, of connectors that were set to these options."""
 
     key_of = staticmethod(key_of)
+    unavailable = _UNAVAILABLE
 
     def __init__(self, options: DebeziumOptions) -> None:
         self._options = options

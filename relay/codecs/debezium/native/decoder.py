@@ -14,26 +14,25 @@ Each value as such, or as {schema, payload}. It cannot say: dates that are not i
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
 from relay.catalog import Catalog, DdlMessage
-from relay.codecs.debezium.envelope import image, parse_again
+from relay.codecs.debezium.decoding import MessageDecoder
+from relay.codecs.debezium.envelope import image
 from relay.codecs.debezium.native import envelope as _wire
-from relay.codecs.debezium.native.columns import PLACEHOLDERS, DebeziumColumns
-from relay.codecs.debezium.native.envelope import Body, Envelope, Origin
+from relay.codecs.debezium.native.columns import DebeziumColumns
+from relay.codecs.debezium.native.envelope import Body, Envelope, Origin, RowBody
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.table_changes import NATIVE
-from relay.codecs.debezium.reading import RowDecoder, RowParts
+from relay.codecs.debezium.reading import RowDecoder, RowParts, Shape
 from relay.codecs.debezium.table_changes import change_word, parse, told_events
 from relay.codecs.losses import Lossy
 from relay.codecs.wire import lookalikes
-from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import NAMELESS
 from relay.errors import Malformed, UnsupportedMessage
-from relay.limits import check_values, uncounted_bytes
 from relay.model import (
     Bootstrap,
     Event,
@@ -52,7 +51,6 @@ from relay.records import ConsumerRecord
 _OPS: Final = {"c": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.READ}
 _TRUNCATE: Final = "t"
 _LOGICAL: Final = "m"
-_PLACEHOLDER_BYTES: Final = tuple(text.encode() for text in PLACEHOLDERS)
 _MARKS: Final = {"BEGIN": True, "END": False}
 
 # Python 3.11 resolves enum members through a descriptor, at the price of a function call; these are looked at
@@ -62,41 +60,46 @@ _DELETE: Final = Op.DELETE
 _READ: Final = Op.READ
 
 
-class Decoder:
+class Decoder(MessageDecoder[Envelope]):
     """Reads JSON of Debezium's connectors for MySQL and MariaDB, 1.9 to 3.6, with schemas and without."""
 
     def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
-        self._limits = answers.limits
-        self._uncounted = uncounted_bytes(answers.limits)
-        self._rows = RowDecoder(NAME, DebeziumColumns(options), answers.limits)
+        rows = RowDecoder(NAME, DebeziumColumns(options), RowBody, answers.limits)
+        super().__init__(NAME, Envelope, rows, answers.limits)
 
-    def decode(
-        self, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
-    ) -> tuple[list[Event], Catalog]:
-        """Give the record's event; see `relay.codecs.codec.Decoder`."""
-        value = record.value
-        if not value:
-            lossy.append(Lossy.TOMBSTONE)
-            return [], catalog
-        if len(value) > self._uncounted:
-            check_values(NAME, "", value, self._limits)
-        if record.key and len(record.key) > self._uncounted:
-            check_values(NAME, "key", record.key, self._limits)
-        counted = len(lossy)
-        try:
-            return self._event(_wire.parse(value), record, catalog, lossy)
-        except REFUSED:
-            del lossy[counted:]
-        try:
-            message, is_invalid_text = parse_again(NAME, value, Envelope, self._limits)
-        except Malformed as error:
-            raise lookalikes.refusal(NAME, value) or error from None
-        if is_invalid_text:
-            lossy.append(Lossy.INVALID_TEXT)
-        try:
-            return self._event(message, record, catalog, lossy)
-        except REFUSED as error:
-            raise Malformed(NAME, "payload", "a row that is no JSON object of columns") from error
+    def _row(
+        self,
+        shape: Shape,
+        payload: Any,  # noqa: ANN401 - a class made at run time, of RowBody
+        record: ConsumerRecord,
+        catalog: Catalog,
+        lossy: list[Lossy],
+    ) -> RowChange | None:
+        origin: Origin | None = payload.source
+        op = _OPS.get(payload.op)
+        if op is None or origin is None or origin.connector not in _wire.CONNECTORS:
+            return None
+        source, emitted_at_ns = _wire.source_of(payload, origin, record), _wire.emitted_at_ns(payload, record)
+        table = shape.table
+        if origin.table != table.id.table or origin.db != table.id.database:
+            return None
+        time_ns = _wire.position_time_ns(source, origin)
+        if not table.is_newest(catalog, None, time_ns, record):
+            return None
+        before, after = payload.before, payload.after
+        if op is _DELETE:
+            after = None
+        elif op is not _UPDATE:
+            before = None
+        if (before if op is _DELETE else after) is None:
+            return None
+        images = shape.images(table.newest, before, after, record.value or b"", lossy)
+        if images is None:
+            return None
+        if op is _UPDATE and before is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
+        transaction = None if payload.transaction is None else _wire.transaction_of(payload)
+        return RowChange(op, images.reader.schema, images, source, emitted_at_ns, transaction)
 
     def _event(
         self, message: Envelope, record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -111,12 +114,11 @@ class Decoder:
         op = _OPS.get(body.op or "")
         source = _wire.source_of(body, origin, record)
         if op is not None:
-            parts = _row_parts(op, body, origin, bytes(message.schema), record.key)
+            parts = _row_parts(op, body, origin, bytes(message.schema), record)
             if op is _UPDATE and parts.before is None:
                 lossy.append(Lossy.BEFORE_UNKNOWN)
             at = _wire.position_of(source, origin, record, is_read=op is _READ)
-            read = self._rows.read_generally if _has_placeholder(record.value) else self._rows.read
-            schema, images = read(parts, at, catalog, lossy)
+            schema, images = self._rows.read(parts, at, catalog, lossy)
             emitted_at_ns, transaction = _wire.emitted_at_ns(body, record), _wire.transaction_of(body)
             return [RowChange(op, schema, images, source, emitted_at_ns, transaction)], catalog
         if body.op == _TRUNCATE:
@@ -126,25 +128,17 @@ class Decoder:
         raise UnsupportedMessage(NAME, "payload.op", "not one of c, u, d, r, t, and no DDL")
 
 
-def _has_placeholder(value: bytes | None) -> bool:
-    """Whether a value may stand for one that the log does not have."""
-    for placeholder in _PLACEHOLDER_BYTES:  # noqa: SIM110 - a generator would cost every row
-        if placeholder in (value or b""):
-            return True
-    return False
-
-
-def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, key: bytes | None) -> RowParts:
+def _row_parts(op: Op, body: Body, origin: Origin, schema: bytes, record: ConsumerRecord) -> RowParts:
     """The parts of a row's message. Raises Malformed if it has no image of its operation, or no table."""
     before = image(body.before) if op is _DELETE or op is _UPDATE else None
     after = None if op is _DELETE else image(body.after)
     if op is _DELETE and before is None:
-        before = _old_key(key)
+        before = _old_key(record.key)
     if op is not _DELETE and after is None:
         raise Malformed(NAME, "payload.after", "a row message without a row")
     if not origin.table:
         raise Malformed(NAME, "payload.source.table", NAMELESS)
-    return RowParts((origin.db or "", origin.table), before, after, schema, key)
+    return RowParts((origin.db or "", origin.table), before, after, schema, record.key, record.value or b"")
 
 
 def _old_key(key: bytes | None) -> bytes:
@@ -186,8 +180,11 @@ def _definitions(event: Event) -> list[Event]:
     """The definitions that a schema change of a snapshot tells."""
     if not isinstance(event, SchemaChange):
         return [event]
-    told = [each.definition for each in event.table_changes if each.definition is not None]
-    return [Bootstrap(schema, event.source, event.emitted_at_ns) for schema in told]
+    return [
+        Bootstrap(told.definition, event.source, event.emitted_at_ns, event.ddl or None, told)
+        for told in event.table_changes
+        if told.definition is not None
+    ]
 
 
 def _truncation(

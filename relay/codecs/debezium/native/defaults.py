@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.debezium.defaults import NOW
+from relay.codecs.debezium.defaults import NOW, within_64_bits
 from relay.codecs.debezium.native.fields import DATES, Field
 from relay.codecs.debezium.schema import BITS, JSON
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days
@@ -27,6 +27,8 @@ from relay.mysql.types import BINARIES, CHARS, FLOATS, FRACTIONAL, INTEGERS
 _EPOCH: Final = "1970-01-01 00:00:00"
 #: Exact for every DECIMAL, which has at most 65 digits.
 _CONTEXT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
+#: No integer of MySQL has more digits behind its first one.
+_MOST_DIGITS: Final = 20
 _WORDS: Final = {"true": "1", "false": "0"}
 
 
@@ -89,8 +91,11 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 
 def _integer(text: str, _: Column) -> int:
     if text[:2].lower() == "0x":
-        return int(text, 0)
-    return int(Decimal(text).to_integral_value(ROUND_HALF_UP, _CONTEXT))
+        return within_64_bits(int(text, 0))
+    value = Decimal(text)
+    if value.adjusted() > _MOST_DIGITS:  # an exponent would become a number without end
+        raise ValueError("a number beyond 64 bits")
+    return within_64_bits(int(value.to_integral_value(ROUND_HALF_UP, _CONTEXT)))
 
 
 def _bit(text: str, _: Column) -> int:

@@ -1,9 +1,8 @@
 """Messages of Debezium's MySQL and MariaDB connectors as they travel, with single facts taken out of them.
 
-Contract: `parse` is strict and raises what msgspec raises (`relay.codecs.debezium.envelope.parse_again` reads
-what that refuses). Images, schema and table changes are still JSON. A payload without its wrapper is read
-too. Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0 and
-3.6.1.
+Contract: images, schema and table changes are still JSON in an `Envelope`. A payload without its wrapper is
+read too. Source: Debezium "MySQL connector", 1.9 to 3.6; records of 1.9.7, 2.4.2, 2.6.2, 2.7.4, 3.0.8, 3.2.0
+and 3.6.1.
 """
 
 from __future__ import annotations
@@ -60,17 +59,22 @@ class Count(msgspec.Struct, gc=False):
     event_count: int
 
 
-class Body(msgspec.Struct, gc=False):
-    """`payload`, of every kind of message."""
+class RowBody(msgspec.Struct, gc=False):
+    """`payload` of a row without its images, which `relay.codecs.debezium.reading.Shape` adds."""
 
     source: Origin | None = None
-    before: msgspec.Raw = _NULL
-    after: msgspec.Raw = _NULL
     transaction: TransactionBlock | None = None
     op: str | None = None
     ts_ms: Milliseconds | None = None
     ts_us: int | None = None
     ts_ns: int | None = None
+
+
+class Body(RowBody, gc=False):
+    """`payload`, of every kind of message."""
+
+    before: msgspec.Raw = _NULL
+    after: msgspec.Raw = _NULL
     databaseName: str | None = None
     ddl: str | UnsetType | None = UNSET
     tableChanges: msgspec.Raw = _NULL
@@ -89,9 +93,6 @@ class Envelope(Body, gc=False):
     def body(self) -> Body | None:
         """Return the payload; None if it is null, as in a tombstone."""
         return self if self.payload is UNSET else self.payload
-
-
-parse = msgspec.json.Decoder(Envelope).decode
 
 
 def foreign(protocol: str, origin: Origin | None) -> DecodeError:
@@ -121,14 +122,24 @@ def snapshot_of(origin: Origin) -> Snapshot | None:
     return _SNAPSHOTS.get(word, Snapshot.TRUE) if isinstance(word, str) else Snapshot.TRUE
 
 
-def source_of(body: Body, origin: Origin, record: ConsumerRecord) -> Source:
+def source_of(body: RowBody, origin: Origin, record: ConsumerRecord) -> Source:
     """Return the canonical source, timed by `source`, else the message, else the record."""
-    event_time_ns = _time_ns(origin)
-    snapshot = origin.snapshot
-    position = origin.pos if origin.file and 0 <= (origin.pos or 0) < _END else None
+    event_time_ns = origin.ts_ns
+    if event_time_ns is None or not -_END_NS <= event_time_ns < _END_NS:
+        event_time_ns = _time_ns(origin)
+        if event_time_ns is None:
+            event_time_ns = emitted_at_ns(body, record)
+    position, row = origin.pos, None
+    if origin.file and position is not None and 0 <= position < _END:
+        row = origin.row
+    else:
+        position = None
+    snapshot = None
+    if origin.snapshot is not None and origin.snapshot != "false":
+        snapshot = snapshot_of(origin)
     return Source(
         origin.connector or "",
-        emitted_at_ns(body, record) if event_time_ns is None else event_time_ns,
+        event_time_ns,
         None,
         None,
         origin.name,
@@ -138,24 +149,36 @@ def source_of(body: Body, origin: Origin, record: ConsumerRecord) -> Source:
         # A snapshot has none, and 0 stands for it.
         origin.server_id or None,
         origin.thread,
-        None if snapshot is None or snapshot == "false" else snapshot_of(origin),
+        snapshot,
         origin.query,
-        binlog_row=None if position is None else origin.row,
+        None,
+        None,
+        None,
+        row,
     )
 
 
-def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
-    """Return where an event stands, by its time in milliseconds: of DDL nothing finer is known, and the log
-    tells the rest. `is_read`: it is a row that a snapshot has read.
+def position_time_ns(source: Source, origin: Origin) -> int:
+    """Return the time by which an event has its place, which has milliseconds: nothing finer is known of DDL,
+    and the log tells the rest.
     """
-    ms = source.event_time_ns // 1_000_000 if origin.ts_ms is None else origin.ts_ms
+    ms = origin.ts_ms
+    return (source.event_time_ns // 1_000_000 if ms is None else ms) * 1_000_000
+
+
+def position_of(source: Source, origin: Origin, record: ConsumerRecord, *, is_read: bool) -> Position:
+    """Return where an event stands. `is_read`: it is a row that a snapshot has read."""
     file, pos = source.binlog_file, source.binlog_position
     log = None if file is None or pos is None else (len(file), file, pos, is_read)
-    return Position(None, ms * 1_000_000, record.topic, record.partition, record.offset, log)
+    time_ns = position_time_ns(source, origin)
+    return Position(None, time_ns, record.topic, record.partition, record.offset, log)
 
 
-def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
+def emitted_at_ns(body: RowBody, record: ConsumerRecord) -> int:
     """Return when the connector made the message; else when the row changed, else the record's timestamp."""
+    found = body.ts_ns
+    if found is not None and -_END_NS <= found < _END_NS:
+        return found
     found = _time_ns(body)
     if found is None and body.source is not None:
         found = _time_ns(body.source)
@@ -165,18 +188,17 @@ def emitted_at_ns(body: Body, record: ConsumerRecord) -> int:
 _END_NS: Final = TIME_END_MS * 1_000_000
 
 
-def _time_ns(part: Origin | Body) -> int | None:
-    """The time with the finest unit that the message has."""
-    ns = part.ts_ns
-    if ns is None:
-        us, ms = part.ts_us, part.ts_ms
-        ns = us * 1_000 if us is not None else None if ms is None else ms * 1_000_000
-    if ns is not None and not -_END_NS <= ns < _END_NS:
-        return None if part.ts_ms is None else part.ts_ms * 1_000_000
-    return ns
+def _time_ns(part: Origin | RowBody) -> int | None:
+    """The time with the finest unit that the message has; None where that is no time."""
+    ns, us, ms = part.ts_ns, part.ts_us, part.ts_ms
+    if ns is None and us is not None:
+        ns = us * 1_000
+    if ns is not None and -_END_NS <= ns < _END_NS:
+        return ns
+    return None if ms is None else ms * 1_000_000
 
 
-def transaction_of(body: Body) -> Transaction | None:
+def transaction_of(body: RowBody) -> Transaction | None:
     """Return a row's place in its transaction, None if the message has none."""
     place = body.transaction
     if place is None:

@@ -13,7 +13,7 @@ import binascii
 import functools
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.debezium.values import read_bits, scaled, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
+from relay.codecs.wire.rows import Read
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
 from relay.mysql.members import label_reader
@@ -168,27 +169,44 @@ def _decimal(case: _Case) -> Form | None:
         return Form(int) if is_number else Form(str, _read_unscaled)
     if is_number:
         return Form(NUMERIC, functools.partial(scaled, scale))
-    return Form(str, functools.partial(_read_decimal_bytes, scale))
+    return Form(str, decimal_reader(scale))
 
 
 #: More bytes no DECIMAL of 65 digits has.
 _MOST_BYTES: Final = 40
 
 
-def _read_unscaled(text: str) -> int:
-    """A whole number of its bytes in base64, the highest first, with a sign."""
+def decimal_bytes(text: str) -> bytes:
+    """Return the bytes of a number, the highest first, from base64. Raises ValueError."""
     try:
         data = read_base64(text)
     except ValueError:
         raise ValueError("not base64 of a number (is decimal.handling.mode another one?)") from None
     if not 0 < len(data) <= _MOST_BYTES:
         raise ValueError("not the bytes of a number")
-    return int.from_bytes(data, "big", signed=True)
+    return data
+
+
+def _read_unscaled(text: str) -> int:
+    """A whole number of its bytes in base64, with a sign."""
+    return int.from_bytes(decimal_bytes(text), "big", signed=True)
 
 
 def _read_decimal_bytes(scale: int, text: str) -> Decimal:
-    unscaled = _read_unscaled(text)
-    return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+    return Decimal(_read_unscaled(text)).scaleb(-scale, _CONTEXT)
+
+
+#: Exact for every number of `_MOST_BYTES` bytes.
+_CONTEXT: Final = Context(prec=200)
+
+
+@functools.lru_cache(maxsize=256)
+def decimal_reader(scale: int) -> Read:
+    """Return how a DECIMAL of this scale is read from base64 of its unscaled number.
+
+    It is always the same function, by which a target knows it; as that of the other readers here.
+    """
+    return functools.partial(_read_decimal_bytes, scale)
 
 
 def _variable_decimal(case: _Case) -> Form | None:
@@ -207,10 +225,12 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
 
 def _read_decimal_double(scale: int | None, number: Decimal) -> Decimal:
     """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
+    if not number:
+        return scaled(scale, Decimal(0))
     exponent = number.as_tuple().exponent
     if scale is not None and isinstance(exponent, int) and exponent < -scale and number.is_finite():
         sign, digits, _ = number.as_tuple()
-        while exponent < -scale and digits[-1] == 0 and len(digits) > 1:
+        while exponent < -scale and digits[-1] == 0:
             digits, exponent = digits[:-1], exponent + 1
         number = Decimal((sign, digits, exponent))
     return scaled(scale, number)
@@ -351,16 +371,30 @@ def _clock(micros: int, digits: int | None) -> str:
     return time_text(_LEAST_TIME_MICROS if is_least else micros, digits)
 
 
+@functools.lru_cache(maxsize=256)
+def _count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
+    if per > 1:
+        return lambda count: text(count // per if count >= 0 else -(-count // per), digits)
+    return lambda count: text(count * micros, digits)
+
+
+def time_reader(digits: int | None) -> Read:
+    """Return how a TIME is read from microseconds."""
+    return _count_reader(_clock, 1, 1, digits)
+
+
+def datetime_reader(unit_micros: int, digits: int | None) -> Read:
+    """Return how a DATETIME is read from a count of units of so many microseconds."""
+    return _count_reader(datetime_text, unit_micros, 1, digits)
+
+
 def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
     """The form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
 
     def make(case: _Case) -> Form | None:
         if case.type.base != base:
             return None
-        digits = case.digits
-        if per > 1:
-            return Form(int, lambda count: text(count // per if count >= 0 else -(-count // per), digits))
-        return Form(int, lambda count: text(count * micros, digits))
+        return Form(int, _count_reader(text, micros, per, case.digits))
 
     return make
 
@@ -414,8 +448,13 @@ def _wall_text(iso: str, digits: int | None) -> str:
 
 
 def _zoned(case: _Case) -> Form | None:
-    digits = case.digits
-    return Form(str, lambda iso: _zoned_text(iso, digits)) if case.type.base == "timestamp" else None
+    return Form(str, timestamp_reader(case.digits)) if case.type.base == "timestamp" else None
+
+
+@functools.lru_cache(maxsize=256)
+def timestamp_reader(digits: int | None) -> Read:
+    """Return how a TIMESTAMP is read from ISO text."""
+    return lambda iso: _zoned_text(iso, digits)
 
 
 def _zoned_text(iso: str, digits: int | None) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
+from relay.codecs.codec import ChosenKey, Payload, without_key
 from relay.codecs.debezium.message_writing import image_names, present_names
 from relay.codecs.debezium.native.defaults import fallback, schema_default
 from relay.codecs.debezium.native.fields import (
@@ -97,7 +97,8 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
     `columns`: as they are written; `shown`: their names; `place_of`: where they stand. `key`: the columns of
-    the key, in its order, with their types. `key_value`: a one-column key's value, of a row that is a struct.
+    the key, in its order, with their types; `chosen`: those of which a rule makes it, () if none does.
+    `key_value`: a one-column key's value, of a row that is a struct.
     `streamed`: the members of `source` from `snapshot` to `sequence` of a row that is of no snapshot;
     `table`: its name. `head`: the text before the payload of a message, `key_head` before that of a key.
     `loses_parameters`: types have parameters that messages do not tell.
@@ -108,6 +109,7 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
     shown: tuple[str, ...]
     place_of: dict[str, int]
     key: tuple[tuple[str, Field], ...]
+    chosen: tuple[str, ...]
     key_value: Callable[[Row], Any] | None
     streamed: msgspec.Raw
     table: msgspec.Raw
@@ -118,13 +120,15 @@ class RowPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class Messages(Target[RowPlan]):
-    """Writes the rows of one encoder; `lost` is what the values of its last row have lost."""
+    """Writes the rows of one encoder; `lost` is what the values of its last row have lost. `chosen`: what
+    rules say of keys, None if nothing.
+    """
 
     has_structs = True
     has_virtual = True
 
-    def __init__(self, options: DebeziumOptions, pool: CachePool) -> None:
-        self._options = options
+    def __init__(self, options: DebeziumOptions, pool: CachePool, chosen: ChosenKey | None = None) -> None:
+        self._options, self._chosen = options, chosen
         self._values, self._defaults = ValueWriter(options), ValueWriter(options)
         #: What is written before the payload of messages without some columns.
         self._heads: ByteCache[object, bytes] = pool.cache()
@@ -173,7 +177,11 @@ class Messages(Target[RowPlan]):
         """Return the plan of a table version."""
         options, columns = self._options, self.columns_of(schema)
         place_of = {column.name: at for at, column in enumerate(columns)}
-        key = [columns[place_of[self._rename(name)]] for name in native_key(schema)]
+        chosen = tuple([self._rename(name) for name in self._chosen(schema.id)]) if self._chosen else ()
+        wanted = chosen or [self._rename(name) for name in native_key(schema)]
+        key = [columns[place_of[name]] for name in wanted if name in place_of]
+        if len(key) < len(wanted):
+            key = []
         head = key_head = b""
         if options.has_value_schema:
             head = self._head(schema.id, columns, ())
@@ -190,6 +198,7 @@ class Messages(Target[RowPlan]):
             shown=tuple(place_of),
             place_of=place_of,
             key=tuple([(column.name, field_of(column.type, options)) for column in key]),
+            chosen=chosen,
             key_value=key_value,
             streamed=self.snapshot(None, schema.id.database),
             table=msgspec.Raw(printed(schema.id.table)),
@@ -271,13 +280,12 @@ class Messages(Target[RowPlan]):
         return msgspec.Raw(b'%b,"db":%b,"sequence":null' % (word, printed(database)))
 
     def source(
-        self, source: Source, snapshot: msgspec.Raw, table: msgspec.Raw, place: tuple[int, int]
+        self, source: Source, snapshot: msgspec.Raw, table: msgspec.Raw, pos: int, row: int
     ) -> SourceBlock:
-        """Return the block of an event. `place`: position and row if its source tells no binlog position."""
-        ns, position = source.event_time_ns, source.binlog_position
-        pos, row = place
-        if position is not None:
-            pos = position
+        """Return the block of an event. `pos`: its position, of the binlog or another one; `row`: the place
+        in its event if its source tells none.
+        """
+        ns = source.event_time_ns
         if source.binlog_row is not None:
             row = source.binlog_row
         return SourceBlock(
@@ -310,10 +318,16 @@ class Messages(Target[RowPlan]):
         middle = _MIDDLES[op]
         if transaction is not None:
             middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _WORDS[op]))
-        value = _print(_Envelope(before, after, source, middle, *_times(emitted_ns)))
+        ns = emitted_ns if _LEAST <= emitted_ns < _END else None
+        value = _print(
+            _Envelope(before, after, source, middle, emitted_ns // 1_000_000, emitted_ns // 1_000, ns)
+        )
         if plan.head:
-            value = self._head_of(plan, images) + value + b"}"
-        return Payload(self.key(plan, before if after is None else after), value)
+            value = self._head_of(plan, before, after) + value + b"}"
+        row = before if after is None else after
+        if plan.key_value is None or type(row) is dict:
+            return Payload(self._key(plan, row), value)
+        return Payload(plan.key_start + _print(plan.key_value(row)) + self._key_tail, value)
 
     def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> Payload:
         """Return the message of TRUNCATE."""
@@ -321,12 +335,15 @@ class Messages(Target[RowPlan]):
         value = _print(_Envelope(None, None, source, middle, *_times(emitted_ns)))
         return Payload(None, plan.head + value + b"}" if plan.head else value)
 
-    def key(self, plan: RowPlan, row: Row) -> bytes | None:
-        """Return the key of a row; None for a table without one, and for a row that lacks columns of it."""
-        if plan.key_value is not None and type(row) is not dict:
-            return plan.key_start + _print(plan.key_value(row)) + self._key_tail
+    def _key(self, plan: RowPlan, row: Row) -> bytes | None:
+        """The key of any row; None for a table without one, and for a row that lacks columns of it. Raises
+        KeyColumnsMissing if a rule makes the key of those.
+        """
         columns = self.key_columns(plan, row)
         if columns is None:
+            if plan.chosen:
+                has = row if type(row) is dict else plan.shown
+                raise without_key(NAME, plan.id, plan.chosen, has)
             return None
         payload = printed({name: value for (name, _), value in zip(plan.key, columns, strict=True)})
         return plan.key_head + payload + self._key_tail[1:]
@@ -352,11 +369,14 @@ class Messages(Target[RowPlan]):
         ]
         return ("{" + ",".join(members) + "}").encode()
 
-    def _head_of(self, plan: RowPlan, images: tuple[Row, Row]) -> bytes:
+    def _head_of(self, plan: RowPlan, *images: Row) -> bytes:
         """The text before a payload, whose schema lists the columns that are there."""
-        rows = [image_names(plan.shown, row) for row in images if row is not None]
-        if all(names is plan.shown for names in rows):
+        for row in images:
+            if row is not None and image_names(plan.shown, row) is not plan.shown:
+                break
+        else:
             return plan.head
+        rows = [image_names(plan.shown, row) for row in images if row is not None]
         present, relaxed = present_names(plan.place_of, rows)
         key = plan, present, relaxed
         found = self._heads.get(key)

@@ -23,7 +23,10 @@ class DebeziumOptions(Options, frozen=True):
 
     topic_prefix: Annotated[
         str,
-        Meta(description="the connector's name: `source.name`, and the first part of schema names"),
+        Meta(
+            description="the connector's name: `source.name`, and the first part of schema names; "
+            "of a source, its topic of schema changes"
+        ),
     ] = msgspec.field(name="topic.prefix", default="relay")
     schemas_enable: Annotated[
         bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")

@@ -20,8 +20,9 @@ from relay.codecs.debezium.native.fields import SOURCE, Json, node
 from relay.codecs.debezium.native.message_writing import native_key
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.ticdc import per_table_statements
-from relay.model import Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
+from relay.model import Bootstrap, Column, DdlKind, Default, SchemaChange, TableChange, TableId, TableSchema
 from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.printed import create_statement
 from relay.mysql.types import CHARS, FLOATS, FRACTIONAL, INTEGERS, quoted_table, suffix
 
 # ---------------------------------------------------------------- the list
@@ -32,7 +33,7 @@ class Message(NamedTuple):
 
     database: str
     table: str | None
-    ddl: str
+    ddl: str | None
     changes: Sequence[Json | msgspec.Raw]
 
 
@@ -81,19 +82,53 @@ def changes_of(change: SchemaChange, lossy: list[Lossy], *, has_comments: bool) 
                 yield Message(table.database, table.table, ddl, [entry | {"table": shown}])
 
 
+def shown_of(event: Bootstrap, *, has_comments: bool) -> Message:
+    """Return the message that shows a definition, as that of a snapshot: with the statement that makes the
+    table, None if it cannot be known.
+    """
+    schema, told = event.schema, event.told
+    ddl = create_statement(schema) if event.ddl is None else event.ddl
+    if told is not None and told.dialect == DIALECT:
+        change = _told(told, has_comments)
+    else:
+        shown = shown_table(schema, has_comments=has_comments)
+        change = {"type": "CREATE", "id": _id(schema.id), "table": shown}
+    return Message(schema.id.database, schema.id.table, ddl, [change])
+
+
 def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
-    """What a connector has told, with the comments that it has left out if they are wanted."""
-    definition = change.definition
-    if definition is None or not has_comments:
+    """What a connector has told, with all comments that are known or with none, however it was set, and with
+    the members that releases before 2.0 lack.
+    """
+    is_old = _LABELS not in change.wire
+    if not has_comments and not is_old and _COMMENT not in change.wire:
         return msgspec.Raw(change.wire)
     found: Json = msgspec.json.decode(change.wire)
-    table = found["table"]
-    shown = shown_table(definition, has_comments=True)
-    comments = {column["name"]: column["comment"] for column in shown["columns"]}
-    table["comment"] = table.get("comment") or shown["comment"]
-    for column in table["columns"]:
-        column["comment"] = column.get("comment") or comments.get(column["name"])
+    table, definition = found["table"], change.definition
+    if table is None:
+        return found
+    known: Json = (
+        {"columns": ()} if definition is None else shown_table(definition, has_comments=has_comments)
+    )
+    if is_old:
+        shown = {column["name"]: column for column in known["columns"]}
+        table["columns"] = [_completed(column, shown) for column in table["columns"]]
+    comments = {column["name"]: column["comment"] for column in known["columns"]}
+    comments[None] = known.get("comment")
+    for part in (table, *table["columns"]):
+        part["comment"] = (part.get("comment") or comments.get(part.get("name"))) if has_comments else None
     return found
+
+
+#: How a comment begins in the JSON of a `TableChange`, and the labels of a column.
+_COMMENT: Final = b'"comment":"'
+_LABELS: Final = b'"enumValues":'
+
+
+def _completed(column: Json, shown: dict[str, Json]) -> Json:
+    """A column with all members; those that it lacks are the definition's."""
+    others = shown.get(column["name"], {})
+    return {member: column.get(member, others.get(member)) for member in _MEMBERS}
 
 
 def _id(table: TableId) -> str:

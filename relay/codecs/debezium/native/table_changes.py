@@ -21,6 +21,7 @@ from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
     CHARS,
     FLOATS,
+    INTEGERS,
     as_binary,
     checked_type,
     parse_type,
@@ -70,7 +71,7 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
         type=column_type,
         nullable=told.optional,
         default=_default(told, column_type),
-        comment=told.comment or None,
+        comment=_literal(told.comment) if told.comment else None,
         auto_increment=bool(told.autoIncremented) and not has_update,
         on_update=now if has_update else None,
     )
@@ -98,7 +99,9 @@ def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
     if column_type.members is not None:
         return mine.members == column_type.members
     is_sized = column_type.length is not None or column_type.scale is not None
-    return not is_sized or (mine.length, mine.scale) == (column_type.length, column_type.scale)
+    # Releases before 2.6 keep the size of what the column was before a MODIFY without one.
+    is_bare = mine.base in INTEGERS | FLOATS and mine.length is None
+    return not is_sized or is_bare or (mine.length, mine.scale) == (column_type.length, column_type.scale)
 
 
 def _as_text(column: Column) -> Column:
@@ -111,7 +114,12 @@ def _default(column: ListedColumn, column_type: ColumnType) -> Default | Absent:
     if value is None:
         return ABSENT
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return read_default(unquoted(f"'{text}'"), column_type)
+    return read_default(_literal(text), column_type)
 
 
-NATIVE: Final = TableDialect("debezium", _type, _merged)
+def _literal(text: str) -> str:
+    """What stands between the quotes of a literal of SQL, without its escapes."""
+    return unquoted(f"'{text}'")
+
+
+NATIVE: Final = TableDialect("debezium", _type, _merged, _literal)

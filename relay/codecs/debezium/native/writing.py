@@ -8,12 +8,13 @@ the commit ts, or the offset, stands for the position, so that readers can order
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from relay.codecs.codec import Payload
+from relay.codecs.codec import ChosenKey, Payload
 from relay.codecs.debezium.native.fields import (
     HEARTBEAT,
     HEARTBEAT_KEY,
@@ -23,13 +24,21 @@ from relay.codecs.debezium.native.fields import (
 )
 from relay.codecs.debezium.native.message_writing import Messages, native_key, printed
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
-from relay.codecs.debezium.native.schema_changes import CHANGE_KEY, CHANGE_VALUE, changes_of
+from relay.codecs.debezium.native.schema_changes import (
+    CHANGE_KEY,
+    CHANGE_VALUE,
+    Message,
+    changes_of,
+    shown_of,
+)
 from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy, source_losses
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import TypedWriters, halves
 from relay.codecs.wire.shaping import op_without_before
+from relay.codecs.wire.ticdc import changes_chosen_key
 from relay.errors import NotRepresentable
 from relay.model import (
+    Bootstrap,
     DdlKind,
     Event,
     Heartbeat,
@@ -85,6 +94,19 @@ def carries(options: DebeziumOptions) -> Carries:
     )
 
 
+def _split_chosen(chosen: ChosenKey, events: list[Event]) -> list[Event]:
+    """Split updates of keys: of those that rules choose, and of the other tables' own."""
+    found: list[Event] = []
+    for event in events:
+        if not isinstance(event, RowChange) or not chosen(event.table):
+            found += split_key_changes([event])
+        elif changes_chosen_key(event, chosen):
+            found += _halves(event)
+        else:
+            found.append(event)
+    return found
+
+
 class KeyChange(RowChange, frozen=True, kw_only=True):
     """The DELETE or the INSERT that an UPDATE of a key was split in; `other` is its other half."""
 
@@ -114,7 +136,12 @@ def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Eve
     before, after = images.cells_at(key, is_old=True), images.cells_at(key, is_old=False)
     if before is None or after is None or before == after:
         return [event]
-    old, new = halves(images)
+    return _halves(event)
+
+
+def _halves(event: RowChange) -> list[Event]:
+    schema = event.schema
+    old, new = halves(event.images)
     rest = event.source, event.emitted_at_ns, event.transaction
     delete, insert = RowChange(Op.DELETE, schema, old, *rest), RowChange(Op.INSERT, schema, new, *rest)
     return [
@@ -126,11 +153,13 @@ def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Eve
 class Encoder:
     """Writes Debezium JSON as the MySQL connector 3.6 and JsonConverter do."""
 
-    def __init__(self, options: DebeziumOptions, answers: Answers) -> None:
+    def __init__(self, options: DebeziumOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
         self._options = options
         self.prepare = split_key_changes
+        if chosen is not None:
+            self.prepare = functools.partial(_split_chosen, chosen)
         pool = CachePool(answers.limits.cache_bytes)
-        self._messages = Messages(options, pool)
+        self._messages = Messages(options, pool, chosen)
         self._lost = self._messages.lost
         self._rows = TypedWriters(NAME, self._messages, pool)
         self._has_transactions = options.provide_transaction_metadata
@@ -171,11 +200,14 @@ class Encoder:
         snapshot = plan.streamed
         if source.snapshot is not None or op is _READ:
             snapshot = messages.snapshot(source.snapshot or Snapshot.TRUE, plan.id.database)
-        place = self._place(source, caused_by, lossy), row
-        block = messages.source(source, snapshot, plan.table, place)
-        transaction = change.transaction if self._has_transactions else None
-        payload = messages.row(op, plan, (before, after), block, change.emitted_at_ns, transaction)
-        self._count_lost(source, lossy, change.transaction)
+        pos = source.binlog_position
+        if pos is None:
+            pos = self._place(source, caused_by, lossy)
+        block = messages.source(source, snapshot, plan.table, pos, row)
+        transaction = change.transaction
+        shown = transaction if self._has_transactions else None
+        payload = messages.row(op, plan, (before, after), block, change.emitted_at_ns, shown)
+        self._count_lost(source, lossy, transaction)
         if isinstance(change, KeyChange) and self._options.key_change_headers:
             return msgspec.structs.replace(payload, headers=self._headers(change))
         return payload
@@ -198,6 +230,11 @@ class Encoder:
     def _control(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> Iterator[Payload]:
         if isinstance(event, SchemaChange) and self._options.include_schema_changes:
             yield from self._schema_change(event, caused_by, lossy)
+        elif isinstance(event, Bootstrap) and self._options.include_schema_changes:
+            self._count_lost(event.source, lossy)
+            pos = self._place(event.source, caused_by, lossy)
+            shown = shown_of(event, has_comments=self._options.include_schema_comments)
+            yield self._change_message(shown, event, event.source.snapshot or Snapshot.TRUE, pos)
         elif isinstance(event, TransactionMark) and self._has_transactions:
             self._count_lost(event.source, lossy)
             yield self._mark(event)
@@ -217,22 +254,25 @@ class Encoder:
         if change.kinds == (DdlKind.TRUNCATE_TABLE,):
             yield from self._truncate(change, caused_by, lossy)
             return
-        messages, pos = self._messages, self._place(change.source, caused_by, lossy)
-        emitted_ms = change.emitted_at_ns // _MS
+        pos = self._place(change.source, caused_by, lossy)
         for each in changes_of(change, lossy, has_comments=self._options.include_schema_comments):
-            snapshot = messages.snapshot(change.source.snapshot, each.database)
-            table = msgspec.Raw(printed(each.table))
-            block = messages.source(change.source, snapshot, table, (pos, 0))
-            payload = {
-                "source": block,
-                "ts_ms": emitted_ms,
-                "databaseName": each.database,
-                "schemaName": None,
-                "ddl": each.ddl,
-                "tableChanges": each.changes,
-            }
-            key = {"databaseName": each.database}
-            yield self._control_message((key, CHANGE_KEY), (payload, CHANGE_VALUE))
+            yield self._change_message(each, change, change.source.snapshot, pos)
+
+    def _change_message(
+        self, shown: Message, event: SchemaChange | Bootstrap, snapshot: Snapshot | None, pos: int
+    ) -> Payload:
+        """The message of one change of a statement, or of a definition."""
+        messages, database = self._messages, shown.database
+        table = msgspec.Raw(printed(shown.table))
+        payload = {
+            "source": messages.source(event.source, messages.snapshot(snapshot, database), table, pos, 0),
+            "ts_ms": event.emitted_at_ns // _MS,
+            "databaseName": database,
+            "schemaName": None,
+            "ddl": shown.ddl,
+            "tableChanges": shown.changes,
+        }
+        return self._control_message(({"databaseName": database}, CHANGE_KEY), (payload, CHANGE_VALUE))
 
     def _truncate(
         self, change: SchemaChange, caused_by: ConsumerRecord, lossy: list[Lossy]
@@ -243,9 +283,8 @@ class Encoder:
             return
         schema = change.after or TableSchema(change.table, (), complete=False)
         plan = self._rows.plan(schema)
-        block = self._messages.source(
-            change.source, plan.streamed, plan.table, (self._place(change.source, caused_by, lossy), 0)
-        )
+        pos = self._place(change.source, caused_by, lossy)
+        block = self._messages.source(change.source, plan.streamed, plan.table, pos, 0)
         yield self._messages.truncate(plan, block, change.emitted_at_ns)
 
     def _mark(self, mark: TransactionMark) -> Payload:

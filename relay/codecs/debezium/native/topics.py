@@ -1,0 +1,38 @@
+"""The topics of a Debezium connector: which one has the DDL of which rows.
+
+    <topic.prefix>                       schema changes, all in partition 0
+    <topic.prefix>.<database>.<table>    rows
+    <topic.prefix>.transaction           BEGIN and END
+
+Sources: debezium/debezium EventDispatcher (schemaChangeEvent), AbstractTopicNamingStrategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+_PREFIX = "topic.prefix"
+
+
+def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the topic that has the DDL of the rows of each of these topics.
+
+    It is the one with whose name and a dot theirs begins, the longest of several; else the one that the
+    option `topic.prefix` names, if it was given; else each its own. Schema changes belong to no other topic.
+    """
+    named = given.get(_PREFIX, "")
+    names = frozenset(topics)
+    otherwise = named if named in names else None
+    found = {topic: _above(topic, names) or otherwise or topic for topic in topics}
+    of_others = {first for topic, first in found.items() if first != topic}
+    return {topic: topic if topic in of_others else first for topic, first in found.items()}
+
+
+def _above(topic: str, names: Collection[str]) -> str | None:
+    """Return the longest of these names that a topic's name continues behind a dot."""
+    above, dot, _ = topic.rpartition(".")
+    while dot:
+        if above in names:
+            return above
+        above, dot, _ = above.rpartition(".")
+    return None
