@@ -78,8 +78,8 @@ def _rules(rules: Sequence[TopicRule], sources: Sequence[str], chosen: TableFilt
             yield Problem(path, f"{_NONE}: the rule for {quoted(before.text)} comes first")
         elif not _may_choose(chosen, glob):
             yield Problem(path, f"{_NONE}: no table that {quoted(glob.text)} matches is chosen")
-        elif is_last and not (rule.topic or rule.partitions or rule.partition_by):
-            yield Problem(path, f"{_NONE}: it gives neither topic nor partitions")
+        elif is_last and not (rule.topic or rule.partitions or rule.partition_by or rule.key):
+            yield Problem(path, f"{_NONE}: it gives no topic, partitions or key")
         elif rule.topic and glob.has_wildcards == (True, True):
             yield from _shared_topics(path, rule.topic, sources)
 

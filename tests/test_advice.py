@@ -185,6 +185,7 @@ def test_rules_that_no_table_reaches(matches: list[str], idle_at: list[int]) -> 
 
 def test_a_rule_that_changes_nothing() -> None:
     assert said(rules=[TopicRule("a.*"), TopicRule("*.t", "u")]) == []
+    assert said(rules=[TopicRule("a.*", key=("c",))]) == []
     (found,) = said(rules=[TopicRule("*.t", "u"), TopicRule("a.*")])
     assert found.startswith("target.topics.1: has no effect")
 

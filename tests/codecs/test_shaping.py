@@ -31,6 +31,7 @@ from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.shaped import RowKeys
 from relay.model import TSO_LOGICAL_BITS
 from relay.records import ProducerRecord
+from relay.routing import TopicRule
 from relay.translator import Selection
 
 FLAT = "flat-json"
@@ -179,6 +180,16 @@ def test_dates_of_the_key_are_never_null(source: str, target: str) -> None:
     written_row = value["data"][0] if "data" in value else value.get("NEW_VALUES", value)
     assert {name: written_row[name] for name in row} == key | {"since": None}
     assert translator.lossy[Lossy.ZERO_DATE] == 1
+
+
+def test_dates_of_a_key_that_a_rule_chooses_are_never_null() -> None:
+    rules = [TopicRule("*.*", key=("since",))]
+    translator = Translator(CANAL, FLAT, None, {"zero-dates": "null"}, rules=rules)
+    row = {"id": "1", "since": "0000-00-00", "born": "0000-00-00"}
+    (out,) = translator.translate(record(row_message({"id": "int", "since": "date", "born": "date"}, row)))
+    assert json.loads(out.key or b"null") == {"since": "0000-00-00"}
+    found = json.loads(out.value or b"null")
+    assert (found["since"], found["born"]) == ("0000-00-00", None)
 
 
 def _is_row(out: ProducerRecord) -> bool:

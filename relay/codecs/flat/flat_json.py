@@ -144,7 +144,7 @@ class _Target(Target[_Plan]):
         """Return a table's columns; with `zero-dates=null` NULL is let in everywhere but in its key."""
         if self._options.zero_dates == "keep":
             return schema.columns
-        key = frozenset(schema.handle_key())
+        key = frozenset([*schema.handle_key(), *self._chosen(schema.id)])
         return [msgspec.structs.replace(each, nullable=each.name not in key) for each in schema.columns]
 
     def write_of(self, column: Column) -> Write | None:
