@@ -188,6 +188,17 @@ class Catalog(msgspec.Struct, frozen=True):
                     return version.schema
         return None
 
+    def of_moment(self, id: TableId, at: Position) -> TableSchema | None:
+        """The definition that a statement at this very moment has made, of a table that `table` does not know
+        there: between partitions, nothing tells which of the two came first. None if there is none.
+        """
+        for version in self._history(id):
+            if version.at.precedes(at):
+                break
+            if version.schema is not None and not at.precedes(version.at):
+                return version.schema
+        return None
+
     def has(self, id: TableId, at: Position) -> bool:
         """Whether a table of exactly this name is known to exist before this position, not only later."""
         history = self._history(id)

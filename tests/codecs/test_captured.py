@@ -86,7 +86,14 @@ def canal_rows(messages: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("path", captured_files("mysql/canal-json.gtid") + captured_files("mysql/canal-json"))
 def test_canal_comes_back_row_by_row(path: str) -> None:
-    assert canal_rows(translate(CANAL, CANAL, captured(path))) == canal_rows(parsed(path))
+    given = [message if message["isDdl"] else undoubled(message) for message in parsed(path)]
+    assert canal_rows(translate(CANAL, CANAL, captured(path))) == canal_rows(given)
+
+
+def undoubled(message: dict[str, Any]) -> dict[str, Any]:
+    """A row message with the names that its columns have: Canal doubles back-ticks in them."""
+    found: dict[str, Any] = json.loads(json.dumps(message).replace("``", "`"))
+    return found
 
 
 @pytest.mark.parametrize("path", captured_files("mysql/canal-json.gtid") + captured_files("mysql/canal-json"))

@@ -40,6 +40,7 @@ from relay.model import (
     Generated,
     Images,
     Op,
+    Position,
     Row,
     RowChange,
     Source,
@@ -642,7 +643,7 @@ class TextReaders:
                 reader = table.reader_for(names, message, source, record, catalog)
             elif reader.wire.names != names:
                 if shapes is None:
-                    known = catalog.table(table.id, source.at(record))
+                    known = _definition(catalog, table.id, source.at(record))
                     shapes = _Shapes(table, reader.wire, known, message)
                 reader = shapes.reader_for(names)
             lossy += reader.losses
@@ -651,6 +652,13 @@ class TextReaders:
             images = TextRows(reader, op, cells, old, index)
             changes.append(RowChange(op, reader.schema, images, source, emitted_at_ns))
         return changes
+
+
+def _definition(catalog: Catalog, table: TableId, at: Position) -> TableSchema | None:
+    """The definition as of a row's position. Canal's times have whole seconds: of a table that was made in
+    the row's, by a statement in another partition, it is the one that was made.
+    """
+    return catalog.table(table, at) or catalog.of_moment(table, at)
 
 
 def _only_in(old: Cells, cells: Cells) -> tuple[str, ...]:
@@ -753,7 +761,7 @@ class _TableReaders(Table[TextReader]):
             self._note_reordered(types, found)
             return found
         wire = WireTable(self.id, names, mysql_types, message.pk_names, self._is_full(mysql_types))
-        known = catalog.table(self.id, source.at(record))
+        known = _definition(catalog, self.id, source.at(record))
         found = self.compiled(wire, known, SqlTypes(message.sql_type), len(types))
         if is_usual and not found.sql_types and found.wire.names == names:
             if len(self._by_names) >= _CACHED_READERS:
