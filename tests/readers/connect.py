@@ -98,9 +98,11 @@ class Sink:
         self._connect = connect
         self._url = url
 
-    def store(self, messages: Iterable[Message], topic: str = "topic") -> str:
-        """Let the sink read a topic of one table; gives the name of its table. Raises TaskFailed."""
-        name = f"t{next(_NUMBERS)}"
+    def store(self, messages: Iterable[Message], topic: str = "topic", name: str = "") -> str:
+        """Let the sink read a topic, of one table unless `name` names the table's parts
+        (`collection.name.format`); gives the name of its table. Raises TaskFailed.
+        """
+        name = name or f"t{next(_NUMBERS)}"
         config = {
             "connection.url": self._url,
             "connection.username": "relay",
