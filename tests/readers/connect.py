@@ -98,12 +98,15 @@ class Sink:
         self._connect = connect
         self._url = url
 
-    def store(self, messages: Iterable[Message], topic: str = "topic", **settings: str) -> str:
-        """Let the sink read a topic of one table; gives the name of its table. Raises TaskFailed.
+    def store(
+        self, messages: Iterable[Message], topic: str = "topic", name: str = "", **settings: str
+    ) -> str:
+        """Let the sink read a topic, of one table unless `name` names the table's parts
+        (`collection.name.format`); gives the name of its table. Raises TaskFailed.
 
         `settings` of the sink have underscores for dots.
         """
-        name = f"t{next(_NUMBERS)}"
+        name = name or f"t{next(_NUMBERS)}"
         config = {
             "connection.url": self._url,
             "connection.username": "relay",

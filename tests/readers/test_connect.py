@@ -4,6 +4,8 @@ row, and Debezium's JDBC sink leaves PostgreSQL with the rows that the source ha
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from debezium_json_support import DEBEZIUM, column, record, row, wrapped
 from readers.connect import Sink, TaskFailed, steps, unwrapped
@@ -47,6 +49,27 @@ def test_rows_in_postgresql(sink: Sink, file: str) -> None:
         if table.id not in _NOT_FOR_THE_SINK and not table.altered and table.begins_empty:
             stored = sink.store(topics[table.database, table.name])
             if said := final_difference(table, sink.rows(stored, table)):
+                wrong[table.id] = said
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("statements", ["01_all_types", "07_keys", "09_dml"])
+def test_tables_of_one_topic(sink: Sink, statements: str) -> None:
+    """The sink tells them apart by the rows; those without a key are left out."""
+    named = topics_of_tables(translated(f"ticdc/open-protocol/{statements}", TARGET, BY_TABLE, **_OPTIONS))
+    records: list[Any] = [
+        record
+        for record in translated(f"ticdc/open-protocol/{statements}", TARGET, **_OPTIONS)
+        if record.key is not None
+    ]
+    assert len({record.topic for record in records}) == 1
+    assert len(named) > 1 or statements == "01_all_types"
+    sink.store(records, name="mixed_${source.db}_${source.table}")
+    wrong = {}
+    for table in tables(statements).values():
+        if table.id not in _NOT_FOR_THE_SINK:
+            rows = sink.rows(f"mixed_{table.database}_{table.name}", table)
+            if said := final_difference(table, rows):
                 wrong[table.id] = said
     assert wrong == {}
 

@@ -14,6 +14,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ Step = tuple[str, Row]
 _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"}
 _BINARIES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
 _TIMES = {"datetime", "timestamp", "time"}
+_DATES = {"date", "datetime", "timestamp"}
 #: Servers show the greatest FLOAT with digits that round to more than it is.
 _MAX_FLOAT32 = 3.4028234663852886e38
 
@@ -60,6 +62,15 @@ def sql_type(told: str) -> SqlType:
         return SqlType(name, (), False, tuple(member.replace("''", "'") for member in members))
     numbers = tuple(map(int, arguments.split(","))) if arguments else ()
     return SqlType(name, numbers, "unsigned" in told, ())
+
+
+def is_calendar_date(cell: str | None) -> bool:
+    """Whether a DATE, DATETIME or TIMESTAMP is no 0000-00-00, 2026-02-30 or the like."""
+    try:
+        datetime.fromisoformat(cell or "1970-01-01")
+    except ValueError:
+        return False
+    return True
 
 
 class Change(NamedTuple):
@@ -99,6 +110,20 @@ class Table(NamedTuple):
 
         changes = [Change(at, left(before), left(after)) for at, before, after in self.changes]
         return self._replace(columns=columns, changes=changes) if names else self
+
+    def with_calendar_dates(self) -> Table:
+        """The table for a reader that gets NULL for dates that are not in the calendar."""
+        dates = {at for at, kind in enumerate(self.columns.values()) if kind.name in _DATES}
+
+        def held(row: Row | None) -> Row | None:
+            if row is None:
+                return None
+            return tuple(
+                None if at in dates and not is_calendar_date(cell) else cell for at, cell in enumerate(row)
+            )
+
+        changes = [Change(at, held(before), held(after)) for at, before, after in self.changes]
+        return self._replace(changes=changes)
 
     @property
     def begins_empty(self) -> bool:
