@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--only codecs|kafka] [--quick] [--output FILE] [--data FOLDER]`."""
+"""`python -m benchmarks [--only codecs|kafka|tables] [--quick] [--output FILE] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from benchmarks.routes import DATA
 _ROUNDS, _QUICK_ROUNDS = 15, 3
 _MESSAGES, _QUICK_MESSAGES = 200_000, 20_000
 _KAFKA_ROUNDS, _QUICK_KAFKA_ROUNDS = 9, 1
+_TABLES_ROUNDS = 5
 
 
 def main() -> int:
@@ -33,21 +34,27 @@ def main() -> int:
         notes.print(text, style="dim", highlight=False)
 
     found: dict[str, Any] = {"machine": _machine()}
-    if arguments.only != "kafka":
+    if arguments.only in {None, "codecs"}:
         timings = codecs.measure(arguments.data, _QUICK_ROUNDS if arguments.quick else _ROUNDS, progress)
         found["codecs"] = msgspec.to_builtins(timings)
         console.print(report.codecs_table(timings))
     if arguments.only != "codecs":
         # The Kafka client and the broker's launcher are needed here alone.
-        from benchmarks import kafka
+        from benchmarks import kafka, table_topics
 
         rounds, messages = (
             (_QUICK_KAFKA_ROUNDS, _QUICK_MESSAGES) if arguments.quick else (_KAFKA_ROUNDS, _MESSAGES)
         )
-        results = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
-        found["kafka"] = msgspec.to_builtins(results)
-        for result in results:
-            console.print(report.kafka_table(result))
+        if arguments.only != "tables":
+            results = kafka.measure(arguments.data, arguments.messages or messages, rounds, progress)
+            found["kafka"] = msgspec.to_builtins(results)
+            for result in results:
+                console.print(report.kafka_table(result))
+        tables = table_topics.measure(
+            arguments.data, arguments.messages or messages, min(rounds, _TABLES_ROUNDS), progress
+        )
+        found["tables"] = msgspec.to_builtins(tables)
+        console.print(report.tables_table(tables))
     arguments.output.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     progress(f"written to {arguments.output}")
     return 0
@@ -57,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure what relay costs, next to a floor."
     )
-    parser.add_argument("--only", choices=["codecs", "kafka"], help="one of the two parts")
+    parser.add_argument("--only", choices=["codecs", "kafka", "tables"], help="one of the parts")
     parser.add_argument("--quick", action="store_true", help="a short run: figures are rough")
     parser.add_argument(
         "--output", type=Path, default=Path("bench-results.json"), metavar="FILE", help="default: %(default)s"

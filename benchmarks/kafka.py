@@ -200,10 +200,10 @@ class _Bench:
             process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             speed, cpu = asyncio.run(self._watch(process, target))
-            peak_mb = _peak_mb(process.pid)
+            peak = peak_mb(process.pid)
             process.send_signal(signal.SIGTERM)
-            _wait(process)
-            return Run(program, speed, cpu, peak_mb)
+            wait(process)
+            return Run(program, speed, cpu, peak)
         except RunFailed as error:
             error.add_note(log.read_text(errors="replace")[-2000:])
             raise
@@ -228,7 +228,7 @@ class _Bench:
         async with AIOKafkaConsumer(bootstrap_servers=self._servers, enable_auto_commit=False) as consumer:
             while True:
                 written = sum((await consumer.end_offsets(partitions)).values())
-                now, cpu = time.perf_counter(), _cpu_seconds(process.pid)
+                now, cpu = time.perf_counter(), cpu_seconds(process.pid)
                 if written >= target.expected:
                     break
                 if process.poll() is not None:
@@ -258,7 +258,7 @@ def _outputs(route: Route, load: _Load) -> int:
     return total
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """User and system time of a running process (Linux; proc_pid_stat(5), fields 14 and 15)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -267,13 +267,13 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_mb(pid: int) -> float:
+def peak_mb(pid: int) -> float:
     """Peak memory of a running process (proc_pid_status(5)), without what its parent had when it began."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def _wait(process: subprocess.Popen[bytes]) -> None:
+def wait(process: subprocess.Popen[bytes]) -> None:
     """Wait for the end of a process that was asked to stop."""
     try:
         status = process.wait(_STOP_SECONDS)

@@ -11,6 +11,7 @@ from benchmarks.codecs import TOTAL, Timing
 
 if TYPE_CHECKING:
     from benchmarks.kafka import Result
+    from benchmarks.table_topics import TablesResult
 
 
 def codecs_table(timings: Sequence[Timing]) -> Table:
@@ -58,4 +59,21 @@ def kafka_table(result: Result) -> Table:
         )
     table.add_section()
     table.add_row("relay to loop", f"{result.ratio:.2f}", f"{result.cpu_ratio:.2f}", "", style="bold")
+    return table
+
+
+def tables_table(result: TablesResult) -> Table:
+    """One line for each way to write many tables."""
+    title = f"{result.route}: {result.messages} messages of {result.tables} tables, 1 partition a topic"
+    table = Table(title=title, title_justify="left")
+    table.add_column("target")
+    for heading in ("messages/s", "CPU s / 100 000", "peak MB"):
+        table.add_column(heading, justify="right")
+    for run in result.overall:
+        table.add_row(
+            run.program, f"{run.messages_per_second:.0f}", f"{run.cpu_seconds:.2f}", f"{run.peak_mb:.0f}"
+        )
+    table.add_section()
+    speed, cpu = f"{result.ratio:.2f}", f"{result.cpu_ratio:.2f}"
+    table.add_row("share of the speed", speed, cpu, "", style="bold")
     return table

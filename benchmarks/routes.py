@@ -53,16 +53,16 @@ to = "{route.target}"
 [source]
 bootstrap_servers = "{servers}"
 topics = ["{source}"]
-group_id = "{target}"
+group_id = "{group}"
 
 [target]
 topic = "{target}"
 """
 
 
-def relay_config(route: Route, servers: str, source: str, target: str) -> str:
-    """A configuration of the relay, with the target's name for its group."""
-    return _CONFIG.format(route=route, servers=servers, source=source, target=target)
+def relay_config(route: Route, servers: str, source: str, target: str, group: str = "") -> str:
+    """A configuration of the relay; without a name for its group it has the target's."""
+    return _CONFIG.format(route=route, servers=servers, source=source, target=target, group=group or target)
 
 
 #: Options that change how much is written, and so belong to a route's name.

@@ -70,12 +70,15 @@ Fault = Callable[[Stage], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A fault with what it needs. `allowed`: codes with which a relay may end by itself."""
+    """A fault with what it needs. `allowed`: codes with which a relay may end by itself. `tables`: more than
+    one have topics of their own, which relay makes.
+    """
 
     title: str
     kind: Kind
     fault: Fault
     allowed: Callable[[str], frozenset[str]] = lambda _: frozenset()
+    tables: int = 1
 
 
 async def kill_relay(stage: Stage) -> None:
@@ -222,6 +225,51 @@ async def _trouble(rng: random.Random, proxy: Toxiproxy) -> str:
     return f"{kind} {stream}"
 
 
+async def many_troubles(stage: Stage) -> None:
+    """Kills of the relay and of the broker, and other instances, in any order."""
+    rng, crew = stage.rng, stage.crew
+    steps = ["kill", "kill", "broker", "instance", "instance"]
+    rng.shuffle(steps)
+    left = len(steps) + steps.count("instance")
+    for step in steps:
+        before = crew.running or [crew.start()]
+        # Most of the time it is at work when something happens, and not about to start.
+        if rng.random() < 0.8 and not await crew.opened(before[-1]):
+            before = [crew.start()]
+        async with stage.records(left, 2.5):
+            await asyncio.sleep(rng.uniform(0.1, 1.5))
+            await _trouble_of(step, stage)
+        left -= 1
+        if step != "instance":
+            continue
+        async with stage.records(left, 1.0):
+            if stage.mode == EXACTLY_ONCE:
+                await asyncio.gather(*(_ended(life) for life in before))
+        left -= 1
+
+
+async def _trouble_of(step: str, stage: Stage) -> None:
+    crew, node = stage.crew, stage.site.cluster.nodes[0]
+    stage.done.append(step)
+    if step == "kill":
+        for life in crew.running:
+            life.kill()
+        crew.start()
+    elif step == "broker":
+        await asyncio.to_thread(node.kill)
+        await asyncio.sleep(stage.rng.uniform(0.0, 1.0))
+        await asyncio.to_thread(node.start)
+        await asyncio.to_thread(node.wait_ready)
+    else:
+        newest = crew.start()
+        if not await crew.opened(newest):
+            raise RunFailed(f"relay {newest.number} ended with status {newest.status} {newest.code}")
+
+
+def _in_any_trouble(mode: str) -> frozenset[str]:
+    return _when_fenced(mode) | _at_start(mode)
+
+
 def _when_fenced(mode: str) -> frozenset[str]:
     return frozenset({FENCED}) if mode == EXACTLY_ONCE else frozenset()
 
@@ -235,5 +283,8 @@ SCENARIOS = {
     "broker-kill": Scenario("SIGKILL of the only broker", Kind.SINGLE, kill_broker, _at_start),
     "election": Scenario("leader election on three brokers", Kind.TRIO, elect_leaders, _at_start),
     "rebalance": Scenario("members join and leave; shards fence", Kind.SINGLE, storm, _when_fenced),
+    "tables": Scenario(
+        "kills and other instances, a topic a table", Kind.SINGLE, many_troubles, _in_any_trouble, tables=25
+    ),
     "network": Scenario("cuts and latency by toxiproxy", Kind.PROXIED, network, _at_start),
 }

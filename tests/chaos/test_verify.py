@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from chaos.messages import PARTITIONS, Content, Plan, content_of, planned, translations, written_twice
+from chaos.messages import (
+    PARTITIONS,
+    Content,
+    Plan,
+    content_of,
+    planned,
+    translations,
+    written,
+    written_twice,
+)
 from chaos.verify import Defect, Fate, Seen, Topics, verify
 
 DDL = Content(-1, 0)
@@ -230,3 +239,17 @@ def test_a_source_that_is_not_as_planned_is_refused(damage: Callable[[list[bytes
 def test_what_is_no_message_is_refused(value: bytes | None) -> None:
     with pytest.raises(ValueError, match=r".+"):
         content_of(value)
+
+
+def test_tables_have_topics_with_their_rows_and_their_ddl() -> None:
+    plan = planned(random.Random(1), 4_000, tables=5)
+    found = written("s", plan, "{topic}.{table}")
+    for mark, out in found.items():
+        key, content = int(out.topic.rpartition("_")[2]), content_of(out.value)
+        assert content is not None
+        table = -1 - content.key if content.key < 0 else content.key // PARTITIONS % 5
+        assert (out.topic, mark.rsplit("/", 1)[1]) == (f"s.accounts_{key}", "0")
+        assert key == table
+    changes = [content_of(out.value) for out in found.values()]
+    assert len({each for each in changes if each is not None and each.key < 0}) > 5
+    assert len({out.topic for out in found.values()}) == 5

@@ -15,7 +15,17 @@ from chaos.broker import Feeder, RunFailed, until
 from chaos.crew import DRAIN_SECONDS, Crew, End
 from chaos.faults import EXACTLY_ONCE, SCENARIOS, Stage
 from chaos.lanes import Kind, Lane, Site
-from chaos.messages import PARTITIONS, Plan, content_of, planned, translations, written_twice
+from chaos.messages import (
+    DATABASE,
+    PARTITIONS,
+    Content,
+    Plan,
+    content_of,
+    planned,
+    table_name,
+    written,
+    written_twice,
+)
 from chaos.segments import read_partition
 from chaos.toxiproxy import ToxiproxyMissing
 from chaos.verify import Fate, Findings, Topics, verify
@@ -43,17 +53,30 @@ commit_interval_seconds = 0.5
 delivery_timeout_seconds = {delivery}
 drain_timeout_seconds = {drain}
 """
+#: The topics of tables, and what makes relay create them.
+_BY_TABLE = "{topic}.{database}.{table}"
+_CREATES = 'create_topics = true\ncreate_settings = { "retention.ms" = -1 }\n'
 #: The shorter one makes relay give up on a producer, and rewind, where the client alone would have waited for
 #: the brokers.
 _DELIVERY_SECONDS = (2.0, 60.0)
 
 
-def config_text(*, servers: str, source: str, target: str, mode: str, delivery_seconds: float = 60.0) -> str:
-    """A configuration; the group is called like the target topic."""
-    return _CONFIG.format(
+def config_text(
+    *,
+    servers: str,
+    source: str,
+    target: str,
+    mode: str,
+    delivery_seconds: float = 60.0,
+    by_table: bool = False,
+) -> str:
+    """A configuration; the group is called like the target topic, also where tables have topics of their own."""
+    text = _CONFIG.replace('topic = "{target}"\n', 'topic = "{target}"\n{creates}')
+    return text.format(
         servers=servers,
         source=source,
-        target=target,
+        target=_BY_TABLE if by_table else target,
+        creates=_CREATES if by_table else "",
         group=target,
         mode=mode,
         delivery=delivery_seconds,
@@ -132,7 +155,8 @@ class _Run:
         self._job, self._site, self._folder, self._outcome = job, site, folder, outcome
         self._scenario = SCENARIOS[job.scenario]
         self._rng = random.Random(job.name)
-        self._plan = planned(self._rng, RECORDS)
+        self._tables = self._scenario.tables
+        self._plan = planned(self._rng, RECORDS, tables=self._tables)
         outcome.records = self._plan.count
 
     async def run(self) -> None:
@@ -148,6 +172,7 @@ class _Run:
             target=target,
             mode=self._job.mode,
             delivery_seconds=patience,
+            by_table=self._tables > 1,
         )
         crew = Crew(self._folder, config, self._scenario.allowed(self._job.mode))
         watching = asyncio.create_task(crew.watch())
@@ -164,7 +189,8 @@ class _Run:
         if findings.counts:
             self._outcome.problems.append(str(findings))
         else:
-            await broker.delete([source, target, f"relay.schema-history.{group}"])
+            written_topics = self._targets(source, target)
+            await broker.delete([source, target, *written_topics, f"relay.schema-history.{group}"])
 
     async def _play(self, crew: Crew, source: str, target: str, group: str) -> None:
         """Let the fault happen while records come."""
@@ -211,20 +237,33 @@ class _Run:
         broker, exact = self._site.broker, self._job.mode == EXACTLY_ONCE
         source_ends = await broker.ends(source)
         held = await self._held(source, source_ends)
-        visible, ends = await broker.ends(target, committed=True), await broker.ends(target)
-        fates = await self._fates(target, ends) if exact else {}
-        self._outcome.aborted = sum(fate is Fate.ABORTED for fate in fates.values())
-        topics = Topics(
-            name=source,
-            source=[list(map(content_of, values)) for values in held],
-            target=await broker.read(target),
-            committed=await broker.committed(group),
-            ends=source_ends,
-            fates=fates,
-            expected=await asyncio.to_thread(_translations, source, Plan(held)),
-            hidden={partition: ends[partition] - visible[partition] for partition in ends},
-        )
-        return await asyncio.to_thread(verify, topics, exactly_once=exact)
+        template = _BY_TABLE if self._tables > 1 else target
+        expected = await asyncio.to_thread(written, source, Plan(held), template)
+        committed, found = await broker.committed(group), Findings()
+        for topic in self._targets(source, target):
+            visible, ends = await broker.ends(topic, committed=True), await broker.ends(topic)
+            fates = await self._fates(topic, ends) if exact else {}
+            self._outcome.aborted += sum(fate is Fate.ABORTED for fate in fates.values())
+            topics = Topics(
+                name=source,
+                source=_contents(
+                    held, {mark for mark, out in expected.items() if out.topic == topic}, source
+                ),
+                target=await broker.read(topic),
+                committed=committed,
+                ends=source_ends,
+                fates=fates,
+                expected={mark: out.value or b"" for mark, out in expected.items()},
+                hidden={partition: ends[partition] - visible[partition] for partition in ends},
+            )
+            found.take(await asyncio.to_thread(verify, topics, exactly_once=exact))
+        return found
+
+    def _targets(self, source: str, target: str) -> list[str]:
+        """The topics that relay writes."""
+        if self._tables == 1:
+            return [target]
+        return [f"{source}.{DATABASE}.{table_name(at, self._tables)}" for at in range(self._tables)]
 
     async def _held(self, source: str, ends: dict[int, int]) -> list[list[bytes]]:
         """The values that the source really holds: relay must deliver these, also what brokers have written
@@ -280,5 +319,12 @@ class _Run:
         outcome.warnings = dict(warnings)
 
 
-def _translations(topic: str, plan: Plan) -> dict[str, bytes]:
-    return dict(translations(topic, plan))
+def _contents(held: list[list[bytes]], marks: set[str], source: str) -> list[list[Content | None]]:
+    """What one target topic gets of every offset: the records that have these marks, and nothing else."""
+    return [
+        [
+            content_of(value) if f"{source}/{partition}/{offset}/0" in marks else None
+            for offset, value in enumerate(values)
+        ]
+        for partition, values in enumerate(held)
+    ]

@@ -93,6 +93,12 @@ class Findings:
         if len(self.examples[defect]) < EXAMPLES:
             self.examples[defect].append(example)
 
+    def take(self, others: Findings) -> None:
+        """Take over what was found elsewhere."""
+        for defect, count in others.counts.items():
+            self.add(defect, others.examples[defect][0], count)
+        self.repeats += others.repeats
+
     def __str__(self) -> str:
         return "; ".join(
             f"{count} {defect} ({', '.join(self.examples[defect])})" for defect, count in self.counts.items()
