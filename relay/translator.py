@@ -227,14 +227,7 @@ class Translator:
             # All stays in its partition: what `_spread` says then, without the price of asking.
             groups: Sequence[Group] = ((path.places, events),)
             if moves is not None and moves(events):
-                place = None
-                if self._gate is None and len(events) == 1:
-                    place = self._router.place_of_row(events[0], record, self._seen)
-                if place is not None:
-                    groups = ((place, events),)
-                else:
-                    spread = self._spread(events, record, catalog, lossy)
-                    groups, events = spread.groups, spread.written
+                groups, events, spread = self._grouped(events, record, catalog, lossy)
             out: list[ProducerRecord] = []
             # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
             numbers: Counter[str] | None = None
@@ -282,6 +275,19 @@ class Translator:
             self._headers = headers
             self._passed_on = tuple(header for header in headers if header[0] not in own)
         return self._passed_on
+
+    def _grouped(
+        self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
+    ) -> tuple[Sequence[Group], list[Event], Spread | None]:
+        """Return where the events go, those that are written, and what the router remembers behind them, if
+        it is to remember something.
+        """
+        if self._gate is None and len(events) == 1:
+            place = self._router.place_of_row(events[0], record, self._seen)
+            if place is not None:
+                return ((place, events),), events, None
+        spread = self._spread(events, record, catalog, lossy)
+        return spread.groups, spread.written, spread
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
