@@ -202,6 +202,23 @@ class Router:
             found = self._keys[table] = self._way(table).key
         return found
 
+    def place_of_row(self, event: Event, record: ConsumerRecord, seen: SeenTopics) -> Places | None:
+        """Say where the only event of a record goes, if it is a row of a table that had one before, and there
+        is nothing to check or to remember; None if `spread` must say it. For routes without a watermark gate.
+        """
+        if type(event) is not RowChange:
+            return None
+        path = self._paths.get((record.topic, event.schema.id))
+        if path is None or path.rivals or not (event.schema.complete or path.mark in seen.tables):
+            return None
+        if self._has_owners:
+            owner = seen.owners.get(path.topic)
+            if owner is None or owner[0] != path.owner:
+                return None
+        if path.places is not None:
+            return path.places
+        return ((path.topic, record.partition),) if path.way.partitions is None else None
+
     def spread(
         self,
         events: Sequence[Event],

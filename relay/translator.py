@@ -225,11 +225,17 @@ class Translator:
             # All stays in its partition: what `_spread` says then, without the price of asking.
             groups: Sequence[Group] = ((path.places, events),)
             if self._moves is not None and self._moves(events):
-                spread = self._spread(events, record, catalog, lossy)
-                groups, events = spread.groups, spread.written
+                place = None
+                if self._gate is None and len(events) == 1:
+                    place = self._router.place_of_row(events[0], record, self._seen)
+                if place is not None:
+                    groups = ((place, events),)
+                else:
+                    spread = self._spread(events, record, catalog, lossy)
+                    groups, events = spread.groups, spread.written
             out: list[ProducerRecord] = []
             # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
-            numbers = None if self._is_one_topic else Counter[str]()
+            numbers: Counter[str] | None = None
             inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
@@ -240,9 +246,11 @@ class Translator:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
-                        if numbers is not None:
-                            index = numbers[topic]
-                            numbers[topic] += 1
+                            if not self._is_one_topic:
+                                if numbers is None:
+                                    numbers = Counter({out[0].topic: 1})
+                                index = numbers[topic]
+                                numbers[topic] += 1
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers: tuple[Header, ...] = (mark,)
                         if inherited or payload.headers:

@@ -47,6 +47,8 @@ TYPED = [
     ("DECIMAL(12,4)", "1.5000", column("c", "string"), Decimal("1.5000")),
     ("DECIMAL(10,4)", -1e-4, column("c", "double"), Decimal("-0.0001")),
     ("DECIMAL(10,0)", 127.0, column("c", "double"), Decimal(127)),
+    ("DECIMAL(20,4)", 1e16, column("c", "double"), Decimal("9999999999999999.9999")),
+    ("DECIMAL(20,4)", 2e16, column("c", "double"), Decimal("20000000000000000.0000")),
     (
         "DECIMAL(10,3)",
         {"scale": 2, "value": "MDk="},

@@ -502,3 +502,28 @@ def test_a_decimal_key_stays_in_its_partition_when_its_definition_is_learnt(cell
         found.append(out.partition)
     assert found[0] == found[1]
     assert json.loads(out.value or b"")["data"][0]["k"] == f"{Decimal(cell.strip(chr(34))):.2f}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell", "value"),
+    [
+        ("decimal(20,4)", "10000000000000000", "9999999999999999.9999"),
+        ("decimal(20,4)", "-10000000000000000", "-9999999999999999.9999"),
+        ("decimal(20,6) unsigned", "1e14", "99999999999999.999999"),
+        ("decimal(30,30)", "1", "0." + "9" * 30),
+        ("decimal(30,30)", "0", "0." + "0" * 30),
+        ("decimal(65,30)", "1e35", "9" * 35 + "." + "9" * 30),
+        # What the column could never have been near to stays: its definition is not the one of the row.
+        ("decimal(20,4)", "20000000000000000", "20000000000000000.0000"),
+        ("decimal(20,4)", "9999999999999998", "9999999999999998.0000"),
+        ("decimal(10,2)", "100000000", "100000000.00"),
+    ],
+)
+def test_a_decimal_that_was_rounded_beyond_its_column_is_the_greatest_one(
+    kind: str, cell: str, value: str
+) -> None:
+    created = record(ddl(f"CREATE TABLE t (d {kind})"))
+    text = json.dumps(message(after={"d": "@"})).replace('"@"', cell)
+    events, _ = decoded(created, record(text.encode(), offset=1))
+    (after,) = row(events[-1]).after or ()
+    assert f"{after:f}" == value

@@ -88,6 +88,18 @@ class Table(NamedTuple):
     def id(self) -> str:
         return f"{self.database}.{self.name}"
 
+    def without(self, names: set[str]) -> Table:
+        """The table for a reader that has not declared these columns."""
+        assert names <= self.columns.keys(), names - self.columns.keys()
+        places = [at for at, name in enumerate(self.columns) if name not in names]
+        columns = {name: kind for name, kind in self.columns.items() if name not in names}
+
+        def left(row: Row | None) -> Row | None:
+            return None if row is None else tuple(row[at] for at in places)
+
+        changes = [Change(at, left(before), left(after)) for at, before, after in self.changes]
+        return self._replace(columns=columns, changes=changes) if names else self
+
     @property
     def begins_empty(self) -> bool:
         """Whether every row that goes has come before."""

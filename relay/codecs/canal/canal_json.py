@@ -179,9 +179,8 @@ class Decoder:
         self._is_told = options.hex_binary or options.binary != "producer"
         self._name = options.table.partition(".")
         spelling_of = functools.partial(_spelling, style)
-        self._rows = zoned(
-            TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, most_bytes=most), style
-        )
+        rows = TextReaders(NAME, style, are_full, spelling_of, _may_be_drs, is_druid=True, most_bytes=most)
+        self._rows = zoned(rows, style)
         hex_style = msgspec.structs.replace(style, read_binary=read_hex)
         self._hex_rows = zoned(TextReaders(NAME, hex_style, are_full, most_bytes=most), style)
 

@@ -192,13 +192,15 @@ class WireTable(msgspec.Struct, frozen=True):
 class Resolved(NamedTuple):
     """The definition that rows are read with: guessed from a message, or the catalogue's.
 
-    `place_of`: where its columns stand. `hidden`: its virtual generated columns.
+    `place_of`: where its columns stand, by their names in messages. `hidden`: its virtual generated columns.
+    `texts`: binary columns that messages have as text, by those names.
     """
 
     schema: TableSchema
     is_guessed: bool
     place_of: Mapping[str, int]
     hidden: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
 
 
 class TextReader:
@@ -221,24 +223,30 @@ class TextReader:
         sql_types: Mapping[str, int | None] | None = None,
     ) -> None:
         self.protocol, self.wire, self.known, self.style, self.custom = protocol, wire, known, style, custom
-        self.schema, self.is_guessed, place_of, hidden = resolved
+        self.schema, self.is_guessed, place_of, hidden, texts = resolved
         self.sql_types = sql_types or {}
+        columns = self.schema.columns
         #: The columns that the message names as its key.
-        self.named_key = tuple(wire.pk_names or ())
+        self.named_key = tuple(
+            [columns[place_of[name]].name if name in place_of else name for name in wire.pk_names or ()]
+        )
         #: What encoders (`relay.codecs.canal.writing`) have compiled for these rows. It lives and dies with
         #: the reader.
         self.plans: dict[object, Any] = {}
         #: What a target without types or their parameters (`varchar(20)`) loses.
         self.type_info = TypeInfo(bool(wire.mysql_types), any(map(has_parameters, wire.types())))
-        columns = self.schema.columns
         #: Where the message's columns stand in the table.
         self.places = tuple(place_of[name] for name in wire.names)
         #: Where columns stand that an image may have, ascending.
         self.possible_places = tuple(sorted(self.places))
-        #: The columns by which TiCDC knows an UPDATE of a key.
-        self.key_columns = self.schema.key_columns()
+        wire_names = {columns[at].name: name for name, at in zip(wire.names, self.places, strict=True)}
+        #: The columns by which TiCDC knows an UPDATE of a key, by their names in messages.
+        self.key_columns = [wire_names.get(name, name) for name in self.schema.key_columns()]
+        #: Whether the cells have the table's names, and are spelled in the style but for `custom`.
+        self.is_plain = not texts and all(name == wire_name for name, wire_name in wire_names.items())
+        text_style = msgspec.structs.replace(style, read_binary=str.encode)
         self._reads = [
-            (name, at, custom.get(name) or reader(columns[at].type, style))
+            (name, at, custom.get(name) or reader(columns[at].type, text_style if name in texts else style))
             for name, at in zip(wire.names, self.places, strict=True)
         ]
         self._reads_at: dict[tuple[int, ...], list[tuple[str, Read | None] | None]] = {}
@@ -248,7 +256,7 @@ class TextReader:
         #: The same cells in the order of the table, once it pays, and what takes them out of a message.
         self.typed: TypedReader | None = None
         self.cells_of: Callable[[Cells], Sequence[Any]] = tuple
-        shown = sum([name not in hidden for name in wire.names])
+        shown = sum([columns[at].name not in hidden for at in self.places])
         #: Whether the message leaves out columns that the table has.
         self.is_partial = self.schema.complete and shown < len(columns) - len(hidden)
         #: What is counted for every row.
@@ -432,16 +440,25 @@ class _OldText(TextRows, frozen=True, eq=False, gc=False):
 
 
 class Definition:
-    """What the catalogue knows of a table, with the key that a message names: made once for all its rows."""
+    """What the catalogue knows of a table, with the key that a message names: made once for all its rows.
 
-    def __init__(self, known: TableSchema | None, pk_names: list[str] | None) -> None:
-        self.known, self.pk_names = known, pk_names
-        self._columns = {column.name: column for column in known.columns} if known else {}
+    `is_druid`: the messages have names and types as Canal's parser of DDL, Druid, leaves them: back-ticks
+    inside names doubled, and text types for columns that CHARACTER SET binary makes binary.
+    """
+
+    def __init__(
+        self, known: TableSchema | None, pk_names: list[str] | None, *, is_druid: bool = False
+    ) -> None:
+        self.known, self.pk_names, self._is_druid = known, pk_names, is_druid
+        self._columns: dict[str, Column] = {}
         self._resolved: Resolved | None = None
         if known is not None:
             place_of = {column.name: at for at, column in enumerate(known.columns)}
+            if is_druid:
+                place_of = {name.replace("`", "``"): at for name, at in place_of.items()} | place_of
+            self._columns = {name: known.columns[at] for name, at in place_of.items()}
             hidden = [column.name for column in known.columns if column.generated is Generated.VIRTUAL]
-            schema = _with_named_key(known, pk_names)
+            schema = _with_named_key(known, self._named_key())
             self._resolved = Resolved(schema, False, place_of, frozenset(hidden))
 
     def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -465,14 +482,56 @@ class Definition:
         words, with the parameters of those catalogue columns that still fit.
         """
         columns = self._columns
+        types = {name: wire.type_of(name) for name in wire.names}
+        texts: frozenset[str] = frozenset()
+        if self._is_druid:
+            texts = frozenset(name for name in types if _is_text_for_bytes(columns.get(name), types[name]))
         if self._resolved is not None and all(
-            name in columns and _agrees(columns[name], wire.type_of(name)) for name in wire.names
+            name in texts or (name in columns and _agrees(columns[name], types[name])) for name in wire.names
         ):
-            return self._resolved
-        made = [_made_column(name, columns.get(name), wire.type_of(name), sql_types) for name in wire.names]
-        key = None if self.pk_names is None else tuple(self.pk_names)
+            return self._resolved._replace(texts=texts) if texts else self._resolved
+        made = [
+            columns[name] if name in texts else _made_column(name, columns.get(name), types[name], sql_types)
+            for name in wire.names
+        ]
+        if self._is_druid:
+            made = _with_own_names(made)
+        named_key = self._named_key()
+        key = None if named_key is None else tuple(named_key)
         schema = TableSchema(wire.id, tuple(made), primary_key=key, complete=False)
-        return Resolved(schema, True, {name: at for at, name in enumerate(wire.names)})
+        return Resolved(schema, True, {name: at for at, name in enumerate(wire.names)}, texts=texts)
+
+    def _named_key(self) -> list[str] | None:
+        """Return `pk_names` by the table's own names of the columns."""
+        if self.pk_names is None or not self._is_druid:
+            return self.pk_names
+        columns = self._columns
+        return [columns[name].name if name in columns else _undoubled(name) for name in self.pk_names]
+
+
+def _undoubled(name: str) -> str:
+    return name.replace("``", "`")
+
+
+def _with_own_names(columns: list[Column]) -> list[Column]:
+    """Columns of a table that is not known, without the doubling of back-ticks; as they are where two would
+    have one name.
+    """
+    named = [msgspec.structs.replace(column, name=_undoubled(column.name)) for column in columns]
+    return named if len({column.name for column in named}) == len(columns) else columns
+
+
+def _is_text_for_bytes(known: Column | None, declared: ColumnType | None) -> bool:
+    """Whether a message has a binary column as text: VARCHAR(9) CHARACTER SET binary is VARBINARY(9)."""
+    if known is None or declared is None or _BINARY_TWINS.get(declared.base) != known.type.base:
+        return False
+    return declared.length == known.type.length or declared.base not in {"char", "varchar"}
+
+
+_BINARY_TWINS: Final = {
+    "char": "binary", "varchar": "varbinary", "tinytext": "tinyblob", "text": "blob",
+    "mediumtext": "mediumblob", "longtext": "longblob",
+}  # fmt: skip
 
 
 def _with_named_key(known: TableSchema, pk_names: list[str] | None) -> TableSchema:
@@ -517,10 +576,11 @@ class TextReaders:
     """A decoder's readers, by table and shape of message.
 
     `is_full` tells whether a message's types have all their parameters, `spelling_of` what else than the
-    style is to be known of a message's values, `is_odd` for which texts of `sqlType` that has to be asked.
+    style is to be known of a message's values, `is_odd` for which texts of `sqlType` that has to be asked,
+    `is_druid` how names and types are told (`Definition`).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how one protocol's messages are told from another's
         self,
         protocol: str,
         style: TextStyle,
@@ -528,6 +588,7 @@ class TextReaders:
         spelling_of: SpellingOf | None = None,
         is_odd: IsOdd | None = None,
         *,
+        is_druid: bool = False,
         most_bytes: int,
     ) -> None:
         self._protocol = protocol
@@ -535,7 +596,7 @@ class TextReaders:
 
         def made(id: TableId) -> _TableReaders:
             table = _TableReaders(id, protocol, is_full, spelling, self._tables)
-            table.is_odd = is_odd
+            table.is_odd, table.is_druid = is_odd, is_druid
             return table
 
         self._tables = Tables(made, most_bytes)
@@ -623,6 +684,7 @@ class _TableReaders(Table[TextReader]):
 
     #: For which texts of `sqlType` the spelling of binary values is to be asked; None if for none.
     is_odd: IsOdd | None = None
+    is_druid = False
 
     def __init__(
         self,
@@ -732,7 +794,7 @@ class _TableReaders(Table[TextReader]):
         """Return the reader for such messages, compiled if there is none; `types_bytes`: of `mysqlType`."""
         definition = self._definition
         if definition is None or definition.known is not known or definition.pk_names != wire.pk_names:
-            definition = Definition(known, wire.pk_names)
+            definition = Definition(known, wire.pk_names, is_druid=self.is_druid)
             if known is not None and self._definition is None:
                 self._tables.charge(self, _DEFINED_COLUMN_BYTES * len(known.columns))
             self._definition = definition

@@ -236,6 +236,8 @@ class TextWriters:
         places = tuple(reader.possible_places)
         if reader.places != self._without_hidden(reader.schema, places):
             return self._write_canonical
+        if isinstance(reader, TextReader) and not reader.is_plain:
+            return self._write_canonical
         writer = self.writer_for(reader.schema, places)
         if isinstance(reader, TextReader):
             return TextPlan(self._protocol, reader, self._dialect, writer).write

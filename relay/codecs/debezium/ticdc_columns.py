@@ -5,7 +5,6 @@ Source: pingcap/ticdc pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its r
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -18,7 +17,7 @@ from relay.codecs.debezium.kinds import FLOAT32, SPELT, fitting
 from relay.codecs.debezium.reading import Doubt, Form, Object, plain_column_names
 from relay.codecs.debezium.schema import DeclaredColumn, agrees, counts_micros, guessed_type, ticdc_field
 from relay.codecs.debezium.value_writing import ValueWriter
-from relay.codecs.debezium.values import read_bits, scaled, unsigned64
+from relay.codecs.debezium.values import double_reader, read_bits, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
@@ -39,8 +38,8 @@ def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) ->
     if base == "bigint" and column_type.unsigned:
         return unsigned64
     if base == "decimal":
-        scale = column_type.scale
-        return (lambda spelt: scaled(scale, Decimal(spelt))) if is_key else functools.partial(scaled, scale)
+        read = double_reader(column_type)
+        return (lambda spelt: read(Decimal(spelt))) if is_key else read
     if base == "bit":
         return int if length == 1 else read_bits
     if base in BINARIES:

@@ -6,10 +6,13 @@ ValueError for what is no such value. Messages never hold the value.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Final
 
 from relay.codecs.wire.base64_text import read_base64
+from relay.model import ColumnType
 
 
 def signed64(value: int) -> int:
@@ -64,3 +67,23 @@ def scaled(scale: int | None, value: Decimal) -> Decimal:
     if isinstance(exponent, int) and (exponent > 0 or (scale is not None and -exponent < scale)):
         return value.quantize(Decimal((0, (1,), -(scale or 0))), context=_CONTEXT)
     return value
+
+
+def double_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
+    """Return how a DECIMAL is read that was a 64-bit number on its way.
+
+    The greatest ones of 16 digits and more became a number that their column cannot hold, and readers end at:
+    9999999999999999.9999 is 10000000000000000 then. Such a number was the greatest, or one beside it.
+    """
+    length, scale = column_type.length, column_type.scale
+    if length is not None and scale is not None:
+        greatest = Decimal((0, (9,) * length, -scale))
+        if Decimal(repr(float(greatest))) > greatest:
+            return functools.partial(_scaled_within, scale, greatest)
+    return functools.partial(scaled, scale)
+
+
+def _scaled_within(scale: int, greatest: Decimal, value: Decimal) -> Decimal:
+    if value.adjusted() > greatest.adjusted() and abs(float(value)) == float(greatest):
+        return greatest.copy_sign(value)
+    return scaled(scale, value)

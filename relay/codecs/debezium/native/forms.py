@@ -23,7 +23,7 @@ from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_n
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.reading import Form
 from relay.codecs.debezium.schema import DeclaredColumn
-from relay.codecs.debezium.values import read_bits, scaled, unsigned64
+from relay.codecs.debezium.values import double_reader, read_bits, scaled, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.codecs.wire.rows import Read
@@ -144,7 +144,9 @@ def _read_year(year: int) -> int:
 def _float(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
-        return Form(Decimal, functools.partial(_read_decimal_double, case.type.scale))
+        return Form(
+            Decimal, functools.partial(_read_decimal_double, case.type.scale, double_reader(case.type))
+        )
     if base not in FLOATS:
         return None
     if is_no_number(case.value):
@@ -223,7 +225,7 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
     return scaled(scale, _read_decimal_bytes(own, text))
 
 
-def _read_decimal_double(scale: int | None, number: Decimal) -> Decimal:
+def _read_decimal_double(scale: int | None, read: Callable[[Decimal], Decimal], number: Decimal) -> Decimal:
     """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
     if not number:
         return scaled(scale, Decimal(0))
@@ -233,7 +235,7 @@ def _read_decimal_double(scale: int | None, number: Decimal) -> Decimal:
         while exponent < -scale and digits[-1] == 0:
             digits, exponent = digits[:-1], exponent + 1
         number = Decimal((sign, digits, exponent))
-    return scaled(scale, number)
+    return read(number)
 
 
 def _read_decimal_text(scale: int | None, text: str) -> Decimal:

@@ -99,7 +99,7 @@ def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
     if column_type.members is not None:
         return mine.members == column_type.members
     is_sized = column_type.length is not None or column_type.scale is not None
-    # Releases before 2.6 keep the size of what the column was before a MODIFY without one.
+    # 2.4 keeps the size of what the column was before a MODIFY without one.
     is_bare = mine.base in INTEGERS | FLOATS and mine.length is None
     return not is_sized or is_bare or (mine.length, mine.scale) == (column_type.length, column_type.scale)
 
