@@ -108,17 +108,17 @@ class Config(BaseSettings):
         return bool(self.history_topic) and source.decodes.ddl and not source.ddl_everywhere
 
     @property
+    def ddl_topics(self) -> dict[str, str]:
+        """The source topic that has the DDL of the rows of each source topic."""
+        source = codec_named(self.route.from_, "from")
+        return source.ddl_topics(self.source.topics, self.route.from_options)
+
+    @property
     def has_row_keys(self) -> bool:
         """Whether the Kafka keys of rows stand for the rows. Raises ConfigError."""
         target = codec_named(self.route.to, "to")
         options = parse_options(target, self.route.to_options, "to.option")
         return keys_of(target, options) is Keys.ROW or any(rule.key for rule in self.target.topics)
-
-    @property
-    def ddl_topics(self) -> dict[str, str]:
-        """The source topic that has the DDL of the rows of each source topic."""
-        source = codec_named(self.route.from_, "from")
-        return source.ddl_topics(self.source.topics, self.route.from_options)
 
     @property
     def transactional_id(self) -> str:
