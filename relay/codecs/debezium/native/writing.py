@@ -9,7 +9,7 @@ the commit ts, or the offset, stands for the position, so that readers can order
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -168,23 +168,35 @@ class Encoder:
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+    ) -> Iterable[Payload]:
         """Give the events' messages, and a tombstone behind each DELETE; see `relay.codecs.codec.Encoder`."""
+        if len(events) == 1:
+            return self._event(events[0], caused_by, 0, lossy)
+        return self._payloads(events, caused_by, lossy)
+
+    def _payloads(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         row = 0
+        for event in events:
+            yield from self._event(event, caused_by, row, lossy)
+            row += isinstance(event, RowChange)
+
+    def _event(
+        self, event: Event, caused_by: ConsumerRecord, row: int, lossy: list[Lossy]
+    ) -> Sequence[Payload]:
+        """The messages of an event; `row`: its place among the rows of its record."""
         try:
-            for event in events:
-                if not isinstance(event, RowChange):
-                    yield from self._control(event, caused_by, lossy)
-                    continue
-                payload = self._row(event, caused_by, row, lossy)
-                row += 1
-                yield payload
-                if event.op is _DELETE and self._has_tombstones and payload.key is not None:
-                    yield Payload(payload.key, None, headers=payload.headers)
+            if not isinstance(event, RowChange):
+                return list(self._control(event, caused_by, lossy))
+            payload = self._row(event, caused_by, row, lossy)
         except _UNPRINTABLE as error:
             raise NotRepresentable(
                 NAME, "payload", "a number beyond 64 bits, or text that is no Unicode"
             ) from error
+        if event.op is _DELETE and self._has_tombstones and payload.key is not None:
+            return [payload, Payload(payload.key, None, headers=payload.headers)]
+        return [payload]
 
     def _row(self, change: RowChange, caused_by: ConsumerRecord, row: int, lossy: list[Lossy]) -> Payload:
         source, op, lost, messages = change.source, change.op, self._lost, self._messages
