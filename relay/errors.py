@@ -49,8 +49,13 @@ class Problem(NamedTuple):
     message: str
     hint: str = ""
 
+    @property
+    def said(self) -> str:
+        """What it is, and what to do about it."""
+        return self.message + (f" ({self.hint})" if self.hint else "")
+
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+        return f"{self.path}: {self.said}"
 
 
 class ConfigError(RelayError):

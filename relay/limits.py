@@ -55,7 +55,7 @@ def exceeded(protocol: str, path: str, what: str, limit: str, value: int) -> Lim
 
     `limit` is the limit's name in `Limits`, `value` what it is set to.
     """
-    return LimitExceeded(protocol, path, f"more {what} than limits.{limit} allows, {value}")
+    return LimitExceeded(protocol, path, f"more {what} than the limit `{limit}` allows, {value}")
 
 
 def check_rows(protocol: str, path: str, rows: int, limits: Limits) -> None:

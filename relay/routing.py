@@ -202,6 +202,23 @@ class Router:
             found = self._keys[table] = self._way(table).key
         return found
 
+    def place_of_row(self, event: Event, record: ConsumerRecord, seen: SeenTopics) -> Places | None:
+        """Say where the only event of a record goes, if it is a row of a table that had one before, and there
+        is nothing to check or to remember; None if `spread` must say it. For routes without a watermark gate.
+        """
+        if type(event) is not RowChange:
+            return None
+        path = self._paths.get((record.topic, event.schema.id))
+        if path is None or path.rivals or not (event.schema.complete or path.mark in seen.tables):
+            return None
+        if self._has_owners:
+            owner = seen.owners.get(path.topic)
+            if owner is None or owner[0] != path.owner:
+                return None
+        if path.places is not None:
+            return path.places
+        return ((path.topic, record.partition),) if path.way.partitions is None else None
+
     def spread(
         self,
         events: Sequence[Event],
@@ -472,10 +489,10 @@ def _way(rule: TopicRule, rest: _Way | None, path: str, problems: list[Problem])
         by = Partitioning.SOURCE if partitions is None else Partitioning.INDEX_VALUE
     problems += _key_problems(rule, by, path)
     if partitions is None and by is not Partitioning.SOURCE:
-        hint = f'set partitions beside partition_by = "{by}"'
+        hint = "give their number, too"
         problems.append(Problem(f"{path}.partition_by", f"{by} needs a number of partitions", hint))
     if partitions is not None and by is Partitioning.SOURCE:
-        hint = "leave partitions out, or choose another partition_by"
+        hint = "leave their number out, or choose another way to spread rows"
         problems.append(Problem(f"{path}.partition_by", f"{by} keeps the source's partitions", hint))
     return _Way(template, partitions, by, match, rule.key)
 

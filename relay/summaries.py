@@ -40,12 +40,15 @@ def unwritten_ddl(topics: Collection[str]) -> list[str]:
     return [f"  Warning: DDL was left out; {why}", *shown] if shown else []
 
 
-def guessed(tables: Mapping[str, int]) -> list[str]:
-    """Return lines about tables without DDL, `database.table` and rows, most rows first."""
+def guessed(tables: Mapping[str, int], *, has_row_keys: bool = False) -> list[str]:
+    """Return lines about tables without DDL, `database.table` and rows, most rows first. `has_row_keys`:
+    the target's records have keys of rows.
+    """
     shown = [f"    {printable(table)} {rows}" for table, rows in _ordered(tables)[:MOST_NAMES]]
     if len(tables) > len(shown):
         shown.append("    and more tables")
-    return ["  guessed types, as no DDL of the table came before its rows:", *shown] if shown else []
+    keys = "; keys of their rows may change when it is known" if has_row_keys else ""
+    return [f"  guessed types, as no DDL of the table came before its rows{keys}:", *shown] if shown else []
 
 
 def _ordered(counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from fnmatch import translate
+from typing import Final
 
 import msgspec
 
 from relay.model import SchemaChange, TableId
+
+_WILDCARDS: Final = frozenset("*?[")
 
 
 class TableGlob(msgspec.Struct, frozen=True):
@@ -28,6 +31,22 @@ class TableGlob(msgspec.Struct, frozen=True):
         if not (database and dot and table):
             raise ValueError("is not of the form database.table, such as shop.* or *.orders")
         return cls(text, re.compile(translate(database)), re.compile(translate(table)))
+
+    @property
+    def has_wildcards(self) -> tuple[bool, bool]:
+        """Whether it may match several databases, and several tables of one."""
+        database, _, table = self.text.partition(".")
+        return not _WILDCARDS.isdisjoint(database), not _WILDCARDS.isdisjoint(table)
+
+    def covers(self, other: TableGlob) -> bool:
+        """Whether it matches every table that another one matches; False if that cannot be seen easily."""
+        mine, others = self.text.partition(".")[::2], other.text.partition(".")[::2]
+        return all(
+            one == another
+            or set(one) == {"*"}
+            or (_WILDCARDS.isdisjoint(another) and pattern.match(another) is not None)
+            for one, another, pattern in zip(mine, others, (self.database, self.table), strict=True)
+        )
 
     @property
     def takes_whole_databases(self) -> bool:

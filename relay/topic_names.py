@@ -12,7 +12,8 @@ of `a_b`.`c`. Such a template is ambiguous, and `rivals` tells which tables have
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -85,6 +86,27 @@ class TopicTemplate(msgspec.Struct, frozen=True):
         between = [literal for literal, field in self.pieces if field][1:]
         return self.is_by_table and any("." not in literal for literal in between)
 
+    def may_be_shared(self, topics: Sequence[str]) -> bool:
+        """Whether two tables of these source topics may have one name; see `is_ambiguous`."""
+        if not self.is_ambiguous:
+            return False
+        if any(TopicTemplate.parse(self.of_topic(topic)).is_ambiguous for topic in topics):
+            return True
+        # `t_u` and a table `v`, `t` and a table `u_v`.
+        is_beside = any(
+            TOPIC in {first, second} and "." not in between
+            for (_, first), (between, second) in pairwise(self.pieces)
+            if second
+        )
+        pairs = ((one, other) for one in topics for other in topics if one != other)
+        return is_beside and any(one.startswith(other) or one.endswith(other) for one, other in pairs)
+
+    def with_dots(self) -> str:
+        """Return a template like this one that gives no two tables one name."""
+        begin, *rest = self.pieces
+        dotted = [(literal if "." in literal or not field else ".", field) for literal, field in rest]
+        return "".join([literal + (f"{{{field}}}" if field else "") for literal, field in (begin, *dotted)])
+
     def of_topic(self, topic: str) -> str:
         """Return the name where the template holds `{topic}` alone."""
         return self.text.replace("{topic}", topic)
@@ -153,7 +175,7 @@ class TopicTemplate(msgspec.Struct, frozen=True):
 
 def unusable(table: TableId, why: str) -> UnusableTopicName:
     """Make the error about a table that cannot have the topic that the configuration gives it."""
-    cure = "give it one of its own by a rule: [[target.topics]] with match and topic"
+    cure = "give it another by the template or, in a configuration, by a rule for its table"
     return UnusableTopicName("kafka", "topic", f"that of table {table} {why}; {cure}")
 
 

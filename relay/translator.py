@@ -190,6 +190,8 @@ class Translator:
         self._seen = SeenTopics()
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
+        self._headers: tuple[Header, ...] = ()
+        self._passed_on: tuple[Header, ...] = ()
         self.catalog = Catalog(limits=limits)
         self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
         #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
@@ -209,38 +211,48 @@ class Translator:
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
+        # Functions that are attributes: Python 3.11 calls them sooner from a variable.
+        decode, prepare, moves, encode = self._decode, self._prepare, self._moves, self._encode
         try:
-            events, catalog = self._decode(record, self.catalog, lossy)
+            events, catalog = decode(record, self.catalog, lossy)
             if len(events) > self._most_rows:
                 check_rows(self.route.source.name, "", len(events), self._answers.limits)
             if self._selection is not None:
                 events, left_out = self._selection.filter(events)
-            if self._prepare is not None:
-                events = self._prepare(events)
+            if prepare is not None:
+                events = prepare(events)
             path = self._partition_route
             if path is None or record.partition != path.partition or record.topic != path.topic:
                 path = self._partition_route = self._partition_route_of(record)
             # All stays in its partition: what `_spread` says then, without the price of asking.
             groups: Sequence[Group] = ((path.places, events),)
-            if self._moves is not None and self._moves(events):
-                spread = self._spread(events, record, catalog, lossy)
-                groups, events = spread.groups, spread.written
+            if moves is not None and moves(events):
+                place = None
+                if self._gate is None and len(events) == 1:
+                    place = self._router.place_of_row(events[0], record, self._seen)
+                if place is not None:
+                    groups = ((place, events),)
+                else:
+                    spread = self._spread(events, record, catalog, lossy)
+                    groups, events = spread.groups, spread.written
             out: list[ProducerRecord] = []
             # Which other topics a record goes to may differ in a repeat: it is numbered in each by itself.
-            numbers = None if self._is_one_topic else Counter[str]()
+            numbers: Counter[str] | None = None
             inherited = self._inherited(record.headers) if record.headers else ()
             time_ms, room = record.timestamp_ms, self._most_output
             if time_ms >= TIME_END_MS:
                 lossy.append(Lossy.RECORD_TIME)
             for places, group in groups:
-                for payload in self._encode(group, record, lossy):
+                for payload in encode(group, record, lossy):
                     for topic, partition in places.of(payload.key) if type(places) is ByKey else places:
                         index = len(out)
                         if index:
                             room = self._room_after(payload, out, room)
-                        if numbers is not None:
-                            index = numbers[topic]
-                            numbers[topic] += 1
+                            if not self._is_one_topic:
+                                if numbers is None:
+                                    numbers = Counter({out[0].topic: 1})
+                                index = numbers[topic]
+                                numbers[topic] += 1
                         mark = SOURCE_HEADER, b"%b%d/%d" % (path.header_prefix, record.offset, index)
                         headers: tuple[Header, ...] = (mark,)
                         if inherited or payload.headers:
@@ -264,7 +276,12 @@ class Translator:
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
         own = self.route.source.own_headers
-        return tuple(header for header in headers if header[0] not in own) if own else headers
+        if not own:
+            return headers
+        if headers != self._headers:
+            self._headers = headers
+            self._passed_on = tuple(header for header in headers if header[0] not in own)
+        return self._passed_on
 
     def _spread(
         self, events: list[Event], record: ConsumerRecord, catalog: Catalog, lossy: list[Lossy]
@@ -284,13 +301,16 @@ class Translator:
         Raises LimitExceeded if it is none. One message alone has a size that its record and its table bound.
         Copies of a message for other partitions share its key and value, which count once.
         """
-        last = out[-1]
+        last, value = out[-1], payload.value
         shared = _RECORD_BYTES + len(last.headers) * _HEADER_BYTES
+        room -= shared
         if len(out) == 1:
             room -= _size(last) + shared
-        room -= shared
-        if payload.value is not last.value or payload.key is not last.key or payload.blobs is not last.blobs:
-            room -= _size(payload)
+        if value is None or payload.key is not None or payload.blobs:
+            is_copy = value is last.value and payload.key is last.key and payload.blobs is last.blobs
+            room -= 0 if is_copy else _size(payload)
+        elif value is not last.value:
+            room -= len(value)
         if room < 0:
             most = self._answers.limits.output_bytes
             raise exceeded(self.route.source.name, "", "bytes of output", "output_bytes", most)
@@ -452,8 +472,12 @@ def _no_row_keys(target: Codec) -> Problem:
 
 def _size(written: Payload | ProducerRecord) -> int:
     """The bytes of a record to write, with the objects that it refers to."""
-    blobs = sum([len(blob.data) for blob in written.blobs]) if written.blobs else 0
-    return len(written.key or b"") + len(written.value or b"") + blobs
+    size = len(written.value or b"")
+    if written.key is not None:
+        size += len(written.key)
+    if written.blobs:
+        size += sum([len(blob.data) for blob in written.blobs])
+    return size
 
 
 #: What a record takes beside its key and value, and each of its headers, whose texts are shared.

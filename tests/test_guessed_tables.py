@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import msgspec
 import pytest
 from support import CANAL, TICDC, record, row_message, translated_records
+from typer.testing import CliRunner
 
 from relay import ConsumerRecord, Translator
+from relay.cli.commands import app
 from relay.model import TableId
 from relay.translator import MAX_GUESSED_TABLES
 
@@ -70,3 +74,42 @@ def test_no_more_than_some_are_named() -> None:
     translator.translate(row(f"t{MAX_GUESSED_TABLES + 1}", 10_001))
     assert translator.guessed_tables[TableId("d", "t0")] == 2
     assert len(translator.guessed_tables) == MAX_GUESSED_TABLES
+
+
+@pytest.mark.parametrize(
+    ("target", "guessed", "known"), [("flat-json", "2", "b"), ("debezium-json", "2", "b")]
+)
+def test_a_key_changes_with_its_ddl_unless_that_was_learnt_before(
+    target: str, guessed: str, known: str
+) -> None:
+    create = record(
+        row_message({}) | {"isDdl": True, "type": "CREATE", "sql": "CREATE TABLE t (e ENUM('a','b') PRIMARY KEY)",
+                           "data": None, "mysqlType": None, "sqlType": None}
+    )  # fmt: skip
+    one = record(row_message({"e": "enum"}, {"e": "2"}, pkNames=["e"]), 1)
+    options = {"schemas.enable": "false"} if target == "debezium-json" else {}
+    route: tuple[str, str, dict[str, str], dict[str, str]] = (TICDC, target, {}, options)
+
+    def keys(translator: Translator, *records: ConsumerRecord) -> list[str]:
+        found = translated_records(translator, list(records))
+        return [json.loads(each.key or b"")["e"] for each in found if b'"e"' in (each.key or b"")]
+
+    assert keys(
+        Translator(*route),
+        one,
+        msgspec.structs.replace(create, offset=2),
+        msgspec.structs.replace(one, offset=3),
+    ) == [guessed, known]
+    # What `relay schema-history import` does before the first row.
+    imported = Translator(*route)
+    imported.learn(create)
+    assert keys(imported, one) == [known]
+
+
+def test_the_summary_says_what_may_become_of_keys(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_text(json.dumps(row_message({"id": "int"}, {"id": "1"}, pkNames=["id"])) + "\n")
+    for target, is_keyed in ((CANAL, False), ("flat-json", True)):
+        said = CliRunner().invoke(app, ["translate", "--from", TICDC, "--to", target, str(path)]).stderr
+        assert "guessed types" in said
+        assert ("keys of their rows" in said) == is_keyed

@@ -102,7 +102,7 @@ def exceeds(protocol: str, limits: Limits, given: ConsumerRecord) -> str:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_columns_of_a_row(protocol: str) -> None:
     assert translator(protocol, Limits(columns=300)).translate(row_with(protocol, 300))
-    assert "more columns than limits.columns allows, 300" in exceeds(
+    assert "more columns than the limit `columns` allows, 300" in exceeds(
         protocol, Limits(columns=300), row_with(protocol, 301)
     )
 
@@ -116,7 +116,9 @@ def test_columns_of_a_row_as_many_as_mysql_has(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", [TICDC, CANAL, OPEN])
 def test_rows_of_a_record(protocol: str) -> None:
     assert translator(protocol, Limits(rows=20)).translate(rows(protocol, 20))
-    assert "more rows than limits.rows allows, 20" in exceeds(protocol, Limits(rows=20), rows(protocol, 21))
+    assert "more rows than the limit `rows` allows, 20" in exceeds(
+        protocol, Limits(rows=20), rows(protocol, 21)
+    )
 
 
 def test_rows_of_a_protocol_that_does_not_look_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +126,7 @@ def test_rows_of_a_protocol_that_does_not_look_for_itself(monkeypatch: pytest.Mo
     reading = translator(TICDC, Limits(rows=2))
     events = translator(TICDC).inspect(rows(TICDC, 3))
     monkeypatch.setattr(reading, "_decode", lambda *_: (events, reading.catalog))
-    with pytest.raises(LimitExceeded, match=r"limits\.rows"):
+    with pytest.raises(LimitExceeded, match=r"limit `rows`"):
         reading.translate(rows(TICDC, 3))
 
 
@@ -136,7 +138,7 @@ def test_bytes_of_a_statement(protocol: str) -> None:
     reading.translate(statement(protocol, sql))
     assert reading.events["schema-change"] == 1
     found = exceeds(protocol, Limits(ddl_bytes=size - 1), statement(protocol, sql))
-    assert f"more bytes than limits.ddl_bytes allows, {size - 1}" in found
+    assert f"more bytes than the limit `ddl_bytes` allows, {size - 1}" in found
     assert "CREATE" not in found
 
 
@@ -146,7 +148,7 @@ def test_statements_in_a_text(protocol: str) -> None:
     reading = translator(protocol, Limits(ddl_statements=3))
     reading.translate(statement(protocol, ";".join(texts)))
     assert reading.events["schema-change"] == 1
-    assert "limits.ddl_statements" in exceeds(
+    assert "limit `ddl_statements`" in exceeds(
         protocol, Limits(ddl_statements=2), statement(protocol, ";".join(texts))
     )
 
@@ -161,7 +163,7 @@ def test_statements_of_a_record_of_several_messages() -> None:
     reading = translator(OPEN, Limits(ddl_statements=5))
     reading.translate(given(2))
     assert reading.events["schema-change"] == 3
-    assert "more statements than limits.ddl_statements allows, 5" in exceeds(
+    assert "more statements than the limit `ddl_statements` allows, 5" in exceeds(
         OPEN, Limits(ddl_statements=5), given(3)
     )
 
@@ -169,7 +171,7 @@ def test_statements_of_a_record_of_several_messages() -> None:
 def test_columns_of_a_statement() -> None:
     sql = "CREATE TABLE t (" + ",".join(f"c{number} int" for number in range(11)) + ")"
     translator(TICDC, Limits(columns=11)).translate(statement(TICDC, sql))
-    assert "limits.columns" in exceeds(TICDC, Limits(columns=10), statement(TICDC, sql))
+    assert "limit `columns`" in exceeds(TICDC, Limits(columns=10), statement(TICDC, sql))
 
 
 @pytest.mark.parametrize("protocol", [TICDC, CANAL, CKAFKA, DEBEZIUM])
@@ -179,7 +181,9 @@ def test_bytes_that_are_read_leniently(protocol: str) -> None:
     text = strict.replace(b'"xy', b'"x\ny', 1).replace(b"yy", b"y\n", 1)
     size = len(text)
     assert translator(protocol, Limits(lenient_json_bytes=size)).translate(record(text))
-    assert "limits.lenient_json_bytes" in exceeds(protocol, Limits(lenient_json_bytes=size - 1), record(text))
+    assert "limit `lenient_json_bytes`" in exceeds(
+        protocol, Limits(lenient_json_bytes=size - 1), record(text)
+    )
 
 
 # ---------------------------------------------------------------- what a record becomes
@@ -192,7 +196,7 @@ def test_bytes_of_the_records_that_one_becomes(target: str) -> None:
     produced = translator(source, target=target).translate(given)
     size = sum(len(one.key or b"") + len(one.value or b"") for one in produced)
     if len(produced) > 1:
-        assert "more bytes of output than limits.output_bytes allows" in output_exceeds(
+        assert "more bytes of output than the limit `output_bytes` allows" in output_exceeds(
             source, target, Limits(output_bytes=size), given
         )
     # Whatever else a record takes is estimated: 500 bytes each, and its headers.
@@ -316,7 +320,7 @@ def test_bytes_after_decompression(protocol: str, setting: str, pack: Callable[[
         if is_read:
             assert reading.translate(packed)
         else:
-            with pytest.raises(LimitExceeded, match=rf"limits\.decompressed_bytes allows, {most}"):
+            with pytest.raises(LimitExceeded, match=rf"limit `decompressed_bytes` allows, {most}"):
                 reading.translate(packed)
 
 
@@ -325,7 +329,7 @@ def test_all_segments_of_a_batch_share_what_they_may_become() -> None:
     one = lz4(json.dumps({"u": {"a": cell(15, "x" * 200_000)}}).encode())
     many = framed(*[open_row(one) for _ in range(200)])
     peak, error = peak_of(lambda: translator(OPEN).translate(many))
-    assert "limits.decompressed_bytes" in str(error)
+    assert "limit `decompressed_bytes`" in str(error)
     assert peak < 100 * MB
 
 
@@ -401,7 +405,7 @@ def test_values_are_counted_before_they_are_parsed(protocol: str, begin: str, pa
 def test_values_of_a_message(protocol: str) -> None:
     given = row_with(protocol, 500)
     assert translator(protocol, Limits(values=5000)).translate(given)
-    assert "more values than limits.values allows, 400" in exceeds(protocol, Limits(values=400), given)
+    assert "more values than the limit `values` allows, 400" in exceeds(protocol, Limits(values=400), given)
 
 
 def test_values_of_a_key() -> None:
@@ -451,7 +455,7 @@ def test_bytes_of_an_object(tmp_path: Path) -> None:
     reading = Translator(TICDC, CANAL, options, limits=Limits(claim_check_bytes=len(whole)))
     assert Resolver().translate(reading, stub())
     reading = Translator(TICDC, CANAL, options, limits=Limits(claim_check_bytes=len(whole) - 1))
-    with pytest.raises(LimitExceeded, match=r"_tidb\.claimCheckLocation: .*limits\.claim_check_bytes"):
+    with pytest.raises(LimitExceeded, match=r"_tidb\.claimCheckLocation: .*limit `claim_check_bytes`"):
         Resolver().translate(reading, stub())
 
 
@@ -468,7 +472,7 @@ def test_an_object_without_bytes_is_read(tmp_path: Path) -> None:
 def test_what_an_object_decompresses_to_counts(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(lz4(bytes(100 * MB)))
     reading = Translator(TICDC, CANAL, {"claim-check-storage-uri": str(tmp_path)})
-    with pytest.raises(LimitExceeded, match=r"limits\.decompressed_bytes"):
+    with pytest.raises(LimitExceeded, match=r"limit `decompressed_bytes`"):
         Resolver().translate(reading, stub())
 
 

@@ -64,10 +64,33 @@ def key_values(
             message = f"{quoted(text)} is not of the form NAME=VALUE"
             problems.append(Problem(path, message, f"for example {example}"))
         elif name in found:
-            problems.append(Problem(f"{path}.{shown_name(name)}", "given twice", "keep one of the two"))
+            problems.append(Problem(f"{path} {shown_name(name)}", "given twice", "keep one of the two"))
         else:
             found[name] = value
     return found
+
+
+#: Options, by the keys and paths that the core knows them by.
+_OPTIONS: Final = {
+    "from": "--from",
+    "to": "--to",
+    "target.topic": "--topic",
+    "target.partition_by": "--partition-by",
+    "include_tables": "--include-table",
+    "exclude_tables": "--exclude-table",
+    "include_events": "--include-event",
+    "exclude_events": "--exclude-event",
+}
+
+
+def as_options(problems: Iterable[Problem]) -> list[Problem]:
+    """Return what the core says of its settings as something about a command's options."""
+    return [problem._replace(path=_option(problem.path)) for problem in problems]
+
+
+def _option(path: str) -> str:
+    side, option, name = path.partition(".option.")
+    return f"--{side}-option {name}" if option else _OPTIONS.get(path, path)
 
 
 def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
@@ -78,9 +101,9 @@ def limits_of(texts: Iterable[str], problems: list[Problem]) -> Limits:
     for name, text in given.items():
         if name not in names:
             shown, hint = shown_name(name), f"limits: {', '.join(names)}"
-            problems.append(Problem(f"--limit.{shown}", f"there is no limit {shown!r}", hint))
+            problems.append(Problem(f"--limit {shown}", f"there is no limit {shown!r}", hint))
         elif not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or not int(text):
-            problems.append(Problem(f"--limit.{name}", f"{quoted(text)} is not a number greater than 0"))
+            problems.append(Problem(f"--limit {name}", f"{quoted(text)} is not a number greater than 0"))
         else:
             values[name] = int(text)
     return Limits(**values)

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from relay.cli.exits import say_warning
 from relay.codecs import codec_named
 from relay.codecs.codec import own_ddl
 from relay.config import Config, load_config
+from relay.config.advice import config_advice
 from relay.config.choices import PartitionBy
 from relay.config.kafka import source_cluster, target_cluster
 from relay.config.tables import Route, Target, TopicRule
@@ -24,7 +26,8 @@ NOT_TESTED = "nothing was written: quotas, disk space and in-sync replicas of th
 
 
 def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()) -> int:
-    """Print what a configuration does and, with `connect`, what its brokers say. Return the exit status.
+    """Print what a configuration does, with warnings of what has no effect, and, with `connect`, what its
+    brokers say. Return the exit status.
 
     Raises ConfigError with every problem. Files with certificates and secrets are read only with `connect`.
     """
@@ -34,6 +37,8 @@ def check(config_path: Path, *, connect: bool = False, flags: Sequence[str] = ()
         clusters = Clusters.from_settings(source_cluster(config), target_cluster(config))
     about = printable(summary(config), "\n", longest=None)
     sys.stdout.write(f"configuration is valid\n{about}\n")
+    for problem in config_advice(config):
+        say_warning(str(problem))
     if clusters is None:
         return 0
     findings = asyncio.run(preflight(config, clusters))

@@ -73,7 +73,7 @@ _Limits = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=VALUE",
-        help="A limit of a record, as in [limits] of the configuration: rows=20000; may be repeated.",
+        help="A limit of a record, as in \\[limits] of the configuration: rows=20000; may be repeated.",
     ),
 ]
 _Input = Annotated[

@@ -83,6 +83,11 @@ def say_error(text: str) -> None:
     _print(typer.style("error: ", fg=typer.colors.RED, bold=True), text)
 
 
+def say_warning(text: str) -> None:
+    """Print one warning on stderr, in one line."""
+    _print(typer.style("warning: ", fg=typer.colors.YELLOW, bold=True), text)
+
+
 def _print(style: str, text: str) -> None:
     with contextlib.suppress(OSError):
         typer.echo(style + printable(text), err=True)

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 import typer
 
-from relay.cli.arguments import key_values
+from relay.cli.arguments import as_options, key_values
 from relay.cli.loss_words import RouteLoss, large_row_losses, route_losses
 from relay.codecs import PROTOCOLS, codec_named
 from relay.codecs.codec import PROFILE, SIDES, Codec, Options, parse_options, side_of
@@ -98,12 +98,11 @@ def _side(
         codec = codec_named(name, side)
         parsed = parse_options(codec, options, f"{side}.option", SIDES[side])
     except ConfigError as error:
-        problems += error.problems
+        problems += as_options(error.problems)
         return None
     if side == "to":
-        problems += [
-            problem._replace(path=f"to.option.{problem.path}") for problem in parsed.writing_problems()
-        ]
+        found = parsed.writing_problems()
+        problems += as_options(each._replace(path=f"to.option.{each.path}") for each in found)
     return codec, parsed
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
-from relay.cli.arguments import InputFormat, key_values, limits_of, open_input
+from relay.cli.arguments import InputFormat, as_options, key_values, limits_of, open_input
 from relay.cli.event_text import Line, event_lines
 from relay.cli.exits import describe, say_error
 from relay.cli.record_files import RecordReader
@@ -70,10 +70,9 @@ def _translator(source: str, options: Sequence[str], limits: Sequence[str]) -> T
         translator = Translator(source, source, given, limits=most)
     except ConfigError as error:
         # The unknown protocol is reported once, not for both sides.
-        raise ConfigError(
-            [*problems, *(problem for problem in error.problems if problem.path.partition(".")[0] == "from")]
-        ) from error
-    problems += storage_problems(translator.route.storages)
+        found = [problem for problem in error.problems if problem.path.partition(".")[0] == "from"]
+        raise ConfigError([*problems, *as_options(found)]) from error
+    problems += as_options(storage_problems(translator.route.storages))
     if problems:
         raise ConfigError(problems)
     return translator

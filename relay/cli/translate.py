@@ -10,17 +10,19 @@ from contextlib import ExitStack, contextmanager
 import msgspec
 
 from relay import summaries
+from relay.advice import advice
 from relay.cli.arguments import (
     STANDARD,
     Input,
     InputFormat,
+    as_options,
     key_values,
     limits_of,
     open_input,
     open_output,
     same_file,
 )
-from relay.cli.exits import describe, say, say_error
+from relay.cli.exits import describe, say, say_error, say_warning
 from relay.cli.record_files import RecordReader, RecordWriter
 from relay.cli.record_partitions import with_partitions
 from relay.errors import ConfigError, Problem
@@ -35,15 +37,6 @@ from relay.translator import Translator
 
 #: How many failed records are reported one by one; the rest is only counted.
 _REPORTED = 20
-#: Keys of the configuration by the options that are given here.
-_OPTIONS = {
-    "target.topic": "--topic",
-    "target.partition_by": "--partition-by",
-    "include_tables": "--include-table",
-    "exclude_tables": "--exclude-table",
-    "include_events": "--include-event",
-    "exclude_events": "--exclude-event",
-}
 _PROGRESS_EVERY_BYTES = 1 << 20
 
 
@@ -76,6 +69,9 @@ def translate(request: TranslateRequest) -> None:
     Raises ConfigError with every problem of the request, before anything is written.
     """
     translator = _translator(request)
+    if not request.quiet:
+        for problem in _advice(request):
+            say_warning(str(problem))
     with ExitStack() as stack:
         source = stack.enter_context(open_input(request.input))
         live = source.size is None
@@ -118,28 +114,38 @@ def _translator(request: TranslateRequest) -> Translator:
             limits=limits,
         )
     except ConfigError as error:
-        raise ConfigError([*problems, *_as_options(error.problems)]) from error
-    problems += storage_problems(translator.route.storages)
+        raise ConfigError([*problems, *as_options(error.problems)]) from error
+    problems += as_options(storage_problems(translator.route.storages))
     if problems:
         raise ConfigError(problems)
     return translator
 
 
-def _as_options(problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems of the configuration's keys as problems of the options."""
-    return [problem._replace(path=_OPTIONS.get(problem.path, problem.path)) for problem in problems]
+def _advice(request: TranslateRequest) -> list[Problem]:
+    """Return what to say about a request that is right."""
+    found = advice(
+        request.target,
+        key_values(request.target_options, "--to-option", []),
+        topic=request.topic,
+        include_tables=request.include_tables,
+        exclude_tables=request.exclude_tables,
+        include_events=request.include_events,
+        exclude_events=request.exclude_events,
+    )
+    return as_options(found)
 
 
 def _selection(request: TranslateRequest, problems: list[Problem]) -> Selection | None:
     """Return which events are translated, None for all; what is wrong is appended to `problems`."""
+    found = Selection()
     try:
-        found = Selection(
-            tables=chosen_tables(request.include_tables, request.exclude_tables),
-            left_out_kinds=left_out_kinds(request.include_events, request.exclude_events),
-        )
+        found = found._replace(tables=chosen_tables(request.include_tables, request.exclude_tables))
     except ConfigError as error:
-        problems += _as_options(error.problems)
-        return None
+        problems += as_options(error.problems)
+    try:
+        found = found._replace(left_out_kinds=left_out_kinds(request.include_events, request.exclude_events))
+    except ConfigError as error:
+        problems += as_options(error.problems)
     return None if found == Selection() else found
 
 
@@ -251,7 +257,8 @@ class _Run:
         lines += summaries.lost(self._translator.lossy)
         lines += summaries.unwritten_ddl(self._translator.copied_topics - self._with_partition_0)
         lines += summaries.guessed(
-            {str(table): rows for table, rows in self._translator.guessed_tables.items()}
+            {str(table): rows for table, rows in self._translator.guessed_tables.items()},
+            has_row_keys=self._translator.route.has_row_keys,
         )
         if self._stopped:
             lines.append(

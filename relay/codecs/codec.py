@@ -114,6 +114,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="k
         """What is wrong with these options together on the target side; `path` is the option's name."""
         return []
 
+    def without_effect(self) -> dict[str, str]:
+        """Which options change nothing on the target side beside the others, and why, by their names; what
+        has no effect on some sources alone is not among them.
+        """
+        return {}
+
 
 class ZonedOptions(Options, frozen=True):
     """The options of a codec whose wire has TIMESTAMP as text without a zone."""
@@ -381,6 +387,27 @@ def without_key(
         f"a row of {table} has no column {lacking}, and its rule of [[target.topics]] makes the key of it"
     )
     return KeyColumnsMissing(protocol, "key", reason)
+
+
+def idle_options(codec: Codec, given: Mapping[str, str], key_path: str) -> list[Problem]:
+    """Find options of a target that are given and have no effect: beside the others, in this format, or a
+    profile of which every option is given besides. The options are known to be right.
+    """
+    options = parse_options(codec, given, key_path, "target")
+    says, most, reasons = codec.encodes(options), codec.decodes, options.without_effect()
+    for name, is_said, may_be in (
+        ("ddl", says.ddl, most.ddl),
+        ("watermarks", says.watermark, most.watermark),
+    ):
+        # What is left out on purpose, `strict` lets pass.
+        if not is_said and not (options.strict and given.get(name) == "drop"):
+            reasons[name] = f"{codec.name} writes none" + (" with these options" if may_be else "")
+    profile = codec.profiles.get(given.get(PROFILE, ""))
+    if profile is not None and profile.keys() <= given.keys():
+        reasons[PROFILE] = "each option that it sets is also given"
+    return [
+        Problem(f"{key_path}.{name}", f"has no effect: {reasons[name]}") for name in given if name in reasons
+    ]
 
 
 def has_row_keys(options: Options) -> bool:

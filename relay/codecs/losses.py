@@ -216,6 +216,8 @@ TRANSACTION_LOSSES: Final[Mapping[str, Lossy | None]] = {
 }
 #: The wire name of the only extra that a target may keep.
 _PHYSICAL_PARTITION: Final = frozenset({"ptn"})
+#: What MySQL's binlog tells, and a snapshot.
+_OF_LOG: Final = ("gtid", "binlog_position", "server_id", "thread_id", "snapshot", "query")
 #: The cluster id of every TiCDC that was not given one.
 _NO_NAME: Final = "default"
 
@@ -236,8 +238,10 @@ def source_losses(
     `source_name`: the one that it writes itself, if any; `kept_extras`: the extras that it writes.
     """
     keeps_commit_ts = carries.commit_ts
-    rare = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.SOURCE_NAME, Lossy.EXTRAS})
-    rare.pop("commit_ts", None)
+    rare = _lost_fields(SOURCE_LOSSES, carries, always={Lossy.EXTRAS})
+    for apart in ("commit_ts", "name"):
+        rare.pop(apart, None)
+    keeps_log = rare.keys().isdisjoint(_OF_LOG)
     own_names = {None, _NO_NAME, source_name}
     if carries.physical_partition:
         kept_extras |= _PHYSICAL_PARTITION
@@ -247,8 +251,6 @@ def source_losses(
 
     def lost_of(source: Source, transaction: Transaction | None) -> set[Lossy]:
         found = {what for name, what in rare.items() if getattr(source, name) is not None}
-        if source.name in own_names:
-            found.discard(Lossy.SOURCE_NAME)
         if source.extras is None or source.extras.keys() <= kept_extras:
             found.discard(Lossy.EXTRAS)
         return found | {
@@ -258,25 +260,30 @@ def source_losses(
     def count(source: Source, lossy: list[Lossy], transaction: Transaction | None = None) -> None:
         if not keeps_commit_ts and source.commit_ts is not None:
             lossy.append(_COMMIT_TS)
+        if source.name is not None and source.name not in own_names:
+            lossy.append(_SOURCE_NAME)
         # Most rows have nothing else. This is asked for every row, so it is spelled out; the contract test
         # of codecs finds a field that is forgotten here.
         if (
             transaction is None
             and source.start_ts is None
-            and source.name is None
-            and source.gtid is None
-            and source.binlog_position is None
-            and source.server_id is None
-            and source.thread_id is None
-            and source.snapshot is None
-            and source.query is None
             and source.row_key is None
             and source.extras is None
+            and (
+                keeps_log
+                or (
+                    source.gtid is None
+                    and source.binlog_position is None
+                    and source.server_id is None
+                    and source.thread_id is None
+                    and source.snapshot is None
+                    and source.query is None
+                )
+            )
         ):
             return
         told = (
             source.start_ts is None,
-            source.name in own_names,
             source.gtid is None,
             source.binlog_position is None,
             source.server_id is None,
@@ -310,3 +317,4 @@ def _lost_fields(
 
 
 _COMMIT_TS: Final = Lossy.COMMIT_TS
+_SOURCE_NAME: Final = Lossy.SOURCE_NAME

@@ -54,7 +54,7 @@ def _selection_problems(config: Config) -> Iterator[Problem]:
         try:
             read(first, second)
         except ConfigError as error:
-            yield from (problem._replace(path=f"route.{problem.path}") for problem in error.problems)
+            yield from (problem._replace(path=route_path(problem.path)) for problem in error.problems)
 
 
 def route_problems(route: Route | None) -> list[Problem]:
@@ -67,12 +67,14 @@ def route_problems(route: Route | None) -> list[Problem]:
         )
     except ConfigError as error:
         problems = error.problems
-    found = [problem._replace(path=_route_path(problem.path)) for problem in problems]
+    found = [problem._replace(path=route_path(problem.path)) for problem in problems]
     return [*found, *_storage_path_problems(route)]
 
 
-def _route_path(path: str) -> str:
+def route_path(path: str) -> str:
     """Translate a path of the core (`from.option.x`) to the key in the file (`route.from_options.x`)."""
+    if path.startswith(("include_", "exclude_")):
+        return f"route.{path}"
     side, _, rest = path.partition(".option")
     return f"route.{side}_options{rest}" if rest else f"route.{side}"
 

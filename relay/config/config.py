@@ -13,6 +13,8 @@ from typing import NamedTuple
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from relay.codecs import codec_named
+from relay.codecs.codec import keys_of, parse_options
+from relay.codecs.losses import Keys
 from relay.config.addresses import same_brokers
 from relay.config.choices import Mode, PartitionBy, Wait, Watermarks
 from relay.config.flags import FlagSource
@@ -110,6 +112,12 @@ class Config(BaseSettings):
         """The source topic that has the DDL of the rows of each source topic."""
         source = codec_named(self.route.from_, "from")
         return source.ddl_topics(self.source.topics, self.route.from_options)
+
+    @property
+    def has_row_keys(self) -> bool:
+        """Whether the Kafka keys of rows stand for the rows. Raises ConfigError."""
+        target = codec_named(self.route.to, "to")
+        return keys_of(target, parse_options(target, self.route.to_options, "to.option")) is Keys.ROW
 
     @property
     def transactional_id(self) -> str:

@@ -111,6 +111,10 @@ class RecordSource(Protocol):
         """Ask the brokers if a partition of ours has records that were not polled; None without an answer."""
         ...
 
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Have nothing fetched of these partitions, which no poll asks for, and of all others again."""
+        ...
+
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """Go on reading from these offsets. Ignores partitions that are not ours any more."""
         ...

@@ -69,6 +69,8 @@ class KafkaSource:
         self._progress, self._log = progress, log
         # How many each topic has; one beyond that was added later.
         self._partitions_at_start: dict[str, int] = {}
+        # Partitions that are open, and of which nothing is fetched for now.
+        self._paused: set[TopicPartition] = set()
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=brokers.servers,
             client_id="relay",
@@ -117,6 +119,7 @@ class KafkaSource:
             for partition, position in found.items():
                 self._consumer.seek(TopicPartition(*partition), position.offset)
             self._consumer.resume(*(TopicPartition(*partition) for partition in found))
+            self._paused.difference_update(TopicPartition(*partition) for partition in found)
         except IllegalStateError as error:
             raise OwnershipLost(str(error)) from error
         return found
@@ -232,6 +235,16 @@ class KafkaSource:
         except Exception as error:
             raise self._poll_error(error) from error
         return {Partition(*pair): relay_records(records) for pair, records in fetched.items()}
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Pause these; what the client has fetched of them waits there. Resume those that were paused so."""
+        if not partitions and not self._paused:
+            return
+        assigned = self._consumer.assignment()
+        wanted = {TopicPartition(*each) for each in partitions} & assigned
+        self._consumer.pause(*(wanted - self._paused))
+        self._consumer.resume(*((self._paused - wanted) & assigned))
+        self._paused = wanted
 
     def end(self, partition: Partition) -> int | None:
         """Return the high watermark of the last fetch."""

@@ -84,3 +84,36 @@ def label_text(column_type: ColumnType, number: int) -> str | None:
     if column_type.base == "enum":
         return members[number - 1] if 0 < number <= len(members) else None
     return set_text(members, number) if 0 <= number < 1 << len(members) else None
+
+
+def _uncounted() -> None:
+    pass
+
+
+def label_writer(
+    column_type: ColumnType, unlabelled: Callable[[], None] | None = None
+) -> Callable[[int | str], str]:
+    """Return the function from a number to its label or labels; a label that came as one stays.
+
+    Of a number without one it is the digits: it lies beyond the members, or nobody knows them before the
+    table's DDL is seen. By index 0 MySQL keeps an invalid value of ENUM, which is the empty text, as is the
+    empty SET. `unlabelled` is called for what no reader can tell from another value: digits, and index 0
+    where a member is the empty text.
+    """
+    is_ambiguous = column_type.base == "enum" and "" in (column_type.members or ())
+    count = unlabelled or _uncounted
+
+    def write(value: int | str) -> str:
+        if isinstance(value, str):
+            return value
+        if not value:
+            if is_ambiguous:
+                count()
+            return ""
+        text = label_text(column_type, value)
+        if text is None:
+            count()
+            return str(value)
+        return text
+
+    return write

@@ -72,6 +72,45 @@ def read_scaled_decimal(scale: int, text: str) -> Decimal:
     return value
 
 
+def decimal_converter(scale: int | None) -> Callable[[str], str]:
+    """Return the function from text to text for `read_scaled_decimal` (`read_decimal` if the scale is None)
+    and `decimal_text`. Most numbers have all their digits, and stay as they are; others lack zeros.
+    """
+    least = scale or 0
+    if least > _MOST_FRACTION:
+        return functools.partial(_converted_decimal, least)
+    fraction = rf"\.[0-9]{{{least},{_MOST_FRACTION}}}" if least else rf"(?:\.[0-9]{{1,{_MOST_FRACTION}}})?"
+    is_whole = re.compile(_WHOLE_NUMBER + fraction).fullmatch
+
+    def convert(text: str) -> str:
+        if is_whole(text):
+            return text
+        if _has_point(text):
+            # With more digits than the scale it would be whole.
+            return text + "0" * (least + 1 + text.index(".") - len(text))
+        return _converted_decimal(least, text)
+
+    return convert
+
+
+#: Digits as canonical text has them.
+_WHOLE_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,64})"
+_has_point: Final = re.compile(_WHOLE_NUMBER + r"\.[0-9]{1,30}").fullmatch
+#: The longest fraction of a DECIMAL (MySQL Reference Manual §11.1.3).
+_MOST_FRACTION: Final = 30
+
+
+def _converted_decimal(scale: int, text: str) -> str:
+    return decimal_text(read_scaled_decimal(scale, text))
+
+
+def decimal_shortcut(read: object, write: object) -> Callable[[str], str] | None:
+    """Return one function for both if they read a DECIMAL's text and write it again; else None."""
+    if write is decimal_text and isinstance(read, functools.partial) and read.func is read_scaled_decimal:
+        return decimal_converter(*read.args)
+    return None
+
+
 def decimal_text(value: Decimal) -> str:
     """Return the digits without exponent, with exactly the value's scale."""
     text = str(value)

@@ -22,7 +22,7 @@ import msgspec
 
 from relay.model import ColumnType, Value
 from relay.mysql import numbers, temporal
-from relay.mysql.members import label_reader, label_text
+from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
 
 #: Text to canonical value, and back; None for a value that is written as NULL.
@@ -163,7 +163,7 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     if base == "year":
         return str if style.zero_year == "0" else functools.partial(_year_text, style.zero_year)
     if base in {"enum", "set"} and style.has_labels:
-        return functools.partial(_label_text, column_type, style.unlabelled)
+        return label_writer(column_type, style.unlabelled)
     if base in INTEGERS or base in {"bit", "enum", "set"}:
         return str
     if base == "decimal":
@@ -222,22 +222,6 @@ def _dated_text(write: Write | None, lost: Callable[[], None] | None, value: str
     return value if write is None else write(value)
 
 
-def _label_text(column_type: ColumnType, lost: Callable[[], None] | None, value: int | str) -> str:
-    """Return the label of an index, or those of a bit map, and the number itself if it has none; the empty
-    text for index 0, by which MySQL keeps an invalid value of ENUM.
-    """
-    if isinstance(value, str):
-        return value
-    if not value:
-        if lost is not None and column_type.base == "enum" and "" in (column_type.members or ()):
-            lost()  # the empty text is also a member's
-        return ""
-    text = label_text(column_type, value)
-    if text is None and lost is not None:
-        lost()
-    return str(value) if text is None else text
-
-
 def _year_text(zero: str, value: int) -> str:
     return str(value) if value else zero
 
@@ -258,6 +242,8 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         if column_type.base == "float":
             return numbers.float_converter(numbers.read_float, numbers.float_writer(target.float_text))
         return numbers.float_converter(numbers.read_double, target.float_text)
+    if column_type.base == "decimal":
+        return numbers.decimal_converter(column_type.scale)
     if column_type.base == "binary" and not target.pads_binary and not _has_own_binary(source, target):
         return _stripped_text
     if column_type.base == "year":

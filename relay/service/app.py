@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from relay.config import Config, Mode, kafka
+from relay.config.advice import config_advice
 from relay.errors import BrokerUnavailable, RelayError
 from relay.kafka.clients import Clusters
 from relay.kafka.fencing import ProducerIdentity
@@ -78,6 +79,8 @@ async def run_until(
         mode=str(config.delivery.mode),
         translation=f"{config.route.from_} to {config.route.to}",
     )
+    for problem in config_advice(config):
+        log.warning("configuration.warning", key=problem.path, message=problem.said)
     try:
         with client_logs(log):
             async with _http(config, status, log):

@@ -28,8 +28,9 @@ _TOGETHER = 500
 class TableTopics:
     """The target topics of tables.
 
-    `limits`: `max.message.bytes` of every topic that is written; it grows. `partitions_of`: over how many
-    partitions a topic's rows are spread, None for those of the source.
+    `limits`: `max.message.bytes` of every topic that is written; it grows. `usable`: the topics that were
+    looked at, and can be written. `partitions_of`: over how many partitions a topic's rows are spread, None
+    for those of the source.
     """
 
     def __init__(
@@ -53,16 +54,13 @@ class TableTopics:
         self._smallest = min(self.limits.values(), default=DEFAULT_LIMIT_BYTES)
         # The start has looked at these, and looks again after a failure.
         self._fixed = frozenset(topics.target_partitions)
-        self._usable: set[str] = set()
+        self.usable: set[str] = set(self._fixed)
 
     def forget(self) -> None:
         """Look at every topic again before it is written: some may be gone."""
         self._found.clear()
-        self._usable.clear()
-
-    def lacks(self, names: Iterable[str]) -> bool:
-        """Whether one of these topics has not been looked at."""
-        return not all(name in self._usable or name in self._fixed for name in names)
+        self.usable.clear()
+        self.usable |= self._fixed
 
     async def ensure(self, sources: Mapping[str, str]) -> None:
         """Make sure that topics exist and can hold what they get. `sources`: the source topic of each.
@@ -71,11 +69,7 @@ class TableTopics:
         batches are larger than one of the topics takes.
         """
         config = self._config
-        wanted = [
-            self._required(name, source)
-            for name, source in sources.items()
-            if name not in self._usable and name not in self._fixed
-        ]
+        wanted = [self._required(name, source) for name, source in sources.items() if name not in self.usable]
         known = [each for each in wanted if each.name in self._found]
         wanted = [each for each in wanted if each.name not in self._found]
         known_to_fail = [each for each in known if next(problems(each, self._found[each.name], config), None)]
@@ -106,7 +100,7 @@ class TableTopics:
         for each in wanted:
             info = found[each.name]
             self.limits[each.name] = limit_of(info)
-            self._usable.add(each.name)
+            self.usable.add(each.name)
             for warning in warnings(each, info, {}, self._config):
                 self._log.seldom("topics.warning", "by-table", message=warning)
 

@@ -307,7 +307,9 @@ NO_HISTORY = '[schema]\nhistory_topic = ""\n'
         ("[schema]\nwait = false\n", {"RELAY_SCHEMA__WAIT": "true"}),
     ],
 )
-@pytest.mark.parametrize("source", ["ticdc-canal-json", "canal-json", "ckafka-json", "ticdc-open-protocol"])
+@pytest.mark.parametrize(
+    "source", ["ticdc-canal-json", "ckafka-json", "debezium-json", "ticdc-open-protocol"]
+)
 def test_the_notes_say_what_rows_do_before_their_ddl(
     source: str, keys: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,7 +325,7 @@ def test_the_notes_say_what_rows_do_before_their_ddl(
     env = [{"name": name, "value": value} for name, value in more.items()]
     notes = Rendered({"config": config, "extraEnv": env}).notes
     waits = load_config(tmp_path / "relay.toml").waits_for_ddl
-    assert ("wait until partition 0, with its DDL, has been read" in notes) == waits
+    assert ("wait until the one with their DDL has been read" in notes) == waits
     is_told = not waits and source != "ticdc-open-protocol"
     assert ("Rows that overtake their DDL are translated with guessed types" in notes) == is_told
 

@@ -85,16 +85,16 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--from", "nope"), "from: there is no protocol 'nope'"),
+        (("--from", "nope"), "--from: there is no protocol 'nope'"),
         (
             ("--from", "flat-json"),
             "from: flat-json can only be written, not read (protocols that can be read: ",
         ),
-        (("--from", "flat-jso"), "from: there is no protocol 'flat-jso'"),
-        (("--to", "made-up", "--to-option", "mood=x"), "to.option.mood: made-up has no option 'mood'"),
+        (("--from", "flat-jso"), "--from: there is no protocol 'flat-jso'"),
+        (("--to", "made-up", "--to-option", "mood=x"), "--to-option mood: made-up has no option 'mood'"),
         (
             ("--to", "canal-json", "--profile", "fli"),
-            "to.option.profile: canal-json has no profile 'fli' (profiles: canal-adapter, flink)",
+            "--to-option profile: canal-json has no profile 'fli' (profiles: canal-adapter, flink)",
         ),
         (("--profile", "flink"), "--profile: belongs to no protocol (add --to PROTOCOL)"),
         (
@@ -104,15 +104,15 @@ def test_a_route_that_loses_nothing(relay: Run) -> None:
         (("--from-option", "a=b"), "--from-option: belongs to no protocol (add --from PROTOCOL)"),
         (
             ("--from", "made-up", "--from-option", "strict=true"),
-            "from.option.strict: is an option of the target side",
+            "--from-option strict: is an option of the target side",
         ),
         (
             ("--to", "ticdc-canal-json", "--to-option", "output-row-key=true"),
-            "to.option.enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)",
+            "--to-option enable-tidb-extension: output-row-key=true writes into `_tidb` (set it to true)",
         ),
         (
             ("--to", "ticdc-open-protocol", "--to-option", "large-message-handle-option=claim-check"),
-            "to.option.claim-check-storage-uri: is missing",
+            "--to-option claim-check-storage-uri: is missing",
         ),
     ],
 )

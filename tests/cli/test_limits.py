@@ -30,7 +30,7 @@ def records(tmp_path: Path) -> str:
 def test_a_limit_can_be_lowered_and_raised(relay: Run, records: str, command: tuple[str, ...]) -> None:
     refused = relay(*command, "--limit", "rows=2", records)
     assert refused.exit_code == 2
-    assert "limits.rows allows, 2" in refused.stderr
+    assert "the limit `rows` allows, 2" in refused.stderr
     assert relay(*command, "--limit", "rows=3", "--limit", "columns=1", records).exit_code == 0
 
 

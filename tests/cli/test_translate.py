@@ -142,11 +142,11 @@ def test_every_problem_is_reported_at_once(relay: Run, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert not (tmp_path / "out").exists()
     for expected in (
-        "from: there is no protocol 'made-down' (did you mean made-up",
+        "--from: there is no protocol 'made-down' (did you mean made-up",
         "--from-option: 'novalue' is not of the form NAME=VALUE",
-        "to.option.mod: made-up has no option 'mod' (did you mean mode?)",
-        "to.option.strict: 'maybe' does not fit",
-        "--to-option.mode: given twice",
+        "--to-option mod: made-up has no option 'mod' (did you mean mode?)",
+        "--to-option strict: 'maybe' does not fit",
+        "--to-option mode: given twice",
         "--topic: 'a b' makes no topic name",
         "--on-error: dead-letter needs a file to write to (add --dead-letters FILE)",
     ):

@@ -293,3 +293,21 @@ def test_the_smallest_numbers_have_the_digits_of_java(
     (there,) = Translator(CANAL, other).translate(message)
     (back,) = Translator(other, CANAL).translate(ConsumerRecord(there.topic, 0, 0, 0, there.key, there.value))
     assert json.loads(back.value or b"")["data"] == [{"c": sign + digits}]
+
+
+@pytest.mark.parametrize("mysql_type", ["decimal", "decimal(10,0)", "decimal(20,3)", "decimal(65,30)"])
+@pytest.mark.parametrize(
+    "text",
+    ["0", "-0", "1", "1.0", "-0.0", "0.00", "100.50", "1.2345", "007.10", ".5", "5.", "1E3", "1e-2", "+1.5"],
+)
+def test_a_decimal_is_written_as_its_value(mysql_type: str, text: str) -> None:
+    """However many of its digits the source has left out."""
+    assert through(mysql_type, text, CANAL, TICDC) == format(one(mysql_type, text, CANAL), "f")
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0.000", "1.000 000", "--1.000", "1.000.0", "", "NaN", "\u0661.000\u00b9"]
+)
+def test_what_is_no_decimal_is_refused_as_text_too(text: str) -> None:
+    with pytest.raises(DecodeError, match=r"data\[0\]\.c"):
+        through("decimal(10,3)", text, CANAL, TICDC)

@@ -222,6 +222,18 @@ def test_the_next_log_file_follows_and_a_longer_number_too() -> None:
     assert counted == {}
 
 
+@pytest.mark.parametrize("file", captured_files("mysql/debezium.no-schema"))
+def test_rows_behind_all_ddl_have_the_definitions_of_their_time(file: str) -> None:
+    """A file may have the topic of schema changes first, and then the topics of tables."""
+    records = captured(file)
+    translated = []
+    for order in (records, sorted(records, key=lambda each: "." in each.topic)):
+        translator = Translator("debezium-json", "canal-json")
+        translated.append({each.place: translator.translate(each) for each in order})
+        assert not translator.guessed_tables
+    assert translated[0] == translated[1]
+
+
 def test_a_statement_that_comes_twice_is_learnt_once() -> None:
     """A connector that starts again may send what it has sent; here it would swap the tables back."""
     other = record(ddl("CREATE TABLE u (id INT PRIMARY KEY, w INT)"), offset=1, topic=DDL_TOPIC)

@@ -367,6 +367,16 @@ def test_a_value_that_one_image_has_is_absent_in_the_other_alone() -> None:
     assert image(events[-1]) == {"id": 1, "c": "new"}
 
 
+@pytest.mark.parametrize("schema", [{}, column("c", "string")])
+@pytest.mark.parametrize("part", ["before", "after"])
+def test_a_row_of_which_the_log_has_nothing_is_refused(part: str, schema: dict[str, Any]) -> None:
+    images = {"before": {"c": "old"}, "after": {"c": "new"}, part: {"c": "__debezium_unavailable_value"}}
+    payload = row("u", **images)
+    with pytest.raises(Malformed, match="a row without columns") as caught:
+        decoded(record(wrapped(payload, schema) if schema else payload))
+    assert caught.value.path == f"payload.{part}"
+
+
 # ---------------------------------------------------------------- names of columns
 
 

@@ -13,17 +13,17 @@ from relay import ConsumerRecord
 CASES = EdgeCases("ticdc-debezium", "Debezium JSON, written")
 
 BARE = {"schemas.enable": "false"}
+#: What is counted of the sources of these cases, and is not what they are about.
+_USUAL = frozenset({"binlog-position-synthetic", "value-guessed"})
 
 
 def made(source: str, *records: ConsumerRecord, options: Options | None = None) -> Sent:
     """What debezium-json has of the last of these records."""
     found = sent(source, NATIVE, *records, writing=options)
-    found.counted = {
-        what: count for what, count in found.counted.items() if what != "binlog-position-synthetic"
-    }
+    found.counted = {what: count for what, count in found.counted.items() if what not in _USUAL}
     return found
 
 
-def written(definition: str, text: str | None, options: Options | None = None) -> Sent:
+def written(definition: str, text: str | None, options: Options | None = None, source: str = CANAL) -> Sent:
     """The message that an INSERT of this text into the column `c` becomes."""
-    return made(CANAL, *canal_row(definition, text, CANAL), options=options)
+    return made(source, *canal_row(definition, text, source), options=options)

@@ -7,7 +7,8 @@
     cd tests && ../.venv/bin/python -m fuzz --only ticdc-debezium      # routes from or into this protocol
 
 Good records are those of tests/data, and what relay makes of them for protocols that nobody has captured.
-They are changed by structure (`fuzz.mutations`): JSON members and types, extreme numbers, dates and texts,
+Routes have any options that go together, readers' profiles, topics by table, rows spread by key or table.
+Records are changed by structure (`fuzz.mutations`): JSON members and types, extreme numbers, dates and texts,
 types, DDL by its grammar, frames, compression, keys, headers, order. A protocol is known by its wire, so one
 that is added is covered without a change here. What is checked (`fuzz.trial`, `fuzz.events`):
 

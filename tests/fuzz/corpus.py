@@ -87,10 +87,10 @@ def _produced(translator: Translator, records: Sequence[ConsumerRecord]) -> list
 
 
 def reading_options(protocol: str, written: Given) -> Given:
-    """What the reader of a protocol is told of the options that its writer was given."""
+    """What the reader of a protocol is told of the options that its writer was given, and of a profile's."""
     codec = PROTOCOLS[protocol]
     told = {}
-    for name, value in written.items():
+    for name, value in {**codec.profiles.get(written.get("profile", ""), {}), **written}.items():
         try:
             parse_options(codec, {name: value}, "from", "source")
         except ConfigError:

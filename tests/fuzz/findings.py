@@ -20,7 +20,9 @@ _RECORDS, _SETTING = "records.jsonl", "setting.json"
 
 
 class Setting(NamedTuple):
-    """A route, the good records before those that matter, and what lies in the source's storage."""
+    """A route, the good records before those that matter, and what lies in the source's storage; the target
+    topic's template, and how rows are spread over the partitions.
+    """
 
     source: str
     target: str
@@ -29,12 +31,16 @@ class Setting(NamedTuple):
     partitions: int | None
     prefix: tuple[ConsumerRecord, ...]
     objects: Mapping[str, bytes]
+    topic: str = "{topic}"
+    spread_by: str | None = None
 
     @property
     def route(self) -> str:
         """Its name for people."""
         options = " ".join(f"{name}={value}" for name, value in self.target_options.items())
         spread = "" if self.partitions is None else f" partitions={self.partitions}"
+        spread += "" if self.spread_by is None else f" partition_by={self.spread_by}"
+        spread += "" if self.topic == "{topic}" else f" topic={self.topic}"
         return f"{self.source} -> {self.target}{spread} {options}".rstrip()
 
 
@@ -124,6 +130,8 @@ def write(finding: Finding, folder: Path) -> Path:
         "from_options": dict(setting.source_options),
         "to_options": dict(setting.target_options),
         "partitions": setting.partitions,
+        "topic": setting.topic,
+        "partition_by": setting.spread_by,
         "objects": {name: data.hex() for name, data in setting.objects.items()},
     }
     (target / _SETTING).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -153,6 +161,8 @@ def read(folder: Path) -> Finding:
         about["partitions"],
         tuple(record for part, record in parts if part == "before"),
         objects,
+        about.get("topic", "{topic}"),
+        about.get("partition_by"),
     )
     names = dict.fromkeys(part for part, _ in parts if part.startswith("case"))
     cases = tuple(tuple(record for part, record in parts if part == name) for name in names)

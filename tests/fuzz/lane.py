@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Final
 
 import msgspec
-from option_choices import Given, option_sets
+from option_choices import Given, fits, option_sets, other_choices
 from output_digests import OPTION_SETS
 
 from fuzz.corpus import Sample, chosen_sample, with_storage
@@ -27,6 +27,8 @@ from fuzz.outline import spliced
 from fuzz.trial import Bench, Outcome, resident_bytes, same
 from relay import ConsumerRecord
 from relay.codecs import BUILT_IN, PROTOCOLS
+from relay.codecs.codec import keys_of, parse_options
+from relay.codecs.losses import Keys
 from relay.records import size_of
 
 Case = tuple[ConsumerRecord, ...]
@@ -86,6 +88,7 @@ class Lane:
         records = self.sample.records
         place = chance.choice((0, chance.randrange(len(records)), chance.randrange(len(records))))
         partitions, options = target_options(target, chance)
+        topic, spread_by = spread(target, partitions, options, chance)
         self.setting = Setting(
             source,
             target,
@@ -94,6 +97,8 @@ class Lane:
             partitions,
             records[:place],
             self.sample.objects,
+            topic,
+            spread_by,
         )
         self._near = records[place : place + 8] or records
         self.statements = [each for each in records if _has_statement(each)]
@@ -147,13 +152,40 @@ def changed_object(data: bytes, chance: random.Random) -> bytes:
 
 
 def target_options(target: str, chance: random.Random) -> tuple[int | None, Given]:
-    """How many partitions a target has, and one of its sets of options."""
+    """How many partitions a target has, and a set of its options: one that is known, or any that go together."""
     known = [(partitions, sets[target]) for partitions, sets in OPTION_SETS.values() if target in sets]
-    if known and chance.random() < 0.5:
+    roll = chance.random()
+    if known and roll < 0.35:
         partitions, options = chance.choice(known)
     else:
-        partitions, options = chance.choice((None, None, 1, 3)), chance.choice(_sets(target))
+        partitions = chance.choice((None, None, 1, 3))
+        options = chance.choice(_sets(target)) if roll < 0.65 else mixed_options(target, chance)
     return partitions, with_storage(target, options)
+
+
+def mixed_options(target: str, chance: random.Random) -> Given:
+    """Some options that go together, a reader's profile and a time zone among them."""
+    codec = PROTOCOLS[target]
+    choices = [*other_choices(codec), ("timezone", "Asia/Shanghai")]
+    wanted = chance.sample(choices, min(len(choices), chance.choice((1, 2, 4, 8, 100))))
+    if codec.profiles and chance.random() < 0.5:
+        wanted.insert(0, ("profile", chance.choice(sorted(codec.profiles))))
+    given: Given = {}
+    for name, value in wanted:
+        if name not in given and fits(codec, given | {name: value}):
+            given[name] = value
+    return given
+
+
+def spread(
+    target: str, partitions: int | None, options: Given, chance: random.Random
+) -> tuple[str, str | None]:
+    """The template of the target's topics, and how rows are spread over the partitions, if they are."""
+    topic = chance.choice((*["{topic}"] * 5, "{database}.{table}", "{topic}.{table}"))
+    codec = PROTOCOLS[target]
+    has_keys = keys_of(codec, parse_options(codec, options, "to")) is Keys.ROW
+    spread_by = chance.choice((None, "table", "index-value", *(["key"] if has_keys else [])))
+    return topic, None if partitions is None else spread_by
 
 
 _SETS: dict[str, list[Given]] = {}

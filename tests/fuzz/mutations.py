@@ -106,7 +106,7 @@ def mutated(
     if key.startswith(_VERSION):
         return _framed(record, donors, chance)
     if (not value or chance.random() < 0.08) and key:
-        return msgspec.structs.replace(record, key=_text(key, donors, chance))
+        return msgspec.structs.replace(record, key=_key(key, donors, chance))
     inner, packed = _unpacked(value)
     return msgspec.structs.replace(record, value=packed(_text(inner, donors, chance)))
 
@@ -131,6 +131,16 @@ def _text(text: bytes, donors: Sequence[ConsumerRecord], chance: random.Random) 
             node = chance.choice(found.nodes) if chance.random() < 0.4 else _walked(found.nodes[0], chance)
             edits.append(chance.choice(_EDITS)(found, node, donors, chance))
     return spliced(text, edits)
+
+
+def _key(text: bytes, donors: Sequence[ConsumerRecord], chance: random.Random) -> bytes:
+    """A changed key: its values are a row's, too."""
+    found = document(text)
+    leaves = [] if found is None else [node for node in found.nodes if node.parent and not node.children]
+    if not leaves or chance.random() < 0.6:
+        return _text(text, donors, chance)
+    node = chance.choice(leaves)
+    return spliced(text, [(node.start, node.end, canary(chance))])
 
 
 def _walked(node: Node, chance: random.Random) -> Node:

@@ -30,7 +30,7 @@ class Message(Protocol):
     @property
     def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 def _wire(message: Message) -> dict[str, Any]:
@@ -98,11 +98,12 @@ class Sink:
         self._connect = connect
         self._url = url
 
-    def store(self, messages: Iterable[Message], topic: str = "topic", name: str = "") -> str:
-        """Let the sink read a topic, of one table unless `name` names the table's parts
-        (`collection.name.format`); gives the name of its table. Raises TaskFailed.
+    def store(self, messages: Iterable[Message], topic: str = "topic", **settings: str) -> str:
+        """Let the sink read a topic of one table; gives the name of its table. Raises TaskFailed.
+
+        `settings` of the sink have underscores for dots.
         """
-        name = name or f"t{next(_NUMBERS)}"
+        name = f"t{next(_NUMBERS)}"
         config = {
             "connection.url": self._url,
             "connection.username": "relay",
@@ -115,7 +116,7 @@ class Sink:
             "quote.identifiers": "true",
             "use.time.zone": "UTC",
             "flush.max.retries": "0",
-        }
+        } | {setting.replace("_", "."): text for setting, text in settings.items()}
         job = {"do": "sink", "topic": topic, "config": config, "records": list(map(_wire, messages))}
         answer = self._connect.ask(job)
         if "error" in answer:

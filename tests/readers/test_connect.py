@@ -7,12 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from debezium_json_support import DEBEZIUM, column, record, row, wrapped
 from readers.connect import Sink, TaskFailed, steps, unwrapped
 from readers.java import Program
 from readers.sources import BY_TABLE, FILES, comparable, topics_of_tables, translated, wrongly_read
 from readers.truth import Step, Table, final_difference, tables
 
-TARGET = "debezium-json"
+from relay import ProducerRecord, Translator
+
+TARGET = DEBEZIUM
 #: Connect has no dates that are none; as text they reach the reader.
 _OPTIONS = {"profile": "kafka-connect", "zero-dates": "text"}
 _NOT_FOR_THE_SINK = {
@@ -61,7 +64,7 @@ def test_tables_of_one_topic(sink: Sink, statements: str) -> None:
     ]
     assert len({record.topic for record in records}) == 1
     assert len(named) > 1 or statements == "01_all_types"
-    sink.store(records, name="mixed_${source.db}_${source.table}")
+    sink.store(records, collection_name_format="mixed_${source.db}_${source.table}")
     wrong = {}
     for table in tables(statements).values():
         if table.id not in _NOT_FOR_THE_SINK:
@@ -77,3 +80,25 @@ def test_without_the_profile_the_task_fails(sink: Sink) -> None:
     for table in tables("01_all_types").values():
         with pytest.raises(TaskFailed):
             sink.store(topics[table.database, table.name])
+
+
+def one_row(name: str, value: object) -> list[ProducerRecord]:
+    """What becomes of a row of the connector with this column."""
+    columns = column("id", "int32"), column(name, "float")
+    message = record(wrapped(row(after={"id": 1, name: value}), *columns), {"id": 1})
+    return Translator(DEBEZIUM, DEBEZIUM, None, _OPTIONS).translate(message)
+
+
+@pytest.mark.parametrize("word", ["Infinity", "-Infinity"])
+def test_infinity_is_read_as_zero(connect: Program, word: str) -> None:
+    """JsonConverter writes the word, the connector's own included, and does not read it."""
+    messages = one_row("c", word)
+    assert f'"c":"{word}"'.encode() in (messages[0].value or b"")
+    (found,) = unwrapped(connect, messages)
+    assert found["row"]["c"] == ["float32", "0.0"]
+
+
+def test_names_that_only_quotes_keep(sink: Sink) -> None:
+    assert sink.store(one_row("order", 1.5))
+    with pytest.raises(TaskFailed):
+        sink.store(one_row("order", 1.5), quote_identifiers="false")

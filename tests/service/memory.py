@@ -44,6 +44,7 @@ class MemorySource:
         self.length, self.take, self.every = length, take, partitions
         self.position: dict[Partition, int] = {}
         self.committed: dict[Partition, int] = {}
+        self.paused: set[Partition] = set()
         self.failures: list[Exception | None] = []
         self.commit_failures: list[Exception] = []
         self.stopped = False
@@ -103,6 +104,9 @@ class MemorySource:
 
     async def waiting(self) -> bool:
         return any(position < self.length for position in self.position.values())
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        self.paused = set(partitions)
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         self.position |= offsets
@@ -317,7 +321,7 @@ class Bench:
         )
         self.target.source = self.source
         self.copy = copy or Copy()
-        self.status = plain_status()
+        self.status = Status(About.of(config))
         objects = objects or AsyncResolver(log, writes=False)
         intake = Intake(self.copy, objects, log, self.status, joins=joins)
         timing = Timing(

@@ -323,6 +323,21 @@ async def test_rows_wait_for_a_connectors_topic_of_ddl(
     assert bool(relay.log.named("table.guessed")) != wait
 
 
+async def test_several_instances_of_a_connectors_topics(
+    kafka: Any, make_config: Any, run_relay: Any, connector: dict[str, list[ConsumerRecord]]
+) -> None:
+    """Partitions are handed out anew with the second, which is stopped and started again."""
+    config = of_a_connector(make_config, connector, await kafka.topic(2))
+    relays = [run_relay(config, None)]
+    await kafka.until(lambda: _has_opened(relays[0]))
+    gone = run_relay(config, None)
+    await kafka.until(lambda: _has_opened(gone))
+    assert await gone.stop() == 0
+    relays.append(run_relay(config, None))
+    every = [record for records in connector.values() for record in records]
+    assert outputs(await relayed(kafka, relays, every)) == ddl_topic_first(connector)
+
+
 async def test_a_shard_without_the_topic_of_ddl_reads_it_besides(
     kafka: Any,
     make_config: Any,

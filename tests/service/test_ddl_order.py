@@ -202,6 +202,43 @@ async def test_partitions_0_of_tables_wait_for_the_topic_of_ddl_and_nobody_waits
     assert not any(order.must_wait(each) for each in ROWS)
 
 
+async def test_however_many_tables_wait_little_is_held(
+    list_log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the topic of DDL is behind, polls leave out what would only wait."""
+    monkeypatch.setattr("relay.service.loop.relay_loop.HELD_BYTES", 10)
+    rows = [Partition(f"shop.db.t{number}", 0) for number in range(40)]
+    times = {DDL: [1] * LENGTH, **dict.fromkeys(rows, [2] * LENGTH)}
+    source = LiveSource(times, random.Random(1))
+    source.now = 9
+    tables = {"topics": tuple(each.topic for each in (*rows, DDL))}
+    config = CONNECTOR.model_copy(update={"source": CONNECTOR.source.model_copy(update=tables)})
+    copy = Watching(times, DDL)
+    bench = Bench(list_log, length=LENGTH, copy=copy, source=source, config=config)
+    poll, most, paused = source.poll, 0, False
+
+    async def by_few(without: Collection[Partition] = ()) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+        nonlocal most, paused
+        most = max(most, len(bench.relay._ledger.held))
+        paused = paused or source.paused == set(rows)
+        assert not source.paused - set(without)
+        busy = [each for each in rows if each not in without and source.position[each] < LENGTH]
+        polled = await poll({*without, *busy[3:]})
+        if DDL in polled:
+            source.position[DDL] = polled[DDL][0].offset + 1
+            polled = {**polled, DDL: polled[DDL][:1]}
+        return polled
+
+    # Partitions come a few a poll, as in fetches.
+    source.poll = by_few
+    await bench.run_to_the_end()
+    assert 0 < most < 10
+    assert paused
+    assert not source.paused
+    assert not copy.broken
+    bench.check_complete()
+
+
 async def test_what_another_instance_reads_is_read_besides(monkeypatch: pytest.MonkeyPatch) -> None:
     """The topic of DDL alone, however many tables there are; who reads it takes it first."""
     begun: list[Mapping[Partition, int]] = []

@@ -4,21 +4,26 @@ sent.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import time
-from collections.abc import Iterable
+import tracemalloc
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from service.memory import MemoryBatch, PlainTranslator, Target, plain_status
+from aiokafka.producer.message_accumulator import BatchBuilder
+from service.memory import MemoryBatch, MemorySink, PlainTranslator, Target, plain_status
 from support import CANAL, TICDC, record, row_message
 
 from relay import Limits, Translator
+from relay.kafka.ports import Partition
+from relay.kafka.sink import KafkaBatch
 from relay.policies import ErrorPolicies, Policy
 from relay.records import ConsumerRecord, ProducerRecord
 from relay.service.loop.async_resolver import AsyncResolver
-from relay.service.loop.intake import Intake
+from relay.service.loop.intake import TOGETHER, Intake
 from relay.service.loop.ledger import Owned, Round
 
 PLACES = [("out", 0), ("out", 1), ("other", 0)]
@@ -73,14 +78,84 @@ class Slow(Scripted):
         return super().translate(record)
 
 
-class KnownTopics:
-    """Stands for topics of tables that are all known."""
+class AskedTopics:
+    """Stands for topics of tables: keeps how many were asked for together."""
 
-    def lacks(self, names: Iterable[str]) -> bool:
-        return False
+    def __init__(self, *known: str) -> None:
+        self.usable = set(known)
+        self.asked: list[int] = []
+
+    async def ensure(self, sources: Mapping[str, str]) -> None:
+        self.asked.append(len(sources))
+        self.usable |= sources.keys()
 
 
-@pytest.mark.parametrize("targets", [None, KnownTopics()])
+async def test_topics_of_a_stretch_are_asked_for_together_however_slow_its_rows_are(list_log: Any) -> None:
+    """A first read of many tables, each with DDL to parse, would wait for the brokers every few records."""
+    translator, targets = Slow([[(f"t{at}", 0)] for at in range(2 * TOGETHER)]), AskedTopics()
+    records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(2 * TOGETHER)]
+    target, current = Target(), Round(0, translator.state)
+    current.pause_at, current.ends_at = time.monotonic(), math.inf
+    made: Any = targets
+    intake = Intake(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
+    builder = intake.builder(current, target.sink(), lambda: False)
+    assert await builder.take(records, Owned(0, 0, None)) == len(records)
+    assert targets.asked == [TOGETHER, TOGETHER]
+
+
+class Tables(PlainTranslator):
+    """Writes every record to one of 10,000 topics, in turn."""
+
+    def translate(self, record: ConsumerRecord, /) -> list[ProducerRecord]:
+        return [ProducerRecord(f"t{record.offset % 10_000}", 0, 0, None, record.value)]
+
+
+class CountingSink(MemorySink):
+    """Makes the batches of the real sink, and counts those that nobody has sent."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.unsent = self.most_unsent = self.sent_bytes = 0
+
+    def batch(self) -> Any:
+        self.unsent += 1
+        self.most_unsent = max(self.unsent, self.most_unsent)
+        return KafkaBatch(BatchBuilder(900_000, 0))
+
+    async def send(self, partition: Partition, batch: Any) -> asyncio.Future[object]:
+        self.unsent -= 1
+        self.sent_bytes += batch.size
+        batch.closed()
+        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+
+async def test_ten_thousand_tables_take_a_batch_each_and_little_beside_their_records(list_log: Any) -> None:
+    translator, sink = Tables(), CountingSink(Target())
+    made: Any = AskedTopics()
+    intake = Intake(translator, AsyncResolver(list_log), list_log, plain_status(), targets=made)
+    value = b"v" * 100
+    records = [ConsumerRecord("in", 0, offset, 0, None, value) for offset in range(30_000)]
+    tracemalloc.start()
+    try:
+        for begin in (0, 15_000):
+            current = Round(0, translator.state)
+            current.pause_at = current.ends_at = math.inf
+            builder = intake.builder(current, sink, lambda: False)
+            part = records[begin : begin + 15_000]
+            assert await builder.take(part, Owned(0, 0, None)) == len(part)
+            if not begin:
+                _, peak = tracemalloc.get_traced_memory()
+            await builder.send_rest()
+    finally:
+        tracemalloc.stop()
+    assert (sink.unsent, sink.most_unsent) == (0, 10_000)
+    assert sink.sent_bytes > 30_000 * len(value)
+    assert peak < 10_000 * 2_500
+
+
+@pytest.mark.parametrize("targets", [None, AskedTopics("out")])
 async def test_a_round_ends_when_its_time_is_up(targets: Any, list_log: Any) -> None:
     translator = Slow([PLACES[:1]] * 250)
     records = [ConsumerRecord("in", 0, offset, 0, None, b"%d" % offset) for offset in range(250)]
@@ -122,5 +197,5 @@ async def test_a_record_above_a_limit_has_the_policy_of_decode(policy: Policy, l
     assert (current.refused is not None) is stops
     if not stops:
         (event,) = [each for each in list_log.events if each.get("code") == "decode.limit-exceeded"]
-        assert "limits.rows allows, 2" in event["message"]
+        assert "the limit `rows` allows, 2" in event["message"]
         assert "secret" not in str(event)

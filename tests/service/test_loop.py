@@ -12,11 +12,12 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from service.memory import A, B, Bench, MemoryBatch, until
+from service.memory import PLAIN, A, B, Bench, MemoryBatch, until
 
 from relay.errors import BrokerUnavailable, DeliveryFailed, TopicUnusable
 from relay.kafka.ports import Owner, OwnershipLost, Partition, PollFailed, Undelivered
 from relay.logs import ClientLogs
+from relay.model import TableId
 from relay.service.loop.ledger import RecordRefused
 from relay.service.loop.recovery import GIVE_UP_POLLS
 
@@ -33,6 +34,19 @@ async def test_without_failures(bench: Bench) -> None:
     bench.check_complete()
     assert len(bench.target.records) == 40
     assert (bench.relay.counts.read, bench.relay.counts.written) == (40, 40)
+
+
+@pytest.mark.parametrize(("target", "is_keyed"), [("canal-json", False), ("flat-json", True)])
+async def test_a_guessed_table_is_told_once_and_what_may_become_of_its_keys(
+    list_log: Any, target: str, is_keyed: bool
+) -> None:
+    route = PLAIN.route.model_copy(update={"to": target})
+    bench = Bench(list_log, A, config=PLAIN.model_copy(update={"route": route}))
+    bench.copy.guessed_tables[TableId("shop", "orders")] = 1
+    await bench.run_to_the_end()
+    (said,) = list_log.named("table.guessed")
+    assert said["table"] == "shop.orders"
+    assert ("keys of its rows" in said["message"]) == is_keyed
 
 
 @pytest.mark.parametrize("moment", range(6))

@@ -194,6 +194,17 @@ async def test_rows_that_may_overtake_their_ddl_are_noted(
     assert [note.startswith("DDL is in partition 0 alone") for note in notes] == [True] * is_told
 
 
+async def test_rows_that_may_overtake_the_ddl_of_another_topic_are_noted(secured: Secured) -> None:
+    first, rows, target = await secured.topic(), await secured.topic(), await secured.topic()
+    route = {"from": "debezium-json", "to": "canal-json", "from_options": {"topic.prefix": first}}
+    config = secured.config("PLAINTEXT", rows, target, None, route=route)
+    topics = config.source.model_copy(update={"topics": (rows, first)})
+    found = await probed(config.model_copy(update={"source": topics}))
+    (note,) = [each for each in found if each.state is State.NOTE and "DDL" in each.said]
+    assert note.subject == f"source topic {rows}"
+    assert note.said.startswith(f"DDL is in {first}, and rows do not wait for it (wait = ")
+
+
 async def test_a_transactional_id_is_tried_without_disturbing_its_owner(secured: Secured) -> None:
     source, target = await secured.topic(), await secured.topic()
     await granted(secured, source, target)

@@ -8,6 +8,7 @@ import asyncio
 import functools
 import statistics
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -151,6 +152,36 @@ async def test_partitions_give_nothing_before_they_are_opened(route: Route, mode
         ]
     assert sorted(found) == list(range(100, 200))
     await source.stop()
+
+
+@both_modes
+async def test_a_paused_partition_is_fetched_again_when_it_is_not_named_or_opened_anew(
+    route: Route, mode: str
+) -> None:
+    await route.lay(mode)
+    await route.produce(20)
+    source = (ShardSource if route.once else KafkaSource)(consumer_settings(route.config))
+    group = Group()
+    await source.start(group)
+    (partitions,) = group.assigned_to
+    paused, other = sorted(partitions)
+    for again in (False, True):
+        await source.open(partitions, {})
+        source.pause([paused, Partition("gone", 0)])
+        assert await of(source, 10) == {other: 10}
+        assert not await source.poll()
+        if again:
+            source.pause([])
+            assert await of(source, 10) == {paused: 10}
+    await source.stop()
+
+
+async def of(source: Any, count: int) -> dict[Partition, int]:
+    """How many records each partition gives until there are as many as this."""
+    found: Counter[Partition] = Counter()
+    while found.total() < count:
+        found.update({partition: len(records) for partition, records in (await source.poll()).items()})
+    return dict(found)
 
 
 async def lose_membership(route: Route, source: Any) -> None:

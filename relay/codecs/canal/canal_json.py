@@ -66,6 +66,7 @@ _OPS: Final = {
     "INIT": Op.READ, "INIT_INSERT": Op.READ, "ROW": Op.READ, "READ": Op.READ,
 }  # fmt: skip
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
+_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
 #: In these types NULL has another `sqlType` than a value (LogEventConvert.java, 1.1.7 and later).
 _NULL_SQL_TYPES: Final = {"set": 2004, "json": 1111}
 _TEXTS: Final = ("text", "tinytext", "mediumtext", "longtext")
@@ -317,6 +318,7 @@ class Encoder:
             Dialect(_style(options), format_type, null_sql_types=_NULL_SQL_TYPES),
             CachePool(answers.limits.cache_bytes),
         )
+        self._lost = self._writers.lost
         self._to_json = msgspec.json.Encoder().encode
 
     def encode(
@@ -368,11 +370,11 @@ class Encoder:
     def _row(self, change: RowChange, caused_by: ConsumerRecord, lossy: list[Lossy]) -> _FlatMessage:
         source, op = change.source, change.op
         text = self._writers.write(change)
-        if self._writers.lost:
-            lossy += self._writers.lost
+        if self._lost:
+            lossy += self._lost
         writer, cells = text.writer, text.cells
         if text.loses_parameters:
-            lossy.append(Lossy.TYPE_PARAMETERS)
+            lossy.append(_TYPE_PARAMETERS)
         old = None
         if op is UPDATE:
             if text.old is None:

@@ -253,6 +253,13 @@ class CkafkaOptions(ZonedOptions, frozen=True):
         ),
     ] = "auto"
 
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of DDL that is not written."""
+        found = super().without_effect()
+        if self.ddl == "drop":
+            found["ddl-time-unit"] = "ddl=drop leaves DDL out"
+        return found
+
     def event_zone(self) -> tzinfo:
         """Return the zone of TIME."""
         return zone_of(self.event_time_offset)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from relay.catalog import Catalog
-from relay.codecs.canal.message import DELETE, UPDATE, CanalMessage, Cells
+from relay.codecs.canal.message import DELETE, INSERT, UPDATE, CanalMessage, Cells
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import columns_bytes
 from relay.codecs.wire.compiled import UNNAMEABLE, is_due
@@ -38,6 +38,7 @@ from relay.model import (
     ColumnType,
     Event,
     Generated,
+    Images,
     Op,
     Row,
     RowChange,
@@ -403,6 +404,14 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
             return None
         return TypedRows(typed, old, new)
 
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row, still as text if both have all columns of their reader."""
+        old, cells = self.old, self.cells
+        if old is None or not old.keys() <= cells.keys():
+            return LazyRows.halves(self)
+        new = TextRows(self.reader, INSERT, cells, None, self.index)
+        return _OldText(self.reader, DELETE, cells | old, None, self.index), new
+
     @property
     def named_key(self) -> tuple[str, ...]:
         """The columns of `pkNames`."""
@@ -412,6 +421,19 @@ class TextRows(LazyRows, frozen=True, eq=False, gc=False):
     def possible_places(self) -> tuple[int, ...]:
         """The reader's."""
         return self.reader.possible_places
+
+
+class _OldText(TextRows, frozen=True, eq=False, gc=False):
+    """The old row of an update as images of its own."""
+
+    @property
+    def before(self) -> Row | None:
+        """The row before the change."""
+        return self.reader.row(self.cells, f"old[{self.index}]")
+
+    def cells_at(self, places: Sequence[int], *, is_old: bool) -> list[Cell] | None:
+        """Return the cells at these places; no other is read."""
+        return self.reader.cells_at(places, self.cells, f"old[{self.index}]") if is_old else None
 
 
 # ---------------------------------------------------------------- definitions

@@ -12,7 +12,7 @@ pingcap/ticdc master b813e76f9 (2026-08-18).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -96,6 +96,7 @@ NAME: Final = "ticdc-canal-json"
 _OPS: Final = {"INSERT": Op.INSERT, "UPDATE": Op.UPDATE, "DELETE": Op.DELETE}
 _WORDS: Final = {Op.INSERT: "INSERT", Op.READ: "INSERT", Op.UPDATE: "UPDATE", Op.DELETE: "DELETE"}
 _WATERMARK: Final = "TIDB_WATERMARK"
+_TYPE_PARAMETERS: Final = Lossy.TYPE_PARAMETERS
 #: What the place of a key's column takes in a set.
 _KEY_BYTES: Final = 100
 #: The first byte of a message that is not compressed.
@@ -106,7 +107,7 @@ _LOCATION: Final = "_tidb.claimCheckLocation"
 # Messages as relay writes them, with their members in the order of the real ones (since v6.5.0).
 
 
-class TidbMembers(msgspec.Struct, omit_defaults=True):
+class TidbMembers(msgspec.Struct, omit_defaults=True, gc=False):
     """`_tidb`."""
 
     commitTs: int | UnsetType = UNSET
@@ -116,7 +117,7 @@ class TidbMembers(msgspec.Struct, omit_defaults=True):
     rowkey: str | UnsetType = UNSET
 
 
-class _RowMessage(msgspec.Struct):
+class _RowMessage(msgspec.Struct, gc=False):
     """A row: `old` stands before `data`."""
 
     id: int
@@ -135,7 +136,7 @@ class _RowMessage(msgspec.Struct):
     tidb: TidbMembers | UnsetType = msgspec.field(name="_tidb", default=UNSET)
 
 
-class ControlMessage(msgspec.Struct):
+class ControlMessage(msgspec.Struct, gc=False):
     """A DDL statement or watermark: `data` stands before `old`."""
 
     id: int
@@ -226,6 +227,15 @@ class TicdcOptions(LargeMessageOptions, frozen=True):
         if self.output_row_key:
             reasons.append("output-row-key=true writes into `_tidb`")
         return problems + [Problem("enable-tidb-extension", why, "set it to true") for why in reasons]
+
+    def without_effect(self) -> dict[str, str]:
+        """Find what another option implies, and what is said of claim checks where there are none."""
+        found = super().without_effect()
+        if "claim-check-storage-uri" in found:
+            found["claim-check-raw-value"] = found["claim-check-storage-uri"]
+        if self.content_compatible:
+            found["only-output-updated-columns"] = "content-compatible=true implies true"
+        return found
 
     @property
     def writes_only_changed(self) -> bool:
@@ -418,9 +428,12 @@ class Encoder:
     def __init__(self, options: TicdcOptions, answers: Answers) -> None:
         self._options = options
         self.prepare = None if options.output_raw_change_event else split_updates
+        self._has_extension = options.enable_tidb_extension
         self._only_changed = options.writes_only_changed
+        self._only_key_deletes = options.delete_only_output_handle_key_columns
         pool = CachePool(answers.limits.cache_bytes)
         self._writers = TextWriters(NAME, _dialect(options), pool)
+        self._lost = self._writers.lost
         self._key_places: ByteCache[TableSchema, frozenset[int]] = pool.cache()
         self._count_lost = source_losses(carries(options))
         self._limit = SizeLimit(NAME, options)
@@ -431,15 +444,22 @@ class Encoder:
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+    ) -> Iterable[Payload]:
         """Give the events' messages, one each; see `relay.codecs.codec.Encoder`."""
+        if len(events) == 1 and isinstance(events[0], RowChange):
+            return [self._row(events[0], caused_by, lossy)]
+        return self._payloads(events, caused_by, lossy)
+
+    def _payloads(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
         for event in events:
             match event:
                 case RowChange():
                     yield self._row(event, caused_by, lossy)
                 case SchemaChange():
                     yield from self._ddl(event, caused_by, lossy)
-                case Watermark() if self._options.enable_tidb_extension:
+                case Watermark() if self._has_extension:
                     yield self._watermark(event, lossy)
                 case _:
                     lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
@@ -481,11 +501,11 @@ class Encoder:
             if text.old is None:
                 op = INSERT
             else:
-                old = [self._old(text, text.old)]
+                old = [text.changed() if self._only_changed else cells | text.old]
         message = _RowMessage(
             0,
-            change.schema.id.database,
-            change.schema.id.table,
+            writer.table.database,
+            writer.table.table,
             writer.pk_names,
             False,
             _WORDS[op],
@@ -502,20 +522,17 @@ class Encoder:
         return compressed(value, self._compression) if self._is_packed else value
 
     def _text(self, change: RowChange, lossy: list[Lossy]) -> TextChange:
-        text = self._writers.write(change)
-        if self._writers.lost:
-            lossy += self._writers.lost
+        op, text = change.op, self._writers.write(change)
+        if self._lost:
+            lossy += self._lost
         if text.loses_parameters:
-            lossy.append(Lossy.TYPE_PARAMETERS)
-        if change.op is READ and not change.source.snapshot:
+            lossy.append(_TYPE_PARAMETERS)
+        if op is UPDATE:
+            if text.old is None:
+                op_without_before(self._options.unknown_before, NAME)
+        elif op is READ and not change.source.snapshot:
             lossy.append(Lossy.SNAPSHOT)
-        if text.old is None and change.op is UPDATE:
-            op_without_before(self._options.unknown_before, NAME)
-        if (
-            change.op is DELETE
-            and self._options.delete_only_output_handle_key_columns
-            and not lacks_handle_key(change, text.cells, lossy)
-        ):
+        elif op is DELETE and self._only_key_deletes and not lacks_handle_key(change, text.cells, lossy):
             only_key = self._only_key(text, change.schema)
             if len(only_key.cells) < len(text.cells):
                 lossy.append(Lossy.DELETE_IMAGE)
@@ -536,9 +553,6 @@ class Encoder:
             old = {name: old[name] for name in names if name in old}
         return TextChange(writer, cells, old, text.loses_parameters)
 
-    def _old(self, text: TextChange, old: dict[str, Any]) -> dict[str, Any]:
-        return text.changed() if self._only_changed else text.cells | old
-
     def _tidb(
         self,
         source: Source,
@@ -547,7 +561,7 @@ class Encoder:
         transaction: Transaction | None = None,
     ) -> TidbMembers | UnsetType:
         self._count_lost(source, lossy, transaction)
-        if not self._options.enable_tidb_extension:
+        if not self._has_extension:
             return UNSET
         members = TidbMembers(commit_ts_of(source, caused_by, lossy))
         if source.row_key is not None and self._options.output_row_key:

@@ -166,11 +166,14 @@ class TextPlan:
         return TextChange(self._writer, cells, old, self._loses_parameters)
 
     def _converted(self, cells: Cells) -> Cells:
-        converted = cells.copy()
+        converted = cells
         for name, convert in self._differing:
             text = cells.get(name)
             if text is not None:
-                converted[name] = convert(text)
+                other = convert(text)
+                if other is not text:
+                    converted = cells.copy() if converted is cells else converted
+                    converted[name] = other
         return converted
 
 
@@ -219,8 +222,9 @@ class TextWriters:
         """Return the change as text. Raises NotRepresentable if it has no image of its operation."""
         if self.lost:
             self.lost.clear()
-        images = change.images
-        if not isinstance(images, _WITH_READER):
+        images: Any = change.images
+        # `isinstance` is slow where the answer is no.
+        if type(images) not in _WITH_READER and not isinstance(images, _WITH_READER):
             return self._write_canonical(change)
         plan: Plan | None = images.reader.plans.get(self)
         if plan is None:

@@ -21,7 +21,15 @@ import msgspec
 
 from relay.catalog import Catalog
 from relay.codecs.debezium.envelope import Key
-from relay.codecs.debezium.kinds import FLOAT32, FLOAT_OR_TEXT, NUMERIC, SPELT, UNCHECKED, fitting
+from relay.codecs.debezium.kinds import (
+    FLOAT32,
+    FLOAT_OR_TEXT,
+    NUMERIC,
+    SPELT,
+    UNCHECKED,
+    fitting,
+    is_no_number,
+)
 from relay.codecs.debezium.schema import DeclaredColumn, member_count, read_block, read_key_block
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.caches import ByteCache, CachePool, columns_bytes
@@ -41,6 +49,7 @@ _CACHED_LAYOUTS: Final = 32
 _LAYOUT_BYTES: Final = 12_000
 _COLUMN_BYTES: Final = 1_900
 _BLOCK_FACTOR: Final = 5
+_NO_COLUMNS: Final = "a row without columns"
 
 
 def _exact(text: str) -> Decimal:
@@ -248,7 +257,11 @@ class Layout:
         self.reader, self.block, self.key, self.is_value_guessed = reader, block, key, is_value_guessed
         self.names = [column.name for column in columns]
         self._kinds = [column.form.kind for column in columns]
-        self.has_floats = any(kind in _FLOAT_KINDS for kind in self._kinds)
+        floats = [at for at, kind in enumerate(self._kinds) if kind in _FLOAT_KINDS]
+        self._floats: Any = None
+        if floats:
+            # With two places or more it gives a tuple.
+            self._floats = operator.itemgetter(floats[0], *floats)
         self._unchecked = [at for at, kind in enumerate(self._kinds) if kind in UNCHECKED]
         texts = [at for at, kind in enumerate(self._kinds) if kind is str]
         self._unavailable = unavailable
@@ -301,7 +314,7 @@ class Layout:
         """
         if self._parse is None:
             return None
-        if self.has_floats:
+        if self._floats is not None:
             image = with_negative_zeros(image)
         try:
             parsed = self._parse(image)
@@ -336,6 +349,15 @@ class Layout:
                     return None
             cells.append(cell)
         return cells
+
+    def may_have_sign(self, cells: Sequence[Any]) -> bool:
+        """Whether a number is zero, which may have come as `-0`: what a parser makes of it does not tell."""
+        if self._floats is None:
+            return False
+        try:
+            return 0 in self._floats(cells)
+        except ArithmeticError:  # a Decimal that is no number
+            return True
 
     def count(self, old: Sequence[Any] | None, new: Sequence[Any] | None, lossy: list[Lossy]) -> None:
         """Count what is not known of a row with these cells."""
@@ -399,8 +421,6 @@ class Shape:
             if not (value.startswith(head) and value.endswith(tail)):
                 return None
             value = value[len(head) : -len(tail)]
-        if self.layout.has_floats:
-            value = with_negative_zeros(value)
         try:
             return self._parse(value)
         except REFUSED:
@@ -411,21 +431,29 @@ class Shape:
         known: TableSchema | None,
         before: Any,  # noqa: ANN401 - as `Layout.row`
         after: Any,  # noqa: ANN401
+        value: bytes,
         lossy: list[Lossy],
     ) -> TypedRows | None:
-        """Return the images of a row with this definition, None if the general way has to read them."""
+        """Return the images of a row with this definition, whose message is `value`; None if the general way
+        has to read them.
+        """
         layout = self.layout
         if layout.reader.known is not known:
             return None
         old = new = None
+        may_have_sign = False
         if before is not None:
             old = layout.cells_of(before)
             if old is None:
                 return None
+            may_have_sign = layout.may_have_sign(old)
         if after is not None:
             new = layout.cells_of(after)
             if new is None:
                 return None
+            may_have_sign = may_have_sign or layout.may_have_sign(new)
+        if may_have_sign and with_negative_zeros(value) is not value:
+            return None
         if not layout.is_plain:
             layout.count(old, new, lossy)
         if layout.null_values:
@@ -580,51 +608,60 @@ class RowDecoder:
     def _read_generally(
         self, message: RowParts, table: _TableLayouts, known: TableSchema | None, lossy: list[Lossy]
     ) -> tuple[TableSchema, Images]:
-        old = None if message.before is None else self._object(message.before, _PARTS.old)
-        new = None if message.after is None else self._object(message.after, _PARTS.new)
+        old = self._object(message.before, _PARTS.old)
+        new = self._object(message.after, _PARTS.new)
         key, dialect = self._dialect.key_of(message.key), self._dialect
-        dialect.complete((old, new), key, None if known is None else table.key_names(known, dialect))
+        wanted = None if known is None else table.key_names(known, dialect)
+        dialect.complete((old, new), key, wanted)
         for part, row in ((_PARTS.old, old), (_PARTS.new, new)):
+            if row is not None and not row:
+                raise Malformed(self._protocol, part, _NO_COLUMNS)
             check_columns(self._protocol, part, len(row or ()), self._limits)
         layout = _reusable(message, key, table, known, old, new)
         if layout is None:
-            layout = self._layout(message, key, table, known, old, new)
-            # What one row's values look like says nothing of the next one and must not decide how to read it.
-            if not layout.is_value_guessed:
-                columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
-                size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
-                self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
+            layout = self._new_layout(message, key, table, known, old, new)
         layout.count_use()
         old_cells, new_cells = self._fitted(layout, old, _PARTS.old), self._fitted(layout, new, _PARTS.new)
         layout.count(old_cells, new_cells, lossy)
-        before, after = layout.with_nulls(old_cells), layout.with_nulls(new_cells)
-        reader = layout.reader
-        if ABSENT not in (before or ()) and ABSENT not in (after or ()):
-            return reader.schema, TypedRows(reader, before, after)
-        if not reader.is_partial:
+        images = _images(layout.reader, layout.with_nulls(old_cells), layout.with_nulls(new_cells))
+        if isinstance(images, Rows) and not layout.reader.is_partial:
             lossy.append(Lossy.COLUMNS_ABSENT)
-        rows = Rows(
-            None if before is None else reader.row(before, _PARTS.old),
-            None if after is None else reader.row(after, _PARTS.new),
-            wire_keys=(
-                None if before is None else reader.wire_key(before),
-                None if after is None else reader.wire_key(after),
-            ),
-        )
-        return reader.schema, rows
+        return layout.reader.schema, images
 
-    def _object(self, image: bytes, part: str) -> Object:
+    def _new_layout(
+        self,
+        message: RowParts,
+        key: Key,
+        table: _TableLayouts,
+        known: TableSchema | None,
+        old: Object | None,
+        new: Object | None,
+    ) -> Layout:
+        """A layout for rows like this one, kept for the next of them."""
+        layout = self._layout(message, key, table, known, old, new)
+        # What one row's values look like says nothing of the next one and must not decide how to read it.
+        if not layout.is_value_guessed:
+            columns = [layout.reader.schema.columns[at] for at in layout.reader.places]
+            size = _LAYOUT_BYTES + columns_bytes(columns, _COLUMN_BYTES) + len(layout.block)
+            self._tables.keep(table, layout, size, _CACHED_LAYOUTS)
+        return layout
+
+    def _object(self, image: bytes | None, part: str) -> Object | None:
+        if image is None:
+            return None
         try:
             row = _parsed(image)
         except msgspec.ValidationError as error:
             raise Malformed(self._protocol, part, complaint(error)[1]) from error
         if not row:
-            raise Malformed(self._protocol, part, "a row without columns")
+            raise Malformed(self._protocol, part, _NO_COLUMNS)
         return row
 
     def _fitted(self, layout: Layout, row: Object | None, part: str) -> list[Any] | None:
-        cells = None if row is None else layout.fitted(row)
-        if row is not None and cells is None:
+        if row is None:
+            return None
+        cells = layout.fitted(row)
+        if cells is None:
             raise Malformed(self._protocol, part, "a column has values of different kinds in the two images")
         return cells
 
@@ -771,6 +808,18 @@ class RowDecoder:
         return columns
 
 
+def _images(reader: TypedReader, before: Sequence[Any] | None, after: Sequence[Any] | None) -> Images:
+    """The images of these cells; `Rows` if some are absent."""
+    if ABSENT not in (before or ()) and ABSENT not in (after or ()):
+        return TypedRows(reader, before, after)
+    old, new, old_key, new_key = None, None, None, None
+    if before is not None:
+        old, old_key = reader.row(before, _PARTS.old), reader.wire_key(before)
+    if after is not None:
+        new, new_key = reader.row(after, _PARTS.new), reader.wire_key(after)
+    return Rows(old, new, wire_keys=(old_key, new_key))
+
+
 def _reusable(
     message: RowParts,
     key: Key,
@@ -784,10 +833,12 @@ def _reusable(
     for layout in table.kept:
         if len(layout.names) != len(names):
             continue
-        if layout.reader.known is known and layout.block == message.schema and names == set(layout.names):
-            is_of_key = layout.key is None or layout.key.is_of(key)
-            if is_of_key and all(row is None or layout.fitted(row) is not None for row in (old, new)):
-                return layout
+        if layout.reader.known is not known or layout.block != message.schema or names != set(layout.names):
+            continue
+        if layout.key is not None and not layout.key.is_of(key):
+            continue
+        if all(row is None or layout.fitted(row) is not None for row in (old, new)):
+            return layout
     return None
 
 
@@ -797,6 +848,9 @@ def _merged(old: Object, new: Object) -> Object:
 
 
 def _telling(old: object, new: object) -> object:
-    """Any value rather than NULL, and a fraction rather than a whole number, which fits its type as well."""
-    is_wider = type(old) is Decimal and type(new) is int
-    return old if new is None or is_wider else new
+    """The value that tells more: any rather than NULL; a fraction rather than a whole number, which fits its
+    type as well; and rather than a number a text that stands for none.
+    """
+    if new is None or is_no_number(old):
+        return old
+    return old if type(old) is Decimal and type(new) is int else new

@@ -10,7 +10,7 @@ pkg/sink/codec/debezium/{codec,helper}.go (2026-08); its records.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
@@ -326,31 +326,27 @@ def _in_order(columns: list[ListedColumn]) -> list[ListedColumn]:
 def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_defined: bool) -> Column:
     """The column that is told, with what only the known one has."""
     column_type = _type(told)
-    base = column_type.base
     if column_type.charset == table_charset(table):
         column_type = msgspec.structs.replace(column_type, charset=None)
-    has_update = bool(told.autoIncremented) and base == "timestamp"
-    column = Column(
-        name=told.name,
-        type=column_type,
-        nullable=told.optional,
-        default=_default(told, column_type),
-        comment=told.comment or None,
-        auto_increment=bool(told.autoIncremented) and not has_update,
-        on_update=_now(column_type) if has_update else None,
-    )
+    column = told_column(told, column_type, _default(told, column_type), updated_bases=("timestamp",))
     if known is None:
         return column
-    comment = known.comment if told.comment is None and is_defined else column.comment
+    comment, default, on_update, nullable = column.comment, column.default, column.on_update, told.optional
+    if told.comment is None and is_defined:
+        comment = known.comment
     if _shown(column, table) == _shown(known, table):
         return known if known.comment == comment else msgspec.structs.replace(known, comment=comment)
-    on_update = known.on_update if base == "datetime" == known.type.base else column.on_update
-    same_default = shown_default(known, table.id.database) == shown_default(column, table.id.database)
+    if column_type.base == "datetime" == known.type.base:
+        on_update = known.on_update
+    if shown_default(known, table.id.database) == shown_default(column, table.id.database):
+        default = known.default
+    if nullable is None:
+        nullable = known.nullable
     return msgspec.structs.replace(
         column,
         type=_with_untold(column_type, known.type, table),
-        nullable=known.nullable if told.optional is None else told.optional,
-        default=known.default if same_default else column.default,
+        nullable=nullable,
+        default=default,
         comment=comment,
         generated=known.generated,
         on_update=on_update,
@@ -375,8 +371,25 @@ def _with_untold(column_type: ColumnType, known: ColumnType, table: TableSchema)
     return column_type
 
 
-def _now(column_type: ColumnType) -> str:
-    return f"{NOW}({column_type.length})" if column_type.length else NOW
+def told_column(
+    told: ListedColumn, column_type: ColumnType, default: Default | Absent, *, updated_bases: Container[str]
+) -> Column:
+    """Return the column that a list tells. `updated_bases`: the types of which `autoIncremented` means ON
+    UPDATE.
+    """
+    is_counted, on_update = bool(told.autoIncremented), None
+    if is_counted and column_type.base in updated_bases:
+        is_counted = False
+        on_update = f"{NOW}({column_type.length})" if column_type.length else NOW
+    return Column(
+        name=told.name,
+        type=column_type,
+        nullable=told.optional,
+        default=default,
+        comment=told.comment or None,
+        auto_increment=is_counted,
+        on_update=on_update,
+    )
 
 
 TICDC: Final = TableDialect(DIALECT, _type, _merged, str)

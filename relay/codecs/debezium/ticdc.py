@@ -106,6 +106,14 @@ class TicdcDebeziumOptions(CompressionOptions, frozen=True):
         ),
     ] = msgspec.field(name="replace.null.with.default", default=True)
 
+    def without_effect(self) -> dict[str, str]:
+        """Find the zone, and what is said of old rows where none is written."""
+        found = super().without_effect()
+        found["timezone"] = "this format has TIMESTAMP in UTC, whatever the zone"
+        if not self.output_old_value:
+            found["unknown-before"] = "output-old-value=false leaves old rows out"
+        return found
+
 
 def carries(options: TicdcDebeziumOptions) -> Carries:
     """What a message can say with these options."""
@@ -181,7 +189,7 @@ class Decoder(MessageDecoder[Envelope]):
             before = None
         if (before if op is _DELETE else after) is None:
             return None
-        images = shape.images(table.newest, before, after, lossy)
+        images = shape.images(table.newest, before, after, record.value or b"", lossy)
         if images is None:
             return None
         if op is _UPDATE and before is None:

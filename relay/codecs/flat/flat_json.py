@@ -13,7 +13,8 @@ is null if the table has neither. It cannot say: old rows of updates, types, DDL
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -62,12 +63,14 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     """What all rows of a table version have in common.
 
     `key`: the names of the key's columns in its order, with their fields in a row that is a struct, () if
-    there is none. `chosen`: the columns of which a rule makes it, () if none does. `key_start`: the text
-    before a key's only value. `tails`: by operation, the text between a row's last column and what its source
-    tells. `width`: the columns of a whole row. `loses_parameters`: types have parameters.
+    there is none. `key_value`: the value of a key of one column, of such a row; `key_start`: the text before
+    it. `chosen`: the columns of which a rule makes the key, () if none does. `tails`: by operation, the text
+    between a row's last column and what its source tells. `width`: the columns of a whole row.
+    `loses_parameters`: types have parameters.
     """
 
     key: tuple[tuple[str, str], ...]
+    key_value: Callable[[Any], Any] | None
     chosen: tuple[str, ...]
     key_start: bytes
     tails: dict[Op, bytes]
@@ -108,6 +111,7 @@ class _Target(Target[_Plan]):
             key = ()
         return _Plan(
             key=key,
+            key_value=operator.attrgetter(key[0][1]) if len(key) == 1 else None,
             chosen=chosen,
             key_start=b"{%b:" % _print(key[0][0]) if key else b"",
             tails={op: self._tail(schema, op) for op in Op},
@@ -151,14 +155,12 @@ class _Target(Target[_Plan]):
 def _key(plan: _Plan, row: Any) -> bytes | None:  # noqa: ANN401 - a dict, or a struct made at run time
     """The key of a row; None if the table has none, or the row lacks a column of it."""
     key = plan.key
-    if not key:
-        return None
-    if type(row) is dict:
-        columns = {name: row[name] for name, _ in key if name in row}
-        return _print(columns) if len(columns) == len(key) else None
-    if len(key) == 1:
-        return b"%b%b}" % (plan.key_start, _print(getattr(row, key[0][1])))
-    return _print({name: getattr(row, field) for name, field in key})
+    if type(row) is not dict:
+        if plan.key_value is not None:
+            return plan.key_start + _print(plan.key_value(row)) + b"}"
+        return _print({name: getattr(row, field) for name, field in key}) if key else None
+    columns = {name: row[name] for name, _ in key if name in row}
+    return _print(columns) if key and len(columns) == len(key) else None
 
 
 # ---------------------------------------------------------------- encoder
@@ -170,11 +172,9 @@ class Encoder:
     def __init__(self, options: FlatOptions, answers: Answers, chosen: ChosenKey | None = None) -> None:
         pool, found = CachePool(answers.limits.cache_bytes), carries(options)
         target = _Target(options, chosen or chooses_none)
-        self.prepare = functools.partial(split_updates, key_of=TableSchema.handle_key)
-        if chosen is not None:
-            self.prepare = functools.partial(_split, chosen)
+        self.prepare = _split_updates if chosen is None else functools.partial(_split, chosen)
         self._rows, self._lost = TypedWriters(NAME, target, pool), target.lost
-        self._end, self._facts = _facts(options)
+        self._end = _end_writer(options)
         self._marks_deleted = options.deletes in {"rewrite", "both"}
         self._has_tombstones = options.deletes in {"tombstone", "both"}
         self._has_time, self._has_snapshot = found.event_time_milliseconds, found.snapshot
@@ -182,14 +182,24 @@ class Encoder:
 
     def encode(
         self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
-    ) -> Iterator[Payload]:
+    ) -> Iterable[Payload]:
         """Give the messages of rows, and count all else; see `relay.codecs.codec.Encoder`."""
+        if len(events) == 1:
+            return self._event(events[0], caused_by, lossy)
+        return self._payloads(events, caused_by, lossy)
+
+    def _payloads(
+        self, events: Sequence[Event], caused_by: ConsumerRecord, lossy: list[Lossy]
+    ) -> Iterator[Payload]:
+        for event in events:
+            yield from self._event(event, caused_by, lossy)
+
+    def _event(self, event: Event, caused_by: ConsumerRecord, lossy: list[Lossy]) -> list[Payload]:
+        if not isinstance(event, RowChange):
+            lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            return []
         try:
-            for event in events:
-                if isinstance(event, RowChange):
-                    yield from self._row(event, caused_by, lossy)
-                else:
-                    lossy.append(UNSUPPORTED_EVENT_LOSSES[type(event)])
+            return self._row(event, caused_by, lossy)
         except _UNPRINTABLE as error:
             raise NotRepresentable(NAME, "", "text that is no Unicode") from error
 
@@ -204,11 +214,11 @@ class Encoder:
             has = row if type(row) is dict else {column.name for column in change.schema.columns}
             raise without_key(NAME, change.table, plan.chosen, has)
         if op is not _DELETE or self._marks_deleted:
-            facts = tuple([fact(source, caused_by, lossy) for fact in self._facts])
-            value = b"%b%b%b" % (_print(row)[:-1], plan.tails[op], self._end % facts)
-            payloads.append(Payload(key, value))
+            end = self._end(source, caused_by, lossy)
+            payloads.append(Payload(key, b"".join((_print(row)[:-1], plan.tails[op], end))))
             lossy += losses
-            lossy += lost
+            if lost:
+                lossy += lost
         if op is _DELETE:
             payloads += self._tombstones(key, lossy)
         elif op is _UPDATE and _has_old_row(change.images):
@@ -243,8 +253,8 @@ def _has_old_row(images: Images) -> bool:
     return images.cells_at((), is_old=True) is not None
 
 
-def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
-    """The end of a message: a format for what the row's source tells, and what fills it in."""
+def _end_writer(options: FlatOptions) -> Callable[[Source, ConsumerRecord, list[Lossy]], bytes]:
+    """Return what writes the end of a message: what the row's source tells."""
     version: Fact = _offset if options.version == "offset" else _rising_commit_ts
     columns: tuple[tuple[str, bytes, Fact], ...] = (
         (options.time_column, b"%d", _event_time_ms),
@@ -254,7 +264,15 @@ def _facts(options: FlatOptions) -> tuple[bytes, list[Fact]]:
     )
     chosen = [(name, form, fact) for name, form, fact in columns if name]
     texts = [b",%b:%b" % (_print(name).replace(b"%", b"%%"), form) for name, form, _ in chosen]
-    return b"".join(texts) + b"}", [fact for _, _, fact in chosen]
+    end, facts = b"".join(texts) + b"}", [fact for _, _, fact in chosen]
+    if len(facts) == 1:
+        (only,) = facts
+        return lambda source, caused_by, lossy: end % only(source, caused_by, lossy)
+    return lambda source, caused_by, lossy: end % tuple([fact(source, caused_by, lossy) for fact in facts])
+
+
+def _split_updates(events: list[Event]) -> list[Event]:
+    return split_updates(events, TableSchema.handle_key)
 
 
 def _event_time_ms(source: Source, _caused_by: ConsumerRecord, _lossy: list[Lossy]) -> int:

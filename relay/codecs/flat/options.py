@@ -127,6 +127,16 @@ class FlatOptions(ZonedOptions, frozen=True):
             found.append(Problem("deletes", "would write deleted rows that look like all others", hint))
         return found
 
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of columns that are not added."""
+        columns = {
+            "op-values": ("op-column", self.op_column),
+            "deleted-values": ("deleted-column", self.deleted_column),
+            "version": ("version-column", self.version_column),
+        }
+        empty = {option: f"{column} is empty" for option, (column, name) in columns.items() if not name}
+        return {**super().without_effect(), **empty}
+
     def forms(self) -> Forms:
         """Return how values are written."""
         return Forms(

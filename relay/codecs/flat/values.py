@@ -9,6 +9,7 @@ canonical text already.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
@@ -20,9 +21,9 @@ import msgspec
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.lenient_json import REFUSED
 from relay.codecs.wire.rows import Convert, Read, Write
-from relay.model import Column, ColumnType
+from relay.model import Column
 from relay.mysql import numbers, temporal
-from relay.mysql.members import label_text
+from relay.mysql.members import label_writer
 from relay.mysql.types import BINARIES
 
 #: Types of which some values are no dates of the calendar.
@@ -73,7 +74,9 @@ class ValueWriter:
         if base in self._null_dates and column.nullable is not False:
             return self._null_dates[base]
         if base in {"enum", "set"}:
-            return self._label(column.type) if self._forms.has_labels else None
+            if not self._forms.has_labels:
+                return None
+            return label_writer(column.type, functools.partial(self.lost.append, _ENUM_INDEX))
         return self._writes.get(base)
 
     def _all_writes(self) -> dict[str, Write]:
@@ -124,30 +127,6 @@ class ValueWriter:
 
     def _is_unmoved(self) -> None:
         self.lost.append(_ZERO_DATE)
-
-    # ------------------------------------------------------------ ENUM, SET
-
-    def _label(self, column_type: ColumnType) -> Write:
-        """The label of an index, those of a bit map, and a label as it came. A number without one is written
-        in digits: it lies beyond the members, or nobody knows them before the table's DDL is seen.
-        """
-        lost = self.lost
-        is_ambiguous = column_type.base == "enum" and "" in (column_type.members or ())
-
-        def write(value: int | str) -> str:
-            if isinstance(value, str):
-                return value
-            if not value:  # the empty SET; by index 0 MySQL keeps an invalid value of ENUM
-                if is_ambiguous:
-                    lost.append(_ENUM_INDEX)
-                return ""
-            text = label_text(column_type, value)
-            if text is None:
-                lost.append(_ENUM_INDEX)
-                return str(value)
-            return text
-
-        return write
 
 
 # ---------------------------------------------------------------- DECIMAL, FLOAT

@@ -152,6 +152,14 @@ class OpenOptions(LargeMessageOptions, frozen=True):
         bool, Meta(description="keep an UPDATE of a key as one event; false: split it into DELETE and INSERT")
     ] = False
 
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of old rows where none is written."""
+        found = super().without_effect()
+        if not self.output_old_value:
+            options = ("only-output-updated-columns", "unknown-before")
+            found |= dict.fromkeys(options, "output-old-value=false leaves old rows out")
+        return found
+
 
 def _before(options: OpenOptions) -> Before:
     if not options.output_old_value:
@@ -215,7 +223,7 @@ class Decoder:
             if key.t == _RESOLVED:
                 events.append(Watermark(source, emitted_at_ns))
                 continue
-            if value[:2] != b'{"' or self._is_compressed:
+            if self._is_compressed or value[:2] != b'{"':
                 budget = budget or Decompression(self._limits)
                 value = decompressed(NAME, "value", value, self._compression, budget)
             if len(value) > self._uncounted:
@@ -228,8 +236,11 @@ class Decoder:
             elif value != b"{}":
                 if not key.scm or not key.tbl:
                     raise Malformed(NAME, "key", "a row without `scm` and `tbl`")
-                read = self._handle_key_row if key.ohk else self._rows.read
-                op, schema, images = read((key.scm, key.tbl), value, source, record, catalog, lossy)
+                name = key.scm, key.tbl
+                if key.ohk:
+                    op, schema, images = self._handle_key_row(name, value, source, record, catalog, lossy)
+                else:
+                    op, schema, images = self._rows.read(name, value, source, record, catalog, lossy)
                 events.append(RowChange(op, schema, images, source, emitted_at_ns))
             else:
                 lossy.append(Lossy.EMPTY_ROW)

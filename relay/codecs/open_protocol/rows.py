@@ -139,15 +139,15 @@ class _Layout:
             value = (self._partial if self._is_partial_old else self._full)(data)
         except REFUSED:
             value = self._with_partial_old(data)
-        new, reader = value.u, self.reader
+        new, reader, values = value.u, self.reader, self._values
         if new is None or value.d is not None:
             if new is not None or value.d is None or value.p is not None:
                 return None
-            return _DELETE, reader.schema, TypedRows(reader, self._values(value.d), None)
-        cells, old = self._values(new), value.p
+            return _DELETE, reader.schema, TypedRows(reader, values(value.d), None)
+        cells, old = values(new), value.p
         if old is None:
             return _INSERT, reader.schema, TypedRows(reader, None, cells)
-        before = self._values(old)
+        before = values(old)
         if self._is_partial_old:
             before = tuple([now if was is ABSENT else was for was, now in zip(before, cells, strict=True)])
         return _UPDATE, reader.schema, TypedRows(reader, before, cells)

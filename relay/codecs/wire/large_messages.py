@@ -85,6 +85,13 @@ class LargeMessageOptions(CompressionOptions, frozen=True):
         ),
     ] = ""
 
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of claim checks where there are none."""
+        found, handling = super().without_effect(), self.large_message_handle_option
+        if handling is not Handling.CLAIM_CHECK:
+            found["claim-check-storage-uri"] = f"large-message-handle-option is {handling}"
+        return found
+
     def writing_problems(self) -> list[Problem]:
         """Find a claim check without a storage; see `Options.writing_problems`."""
         if self.claim_check_storage_uri or self.large_message_handle_option is not Handling.CLAIM_CHECK:

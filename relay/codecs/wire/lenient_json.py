@@ -95,7 +95,8 @@ def with_negative_zeros(data: bytes) -> bytes:
     """Return the JSON with `-0.0` for members that are `-0`, which JSON parsers read as an integer without a
     sign. Strings stay as they are.
     """
-    if (b":-0" in data or b": -0" in data) and _MAYBE_NEGATIVE_ZERO(data):
+    # `bytes in bytes` first asks whether the former is a number, at the price of an exception.
+    if (data.find(b":-0") >= 0 or data.find(b": -0") >= 0) and _MAYBE_NEGATIVE_ZERO(data):
         return _STRING_OR_NEGATIVE_ZERO.sub(_signed, data)
     return data
 

@@ -40,6 +40,7 @@ from relay.model import (
     WireKey,
     is_later,
 )
+from relay.mysql.numbers import decimal_shortcut
 from relay.records import ConsumerRecord
 
 #: Wire value to canonical value, canonical value to target value, and both in one. NULL is given to none.
@@ -323,7 +324,7 @@ class TypedReader:
 
 def _steps(read: Read | None, write: Write | None, shortcuts: Mapping[tuple[Read, Write], Convert]) -> Steps:
     if read is not None and write is not None:
-        both = shortcuts.get((read, write))
+        both = shortcuts.get((read, write)) or decimal_shortcut(read, write)
         return (read, write) if both is None else (both,)
     only = read or write
     return () if only is None else (only,)
@@ -369,6 +370,10 @@ class LazyRows(msgspec.Struct, frozen=True, eq=False, gc=False):
     def wire_key(self) -> WireKey | None:
         """As in `Images`: what the values say, unless a codec knows better."""
         return None
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row of an update as images of their own."""
+        return HalfRows(self, is_old=True), HalfRows(self, is_old=False)
 
     def typed(self, *, has_before: bool) -> TypedRows | None:  # noqa: ARG002 - most kinds have none
         """Return the same rows as cells with their reader, for encoders that compile a function for it; None
@@ -457,6 +462,14 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
         cells = self.old if self.new is None else self.new
         return None if cells is None else self.reader.wire_key(cells)
 
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row, still as cells."""
+        return _OldRow(self.reader, self.old, None), TypedRows(self.reader, None, self.new)
+
+    def typed(self, *, has_before: bool) -> TypedRows:  # noqa: ARG002 - an encoder may leave it out
+        """Return these rows."""
+        return self
+
     def surely_keeps_keys(self) -> bool:
         """Return whether the key columns have the same wire values in both images, if there are two."""
         old, new = self.old, self.new
@@ -484,6 +497,10 @@ class _OldRow(TypedRows, frozen=True, eq=False, gc=False):
 
 class PartialRows(_CellRows, frozen=True, eq=False, gc=False):
     """A change's images as the wire values that came, like `TypedRows`, but some of them ABSENT."""
+
+    def halves(self) -> tuple[Images, Images]:
+        """Return the old row and the new row, still as cells."""
+        return PartialRows(self.reader, self.old, None), PartialRows(self.reader, None, self.new)
 
 
 class HalfRows(LazyRows, frozen=True, eq=False, gc=False):
@@ -545,11 +562,9 @@ def present_places(images: Images, row: Row) -> tuple[int, ...]:
 
 def halves(images: Images) -> tuple[Images, Images]:
     """Return the old row and the new row of an update as images of their own."""
-    if isinstance(images, TypedRows):
-        return _OldRow(images.reader, images.old, None), TypedRows(images.reader, None, images.new)
-    if isinstance(images, PartialRows):
-        return msgspec.structs.replace(images, new=None), msgspec.structs.replace(images, old=None)
-    if isinstance(images, LazyRows | Rows):
+    if isinstance(images, LazyRows):
+        return images.halves()
+    if isinstance(images, Rows):
         return HalfRows(images, is_old=True), HalfRows(images, is_old=False)
     key = images.named_key
     return Rows(images.before, None, key), Rows(None, images.after, key)
@@ -620,7 +635,8 @@ class TypedWriters(Generic[Plan]):
         unfit for its type.
         """
         images = change.images
-        if not isinstance(images, TypedRows):
+        # `isinstance` is slow where the answer is no.
+        if type(images) is not TypedRows:
             typed = images.typed(has_before=self._has_before) if isinstance(images, LazyRows) else None
             if typed is None:
                 return self._write_canonical(change)

@@ -108,9 +108,28 @@ async def _target_findings(
         found.append(_target_topic(each, topic, target, config))
         if topic.found:
             found += _oddities(each, topic.found, sources, config)
+    found += guessed_keys(
+        config, has_history=bool(config.history_topic and topics[config.history_topic].found)
+    )
     found += _table_topics(config, target)
     found.append(await _writer(target, config))
     return found
+
+
+def guessed_keys(config: Config, *, has_history: bool) -> Iterator[Finding]:
+    """Note that keys of rows may change when their tables' DDL is learnt, as long as there is no history of
+    it.
+    """
+    if has_history or not config.has_row_keys:
+        return
+    said = (
+        "tables are known from their DDL in the source on: until then the keys of their rows are written "
+        "with guessed types, and may be others afterwards; import definitions that the source no longer has "
+        "with `relay schema-history import`"
+    )
+    if not config.history_topic:
+        said += ", which needs history_topic in [schema]"
+    yield Finding(State.NOTE, f"keys of {config.route.to}", said)
 
 
 def _table_topics(config: Config, target: ClusterInspection) -> Iterator[Finding]:

@@ -11,7 +11,6 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from relay.errors import RelayError, TopicUnusable
 from relay.joining import Joiner
@@ -74,12 +73,8 @@ class Intake:
         return records if self.joins is None else self.joins.windows.ready(partition, records, end)
 
 
-class _Made(NamedTuple):
-    """What a record became. `is_news`: it taught the catalogue something, which the history must keep."""
-
-    record: ConsumerRecord
-    produced: list[ProducerRecord]
-    is_news: bool
+#: A record, what it became, and whether that is news: it taught the catalogue what the history must keep.
+_Made = tuple[ConsumerRecord, list[ProducerRecord], bool]
 
 
 class RoundBuilder:
@@ -170,6 +165,7 @@ class RoundBuilder:
         """
         translator, before = self._translator, self._translator.state
         ahead, made, waits = self._intake.ahead, list[_Made](), False
+        usable, needed = targets.usable, dict[str, str]()
         for record in stretch:
             catalog = translator.catalog
             try:
@@ -178,31 +174,37 @@ class RoundBuilder:
                 waits, produced = True, await self._resolve(error, record)
             if produced is None:
                 break
-            place = record.topic, record.partition, record.offset
-            made.append(_Made(record, produced, translator.catalog is not catalog or place in ahead))
-            if (waits or not len(made) % LOOK_EVERY) and time.monotonic() >= self._round.pause_at:
+            for out in produced:
+                if out.topic not in usable:
+                    needed[out.topic] = record.topic
+            is_news = translator.catalog is not catalog
+            if ahead and not is_news:
+                is_news = (record.topic, record.partition, record.offset) in ahead
+            made.append((record, produced, is_news))
+            is_time = (waits or not len(made) % LOOK_EVERY) and time.monotonic() >= self._round.pause_at
+            if is_time and await self._overtaken():
                 break
         if produced is None and self._round.refused is None:
             translator.restore(before)
             return 0
-        needed = {out.topic: each.record.topic for each in made for out in each.produced}
-        if targets.lacks(needed):
+        if needed:
             # What is wrong with one of them is told of the record that needs it.
             with contextlib.suppress(TopicUnusable):
                 await targets.ensure(needed)
-        for done, each in enumerate(made):
-            if not await self._add_made(each):
+        return await self._add_stretch(made)
+
+    async def _add_stretch(self, made: Sequence[_Made]) -> int:
+        """Put what records became into batches; return of how many, which are fewer if one is refused."""
+        batches, is_plain = self._round.batches, not self._intake.resolver.writes
+        for done, (record, produced, is_news) in enumerate(made):
+            if is_plain and not is_news and len(produced) == 1:
+                out = produced[0]
+                batch = batches.get((out.topic, out.partition))
+                if batch is not None and batch.append(out):
+                    continue
+            if not await self._add_checked(produced, record, is_news=is_news):
                 return done
         return len(made)
-
-    async def _add_made(self, made: _Made) -> bool:
-        """Put what a record became into batches; False ends the round before the record (`_checked`)."""
-        if not made.is_news and not self._intake.resolver.writes and len(made.produced) == 1:
-            out = made.produced[0]
-            batch = self._round.batches.get((out.topic, out.partition))
-            if batch is not None and batch.append(out):
-                return True
-        return await self._add_checked(made.produced, made.record, is_news=made.is_news)
 
     async def _take_windows(self, records: Sequence[ConsumerRecord], owned: Owned, joins: Joins) -> int:
         """Take records window by window, and join what those of a window become."""
@@ -317,8 +319,11 @@ class RoundBuilder:
 
     async def _has_topics(self, produced: Sequence[ProducerRecord], record: ConsumerRecord) -> bool:
         """Make sure of the topics that a record needs; False, and the record is refused, if it cannot be."""
-        targets, needed = self._intake.targets, {out.topic: record.topic for out in produced}
-        if targets is not None and targets.lacks(needed):
+        targets = self._intake.targets
+        if targets is None:
+            return True
+        needed = {out.topic: record.topic for out in produced if out.topic not in targets.usable}
+        if needed:
             try:
                 await targets.ensure(needed)
             except TopicUnusable as error:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,12 +65,20 @@ class Timing:
 #: Where a round may take more than one poll: how long it polls, and from how much on it polls again.
 GATHER_SECONDS: Final = 1.0
 MUCH_BYTES: Final = 65_536
+#: From how many bytes of records on that wait for DDL no more are polled that might have to.
+HELD_BYTES: Final = 8_388_608
 
 
 _GUESSED: Final = (
     "rows of this table were translated before any DDL of it was known: their types are what the messages "
     "tell of them; give relay its definition with `relay schema-history import`, or have rows wait for DDL "
     "that is still to be read (`wait` in [schema])"
+)
+
+
+_GUESSED_KEYS: Final = (
+    "; the keys of its rows are written with these types, too, and may be others once it is known: readers "
+    "that keep the newest row of each key would keep both"
 )
 
 
@@ -257,7 +265,7 @@ class Relay:
             self._schemas.settled(self._ledger.positions)
         try:
             held = self._ledger.held
-            polled = await self._stop.unless_asked(self._gather(held)) or {}
+            polled = await self._stop.unless_asked(self._gather(self._leave_out(held))) or {}
             await self._stop.unless_asked(self._ready(held, polled))
         except PollFailed as error:
             # New partitions have no position before they are opened, and with them all others are opened
@@ -268,9 +276,19 @@ class Relay:
         self._recovery.after_poll(heard=bool(polled))
         return polled
 
-    async def _gather(
-        self, without: Mapping[Partition, object]
-    ) -> Mapping[Partition, Sequence[ConsumerRecord]]:
+    def _leave_out(self, held: Mapping[Partition, Sequence[ConsumerRecord]]) -> Collection[Partition]:
+        """Return the partitions that are not polled: those with records that wait and, where these are many,
+        all whose records might have to wait, too. Of the latter nothing is fetched: that would delay the DDL.
+        """
+        source, may_wait = self._connections.source, self._schemas.ddl_order.may_wait
+        if _bytes_of(held) < HELD_BYTES:
+            source.pause(())
+            return held
+        waiting = [each for each in self._ledger.owned if may_wait(each)]
+        source.pause(waiting)
+        return waiting
+
+    async def _gather(self, without: Collection[Partition]) -> Mapping[Partition, Sequence[ConsumerRecord]]:
         """Poll and, while much waits, poll again. Raises PollFailed."""
         source, most = self._connections.source, self._timing.gather_bytes
         polled = await source.poll(without)
@@ -359,7 +377,8 @@ class Relay:
         if len(guessed) == self._guesses_told:
             return
         for table in list(guessed)[self._guesses_told :]:
-            self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=_GUESSED)
+            message = _GUESSED + _GUESSED_KEYS if self._status.about.has_row_keys else _GUESSED
+            self._log.warning("table.guessed", table=str(table)[:LONGEST_TEXT], message=message)
         self._guesses_told = len(guessed)
 
     def _is_over(self, current: Round) -> bool:

@@ -64,7 +64,8 @@ class About(msgspec.Struct, frozen=True):
     """What does not change while relay runs. `topics`: source to target topic; `mode` as in [delivery].
 
     `by_name`: the topics whose traffic is counted apart; that of all others, which are those of tables, is
-    counted under `by_table` ("" where there are none).
+    counted under `by_table` ("" where there are none). `has_row_keys`: keys of the target's records stand for
+    rows.
     """
 
     version: str
@@ -77,6 +78,7 @@ class About(msgspec.Struct, frozen=True):
     heartbeat_limit_seconds: float = heartbeat_limit(Delivery())
     by_name: tuple[str, ...] = ()
     by_table: str = ""
+    has_row_keys: bool = False
 
     @classmethod
     def of(cls, config: Config) -> About:
@@ -94,6 +96,7 @@ class About(msgspec.Struct, frozen=True):
             heartbeat_limit_seconds=heartbeat_limit(config.delivery),
             by_name=(*config.fixed_topics, *(config.own_topics.values() if by_table else ())),
             by_table=by_table[0] if by_table else "",
+            has_row_keys=config.has_row_keys,
         )
 
 

@@ -93,7 +93,7 @@ class Decoder(MessageDecoder[Envelope]):
             before = None
         if (before if op is _DELETE else after) is None:
             return None
-        images = shape.images(table.newest, before, after, lossy)
+        images = shape.images(table.newest, before, after, record.value or b"", lossy)
         if images is None:
             return None
         if op is _UPDATE and before is None:

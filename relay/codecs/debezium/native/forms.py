@@ -13,7 +13,7 @@ import binascii
 import functools
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ from relay.codecs.debezium.schema import DeclaredColumn
 from relay.codecs.debezium.values import double_reader, read_bits, scaled, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
+from relay.codecs.wire.rows import Read
 from relay.model import ABSENT, ColumnType
 from relay.mysql import temporal
 from relay.mysql.members import label_reader
@@ -170,27 +171,44 @@ def _decimal(case: _Case) -> Form | None:
         return Form(int) if is_number else Form(str, _read_unscaled)
     if is_number:
         return Form(NUMERIC, functools.partial(scaled, scale))
-    return Form(str, functools.partial(_read_decimal_bytes, scale))
+    return Form(str, decimal_reader(scale))
 
 
 #: More bytes no DECIMAL of 65 digits has.
 _MOST_BYTES: Final = 40
 
 
-def _read_unscaled(text: str) -> int:
-    """A whole number of its bytes in base64, the highest first, with a sign."""
+def decimal_bytes(text: str) -> bytes:
+    """Return the bytes of a number, the highest first, from base64. Raises ValueError."""
     try:
         data = read_base64(text)
     except ValueError:
         raise ValueError("not base64 of a number (is decimal.handling.mode another one?)") from None
     if not 0 < len(data) <= _MOST_BYTES:
         raise ValueError("not the bytes of a number")
-    return int.from_bytes(data, "big", signed=True)
+    return data
+
+
+def _read_unscaled(text: str) -> int:
+    """A whole number of its bytes in base64, with a sign."""
+    return int.from_bytes(decimal_bytes(text), "big", signed=True)
 
 
 def _read_decimal_bytes(scale: int, text: str) -> Decimal:
-    unscaled = _read_unscaled(text)
-    return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+    return Decimal(_read_unscaled(text)).scaleb(-scale, _CONTEXT)
+
+
+#: Exact for every number of `_MOST_BYTES` bytes.
+_CONTEXT: Final = Context(prec=200)
+
+
+@functools.lru_cache(maxsize=256)
+def decimal_reader(scale: int) -> Read:
+    """Return how a DECIMAL of this scale is read from base64 of its unscaled number.
+
+    It is always the same function, by which a target knows it; as that of the other readers here.
+    """
+    return functools.partial(_read_decimal_bytes, scale)
 
 
 def _variable_decimal(case: _Case) -> Form | None:
@@ -355,16 +373,30 @@ def _clock(micros: int, digits: int | None) -> str:
     return time_text(_LEAST_TIME_MICROS if is_least else micros, digits)
 
 
+@functools.lru_cache(maxsize=256)
+def _count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
+    if per > 1:
+        return lambda count: text(count // per if count >= 0 else -(-count // per), digits)
+    return lambda count: text(count * micros, digits)
+
+
+def time_reader(digits: int | None) -> Read:
+    """Return how a TIME is read from microseconds."""
+    return _count_reader(_clock, 1, 1, digits)
+
+
+def datetime_reader(unit_micros: int, digits: int | None) -> Read:
+    """Return how a DATETIME is read from a count of units of so many microseconds."""
+    return _count_reader(datetime_text, unit_micros, 1, digits)
+
+
 def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
     """The form of times of a base that are counted in `micros` microseconds, or `per` parts of one."""
 
     def make(case: _Case) -> Form | None:
         if case.type.base != base:
             return None
-        digits = case.digits
-        if per > 1:
-            return Form(int, lambda count: text(count // per if count >= 0 else -(-count // per), digits))
-        return Form(int, lambda count: text(count * micros, digits))
+        return Form(int, _count_reader(text, micros, per, case.digits))
 
     return make
 
@@ -418,8 +450,13 @@ def _wall_text(iso: str, digits: int | None) -> str:
 
 
 def _zoned(case: _Case) -> Form | None:
-    digits = case.digits
-    return Form(str, lambda iso: _zoned_text(iso, digits)) if case.type.base == "timestamp" else None
+    return Form(str, timestamp_reader(case.digits)) if case.type.base == "timestamp" else None
+
+
+@functools.lru_cache(maxsize=256)
+def timestamp_reader(digits: int | None) -> Read:
+    """Return how a TIMESTAMP is read from ISO text."""
+    return lambda iso: _zoned_text(iso, digits)
 
 
 def _zoned_text(iso: str, digits: int | None) -> str:
@@ -490,33 +527,48 @@ def expected(field: str, column_type: ColumnType, options: DebeziumOptions, valu
     return DeclaredColumn(field, type_, name=name)
 
 
-def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:
-    base, mode = column_type.base, "isostring" if is_text else options.time_precision_mode
+def _expected(column_type: ColumnType, options: DebeziumOptions, *, is_text: bool) -> tuple[str, str | None]:  # noqa: PLR0911 - a dispatch
+    base = column_type.base
     if base in INTEGERS:
         return _expected_integer(column_type, options)
     if base in FLOATS:
-        return ("double" if base == "double" or column_type.scale is not None else "float"), None
+        is_double = base == "double" or column_type.scale is not None
+        return ("double" if is_double else "float"), None
     if base == "decimal":
-        precise = options.decimal_handling_mode == "precise"
-        return ("bytes", DECIMAL) if precise else (options.decimal_handling_mode, None)
+        if options.decimal_handling_mode == "precise":
+            return "bytes", DECIMAL
+        return options.decimal_handling_mode, None
     if base == "bit":
         return ("boolean", None) if column_type.length == 1 else ("bytes", names.BITS)
     if base in {"date", "time", "datetime"}:
-        micros = names.MICROS if (column_type.length or 0) > 3 else names.MILLIS
-        usual = {"date": names.DATE, "time": names.TIME, "datetime": micros}[base]
-        return "int64", _MODES[base].get(mode, usual)
-    if base in BINARIES and base not in GEOMETRIES:
+        return "int64", _expected_time(column_type, "isostring" if is_text else options.time_precision_mode)
+    if base in GEOMETRIES:
+        return "string", _GEOMETRY
+    if base in BINARIES:
         is_text = options.binary_handling_mode != "bytes" or column_type.charset == AS_TEXT
         return ("string" if is_text else "bytes"), None
-    return "string", _GEOMETRY if base in GEOMETRIES else _NAMED.get(base)
+    return "string", _NAMED.get(base)
+
+
+def _expected_time(column_type: ColumnType, mode: str) -> str:
+    base = column_type.base
+    found = _MODES[base].get(mode)
+    if found is not None:
+        return found
+    if base == "datetime":
+        return names.MICROS if (column_type.length or 0) > 3 else names.MILLIS
+    return names.DATE if base == "date" else names.TIME
 
 
 def _expected_integer(column_type: ColumnType, options: DebeziumOptions) -> tuple[str, str | None]:
-    if column_type.base == "bigint":
-        mode = options.bigint_unsigned_handling_mode if column_type.unsigned else "long"
-        return {"long": ("int64", None), "precise": ("bytes", DECIMAL), "string": ("string", None)}[mode]
-    found = _UNSIGNED_TYPES.get(column_type.base) if column_type.unsigned else None
-    return found or _INTEGER_TYPES[column_type.base], None
+    base, mode = column_type.base, options.bigint_unsigned_handling_mode
+    if base == "bigint":
+        if not column_type.unsigned or mode == "long":
+            return "int64", None
+        return ("bytes", DECIMAL) if mode == "precise" else ("string", None)
+    if column_type.unsigned and base in _UNSIGNED_TYPES:
+        return _UNSIGNED_TYPES[base], None
+    return _INTEGER_TYPES[base], None
 
 
 # ---------------------------------------------------------------- types that are declared

@@ -47,6 +47,9 @@ from relay.mysql.types import has_parameters
 #: The release whose messages these are.
 VERSION: Final = "3.6.1.Final"
 
+#: JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates.
+printed: Final = msgspec.json.Encoder().encode
+
 #: What stands for `transaction` where there is none, and behind it.
 _MIDDLES: Final = {
     Op.UPDATE: msgspec.Raw(b'null,"op":"u"'),
@@ -280,13 +283,12 @@ class Messages(Target[RowPlan]):
         return msgspec.Raw(b'%b,"db":%b,"sequence":null' % (word, printed(database)))
 
     def source(
-        self, source: Source, snapshot: msgspec.Raw, table: msgspec.Raw, place: tuple[int, int]
+        self, source: Source, snapshot: msgspec.Raw, table: msgspec.Raw, pos: int, row: int
     ) -> SourceBlock:
-        """Return the block of an event. `place`: position and row if its source tells no binlog position."""
-        ns, position = source.event_time_ns, source.binlog_position
-        pos, row = place
-        if position is not None:
-            pos = position
+        """Return the block of an event. `pos`: its position, of the binlog or another one; `row`: the place
+        in its event if its source tells none.
+        """
+        ns = source.event_time_ns
         if source.binlog_row is not None:
             row = source.binlog_row
         return SourceBlock(
@@ -319,23 +321,27 @@ class Messages(Target[RowPlan]):
         middle = _MIDDLES[op]
         if transaction is not None:
             middle = msgspec.Raw(b'%b,"op":"%b"' % (_transaction(transaction), _WORDS[op]))
-        value = _print(_Envelope(before, after, source, middle, *_times(emitted_ns)))
+        ns = emitted_ns if _LEAST <= emitted_ns < _END else None
+        value = printed(
+            _Envelope(before, after, source, middle, emitted_ns // 1_000_000, emitted_ns // 1_000, ns)
+        )
         if plan.head:
-            value = self._head_of(plan, images) + value + b"}"
-        return Payload(self.key(plan, before if after is None else after), value)
+            value = self._head_of(plan, before, after) + value + b"}"
+        row = before if after is None else after
+        if plan.key_value is None or type(row) is dict:
+            return Payload(self._key(plan, row), value)
+        return Payload(plan.key_start + printed(plan.key_value(row)) + self._key_tail, value)
 
     def truncate(self, plan: RowPlan, source: SourceBlock, emitted_ns: int) -> Payload:
         """Return the message of TRUNCATE."""
         middle = msgspec.Raw(b'null,"op":"t"')
-        value = _print(_Envelope(None, None, source, middle, *_times(emitted_ns)))
+        value = printed(_Envelope(None, None, source, middle, *_times(emitted_ns)))
         return Payload(None, plan.head + value + b"}" if plan.head else value)
 
-    def key(self, plan: RowPlan, row: Row) -> bytes | None:
-        """Return the key of a row; None for a table without one, and for a row that lacks columns of it.
-        Raises KeyColumnsMissing if a rule makes the key of those.
+    def _key(self, plan: RowPlan, row: Row) -> bytes | None:
+        """The key of any row; None for a table without one, and for a row that lacks columns of it. Raises
+        KeyColumnsMissing if a rule makes the key of those.
         """
-        if plan.key_value is not None and type(row) is not dict:
-            return plan.key_start + _print(plan.key_value(row)) + self._key_tail
         columns = self.key_columns(plan, row)
         if columns is None:
             if plan.chosen:
@@ -366,11 +372,14 @@ class Messages(Target[RowPlan]):
         ]
         return ("{" + ",".join(members) + "}").encode()
 
-    def _head_of(self, plan: RowPlan, images: tuple[Row, Row]) -> bytes:
+    def _head_of(self, plan: RowPlan, *images: Row) -> bytes:
         """The text before a payload, whose schema lists the columns that are there."""
-        rows = [image_names(plan.shown, row) for row in images if row is not None]
-        if all(names is plan.shown for names in rows):
+        for row in images:
+            if row is not None and image_names(plan.shown, row) is not plan.shown:
+                break
+        else:
             return plan.head
+        rows = [image_names(plan.shown, row) for row in images if row is not None]
         present, relaxed = present_names(plan.place_of, rows)
         key = plan, present, relaxed
         found = self._heads.get(key)
@@ -423,7 +432,7 @@ def _simple(value: Any, field: Field) -> str:  # noqa: ANN401 - any written valu
         return f'"{base64_text(value)}"'
     if isinstance(value, str):
         return _quoted(value)
-    return _print(value).decode()
+    return printed(value).decode()
 
 
 def _connect_date(millis: int) -> str:
@@ -448,9 +457,3 @@ _TABLE_BYTES: Final = 600
 #: Numbers of 64 bits with a sign.
 _LEAST, _END = -(1 << 63), 1 << 63
 _NULL_REPLACED: Final = Lossy.NULL_REPLACED_BY_DEFAULT
-_print = msgspec.json.Encoder().encode
-
-
-def printed(value: object) -> bytes:
-    """JSON. Raises OverflowError beyond 64 bits, UnicodeError for lone surrogates."""
-    return _print(value)

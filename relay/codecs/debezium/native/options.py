@@ -23,7 +23,10 @@ class DebeziumOptions(Options, frozen=True):
 
     topic_prefix: Annotated[
         str,
-        Meta(description="the connector's name: `source.name`, and the first part of schema names"),
+        Meta(
+            description="the connector's name: `source.name`, and the first part of schema names; "
+            "of a source, its topic of schema changes"
+        ),
     ] = msgspec.field(name="topic.prefix", default="relay")
     schemas_enable: Annotated[
         bool, Meta(description="keys and values are {schema, payload}; false: the payload alone")
@@ -146,6 +149,52 @@ class DebeziumOptions(Options, frozen=True):
             extra=_TARGET,
         ),
     ] = True
+
+    def without_effect(self) -> dict[str, str]:
+        """Find what is said of forms, schemas and statements that are not written."""
+        return {
+            **super().without_effect(),
+            **self._idle_forms(),
+            **self._idle_schemas(),
+            **self._idle_statements(),
+        }
+
+    def _idle_forms(self) -> dict[str, str]:
+        found, mode = {}, self.decimal_handling_mode
+        if mode != "precise":
+            found["wide-decimals"] = f"decimal.handling.mode={mode} has no exact decimals"
+            if self.bigint_unsigned_handling_mode != "precise":
+                found["decimal.format"] = found["wide-decimals"]
+        if self.temporal == "text":
+            found |= dict.fromkeys(("time", "time.precision.mode"), "temporal=text writes MySQL's text")
+            if self.zero_dates == "text":
+                found["zero-dates"] = "temporal=text writes all dates as text"
+        elif self.zero_dates == "text" and self.time == "text":
+            found["time.precision.mode"] = "zero-dates=text and time=text write MySQL's text"
+        return found
+
+    def _idle_schemas(self) -> dict[str, str]:
+        found, parts = {}, {self.key_schemas_enable, self.value_schemas_enable}
+        if None not in parts:
+            each = "key.converter.schemas.enable and value.converter.schemas.enable"
+            found["schemas.enable"] = f"{each} are given"
+        if not (self.has_key_schema or self.has_value_schema):
+            found |= dict.fromkeys(("enum-schema", "schema.name.adjustment.mode"), "no schemas are written")
+            if not self._writes_statements:
+                found["include.schema.comments"] = "neither schemas nor DDL are written"
+        return found
+
+    def _idle_statements(self) -> dict[str, str]:
+        found = {}
+        if self.ddl == "drop" and self.include_schema_changes:
+            found["include.schema.changes"] = "ddl=drop leaves DDL out"
+        if not self._writes_statements:
+            found["skipped.operations"] = "TRUNCATE is DDL, which is left out"
+        return found
+
+    @property
+    def _writes_statements(self) -> bool:
+        return self.ddl == "keep" and self.include_schema_changes
 
     @property
     def has_key_schema(self) -> bool:

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from relay.codecs.debezium.defaults import NOW, read_default
+from relay.codecs.debezium.defaults import read_default
 from relay.codecs.debezium.native.forms import AS_TEXT
-from relay.codecs.debezium.table_changes import ListedColumn, TableDialect
+from relay.codecs.debezium.table_changes import ListedColumn, TableDialect, told_column
 from relay.model import ABSENT, Absent, Column, ColumnType, Default, TableSchema
 from relay.mysql.ddl.tokens import unquoted
 from relay.mysql.types import (
@@ -64,17 +64,10 @@ def _merged(told: ListedColumn, known: Column | None, table: TableSchema, is_def
     column_type = _type(told)
     if known is not None and _agrees(column_type, told, known):
         return _as_text(known) if column_type.charset == AS_TEXT else known
-    has_update = bool(told.autoIncremented) and column_type.base in {"timestamp", "datetime"}
-    now = f"{NOW}({column_type.length})" if column_type.length else NOW
-    column = Column(
-        name=told.name,
-        type=column_type,
-        nullable=told.optional,
-        default=_default(told, column_type),
-        comment=_literal(told.comment) if told.comment else None,
-        auto_increment=bool(told.autoIncremented) and not has_update,
-        on_update=now if has_update else None,
-    )
+    default = _default(told, column_type)
+    column = told_column(told, column_type, default, updated_bases=("timestamp", "datetime"))
+    if column.comment is not None:
+        column = msgspec.structs.replace(column, comment=_literal(column.comment))
     if known is None or known.type.base != column_type.base:
         return column
     if column_type.members is None and known.type.members is not None:
@@ -99,7 +92,7 @@ def _agrees(column_type: ColumnType, told: ListedColumn, known: Column) -> bool:
     if column_type.members is not None:
         return mine.members == column_type.members
     is_sized = column_type.length is not None or column_type.scale is not None
-    # Releases before 2.6 keep the size of what the column was before a MODIFY without one.
+    # 2.4 keeps the size of what the column was before a MODIFY without one.
     is_bare = mine.base in INTEGERS | FLOATS and mine.length is None
     return not is_sized or is_bare or (mine.length, mine.scale) == (column_type.length, column_type.scale)
 

@@ -21,12 +21,26 @@ from typing import Any, Final
 import msgspec
 
 from relay.codecs.debezium.native.fields import counts_micros, is_exact, is_text
+from relay.codecs.debezium.native.forms import (
+    datetime_reader,
+    decimal_reader,
+    time_reader,
+    timestamp_reader,
+)
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
+from relay.codecs.debezium.native.unchanged import (
+    same_bigint,
+    same_date,
+    same_datetime,
+    same_decimal,
+    same_time,
+    same_timestamp,
+)
 from relay.codecs.debezium.value_writing import LONGEST, NULL, SHAPES, LabelWriter, timestamp_writer
-from relay.codecs.debezium.values import bits, signed64
+from relay.codecs.debezium.values import bits, signed64, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
-from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, time_micros
+from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
 from relay.codecs.wire.rows import Convert, Read, Write
 from relay.errors import NotRepresentable
 from relay.model import Column, ColumnType
@@ -56,6 +70,7 @@ class ValueWriter:
         #: Grows with the columns that are met.
         self.shortcuts: dict[tuple[Read, Write], Convert] = {
             (numbers.read_double, _write_double): numbers.read_double,
+            (unsigned64, signed64): same_bigint,
         }
         self._made: dict[tuple[object, ...], Write] = {}
 
@@ -101,7 +116,9 @@ class ValueWriter:
         scale = column_type.scale or 0
         if self._options.decimal_format == "NUMERIC":
             return self._once("number", lambda: _number)
-        return self._kept(scale, numbers.read_decimal, lambda: (_exact(scale), _exact_text(scale)))
+        write = self._kept(scale, numbers.read_decimal, lambda: (_exact(scale), _exact_text(scale)))
+        self.shortcuts[decimal_reader(scale), write] = same_decimal(scale, write)
+        return write
 
     def _write_double(self, value: Decimal) -> float:
         number = float(value) + 0.0  # zero has no sign
@@ -131,14 +148,32 @@ class ValueWriter:
         nullable = column.nullable is not False
         mode = options.time_precision_mode
         if base == "date":
-            return self._kept((base, nullable), temporal.read_date, lambda: 2 * (self._date(nullable),))
+            write = self._kept((base, nullable), temporal.read_date, lambda: 2 * (self._date(nullable),))
+            if mode != "isostring":
+                self.shortcuts[date_text, write] = same_date
+            return write
         if base == "time":
-            return self._kept((base, nullable), temporal.read_time, lambda: 2 * (self._time(nullable),))
+            write = self._kept((base, nullable), temporal.read_time, lambda: 2 * (self._time(nullable),))
+            if write is time_micros:
+                self._passes(column, time_reader, write, same_time)
+            return write
         is_fine = mode != "adaptive_time_microseconds" or counts_micros(column.type)
         key = base, nullable, is_fine
-        return self._kept(
+        write = self._kept(
             key, temporal.read_datetime, lambda: 2 * (self._datetime(nullable, is_fine=is_fine),)
         )
+        if mode in {"adaptive_time_microseconds", "microseconds"}:
+            unit_micros = 1 if is_fine else 1_000
+            read_of = functools.partial(datetime_reader, unit_micros)
+            self._passes(column, read_of, write, same_datetime(unit_micros))
+        return write
+
+    def _passes(
+        self, column: Column, read_of: Callable[[int | None], Read], write: Write, convert: Convert
+    ) -> None:
+        """Let the column's values go straight from what `read_of` its digits reads to what is written."""
+        for digits in (None, column.type.length):
+            self.shortcuts[read_of(digits), write] = convert
 
     def _timestamp(self, column: Column) -> Write:
         nullable, digits = column.nullable is not False, column.type.length
@@ -147,7 +182,10 @@ class ValueWriter:
         def made() -> tuple[Write, Write]:
             return 2 * (timestamp_writer(digits, self.lost, NULL if nullable else None),)
 
-        return self._kept(key, temporal.read_datetime, made)
+        write = self._kept(key, temporal.read_datetime, made)
+        read = timestamp_reader(digits)
+        self.shortcuts[read, write] = same_timestamp(digits, read, write)
+        return write
 
     def _date(self, nullable: bool) -> Write:
         is_iso = self._options.time_precision_mode == "isostring"

@@ -200,11 +200,14 @@ class Encoder:
         snapshot = plan.streamed
         if source.snapshot is not None or op is _READ:
             snapshot = messages.snapshot(source.snapshot or Snapshot.TRUE, plan.id.database)
-        place = self._place(source, caused_by, lossy), row
-        block = messages.source(source, snapshot, plan.table, place)
-        transaction = change.transaction if self._has_transactions else None
-        payload = messages.row(op, plan, (before, after), block, change.emitted_at_ns, transaction)
-        self._count_lost(source, lossy, change.transaction)
+        pos = source.binlog_position
+        if pos is None:
+            pos = self._place(source, caused_by, lossy)
+        block = messages.source(source, snapshot, plan.table, pos, row)
+        transaction = change.transaction
+        shown = transaction if self._has_transactions else None
+        payload = messages.row(op, plan, (before, after), block, change.emitted_at_ns, shown)
+        self._count_lost(source, lossy, transaction)
         if isinstance(change, KeyChange) and self._options.key_change_headers:
             return msgspec.structs.replace(payload, headers=self._headers(change))
         return payload
@@ -262,7 +265,7 @@ class Encoder:
         messages, database = self._messages, shown.database
         table = msgspec.Raw(printed(shown.table))
         payload = {
-            "source": messages.source(event.source, messages.snapshot(snapshot, database), table, (pos, 0)),
+            "source": messages.source(event.source, messages.snapshot(snapshot, database), table, pos, 0),
             "ts_ms": event.emitted_at_ns // _MS,
             "databaseName": database,
             "schemaName": None,
@@ -280,9 +283,8 @@ class Encoder:
             return
         schema = change.after or TableSchema(change.table, (), complete=False)
         plan = self._rows.plan(schema)
-        block = self._messages.source(
-            change.source, plan.streamed, plan.table, (self._place(change.source, caused_by, lossy), 0)
-        )
+        pos = self._place(change.source, caused_by, lossy)
+        block = self._messages.source(change.source, plan.streamed, plan.table, pos, 0)
         yield self._messages.truncate(plan, block, change.emitted_at_ns)
 
     def _mark(self, mark: TransactionMark) -> Payload:

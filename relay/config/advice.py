@@ -1,0 +1,29 @@
+"""What a configuration that is right says in vain, or may be sorry for, by its keys."""
+
+from __future__ import annotations
+
+from relay.advice import advice
+from relay.config.checks import route_path
+from relay.config.config import Config
+from relay.errors import Problem
+
+
+def config_advice(config: Config) -> list[Problem]:
+    """Return what to say about a configuration; see `relay.advice`."""
+    route, target = config.route, config.target
+    found = advice(
+        route.to,
+        route.to_options,
+        topic=target.topic,
+        sources=config.source.topics,
+        rules=config.topic_rules,
+        include_tables=route.include_tables,
+        exclude_tables=route.exclude_tables,
+        include_events=route.include_events,
+        exclude_events=route.exclude_events,
+    )
+    return [problem._replace(path=_key(problem.path)) for problem in found]
+
+
+def _key(path: str) -> str:
+    return path if path.startswith("target.") else route_path(path)
