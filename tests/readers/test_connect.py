@@ -64,7 +64,7 @@ def test_tables_of_one_topic(sink: Sink, statements: str) -> None:
     ]
     assert len({record.topic for record in records}) == 1
     assert len(named) > 1 or statements == "01_all_types"
-    sink.store(records, name="mixed_${source.db}_${source.table}")
+    sink.store(records, collection_name_format="mixed_${source.db}_${source.table}")
     wrong = {}
     for table in tables(statements).values():
         if table.id not in _NOT_FOR_THE_SINK:
