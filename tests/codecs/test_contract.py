@@ -64,7 +64,7 @@ from relay.codecs.losses import (
     Carries,
     Keys,
 )
-from relay.model import Cell, Column, Row
+from relay.model import Cell, Column, ColumnType, Row
 from relay.needs import Answers
 
 Found = TypeVar("Found")
@@ -352,6 +352,12 @@ def sayable(change: RowChange, wire: Wire) -> list[list[object] | None]:
     ]
 
 
+def within(column_type: ColumnType, number: Decimal) -> Decimal:
+    """A number of a DECIMAL column; the greatest one for that which it became as a double."""
+    greatest = Decimal((0, (9,) * (column_type.length or 10), -(column_type.scale or 0)))
+    return greatest.copy_sign(number) if abs(number) > greatest else number
+
+
 def told(change: SchemaChange) -> tuple[object, ...]:
     return change.ddl, change.table, change.kinds, change.after
 
@@ -399,7 +405,7 @@ def _projected(schema: TableSchema, row: Row | None, carries: Carries, without_d
 
 def _cell(column: Column, cell: Cell, carries: Carries, without_dates: set[str]) -> Cell:
     if isinstance(cell, Decimal) and not carries.exact_decimals:
-        return Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f"))
+        return within(column.type, Decimal(format(Decimal(repr(float(cell))), f".{column.type.scale}f")))
     has_no_zero = column.type.base in without_dates and not carries.every_date
     if has_no_zero and str(cell).startswith("0000"):
         return None
