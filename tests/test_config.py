@@ -492,6 +492,12 @@ def test_rows_wait_where_ddl_travels_in_one_partition(
             {},
             {"shop.eu": ["shop.eu.db.t"], "shop": ["shop.db.t"]},
         ),
+        # A table's name may have dots, and begin like another's.
+        (
+            ["shop", "shop.db.t", "shop.db.t.old", "shop.db.u"],
+            {},
+            {"shop": ["shop.db.t", "shop.db.t.old", "shop.db.u"]},
+        ),
         # Topics that were renamed, or with another `topic.delimiter`.
         (["shop", "shop_db_t", "orders"], {"topic.prefix": "shop"}, {"shop": ["shop_db_t", "orders"]}),
         (["shop", "eu", "eu.t", "orders"], {"topic.prefix": "shop"}, {"shop": ["orders"], "eu": ["eu.t"]}),

@@ -17,8 +17,10 @@ _PREFIX = "topic.prefix"
 def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
     """Return the topic that has the DDL of the rows of each of these topics.
 
-    It is the one with whose name and a dot theirs begins, the longest of several; else the one that the
-    option `topic.prefix` names, if it was given; else each its own. Schema changes belong to no other topic.
+    It is the one with whose name and a dot theirs begins: the longest of those behind which a database and a
+    table are named, for a table's name may have dots itself; else the longest of all. Without one it is the
+    one that the option `topic.prefix` names, if it was given; else each its own. Schema changes belong to no
+    other topic.
     """
     named = given.get(_PREFIX, "")
     names = frozenset(topics)
@@ -29,10 +31,16 @@ def ddl_topics(topics: Collection[str], given: Mapping[str, str]) -> dict[str, s
 
 
 def _above(topic: str, names: Collection[str]) -> str | None:
-    """Return the longest of these names that a topic's name continues behind a dot."""
-    above, dot, _ = topic.rpartition(".")
+    """Return the longest of these names that a topic's name continues with a dot, a database, a dot and a
+    table; else with a dot.
+    """
+    longest = None
+    above, dot, rest = topic.rpartition(".")
     while dot:
         if above in names:
-            return above
+            if "." in rest:
+                return above
+            longest = longest or above
         above, dot, _ = above.rpartition(".")
-    return None
+        rest = topic[len(above) + 1 :]
+    return longest
