@@ -7,9 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from debezium_json_support import DEBEZIUM, column, ddl, record, row, wrapped
 from native_support import BARE, encoded
 
-from relay import ABSENT, Column, Lossy, NotRepresentable, Op, RowChange
+from relay import ABSENT, Column, Lossy, Malformed, NotRepresentable, Op, RowChange, Translator
 from relay.codecs.debezium.native.codec import PROFILES
 from relay.model import Default, Rows, Source, TableId, TableSchema
 from relay.mysql.types import parse_type, with_implied_parameters
@@ -292,6 +293,19 @@ def test_a_zero_timestamp_in_a_key_is_no_others() -> None:
     """MySQL has no TIMESTAMP 1970-01-01 00:00:00."""
     key, _, _ = keyed("timestamp", "0000-00-00 00:00:00", {"zero-dates": "null"})
     assert key == b'{"c":"1970-01-01T00:00:00Z"}'
+
+
+@pytest.mark.parametrize(
+    "text", ["1970-01-01 00:00:00Z", "1969-12-31 23:59:59+05:30", "2024-02-30 01:02:03 PM"]
+)
+@pytest.mark.parametrize("target", [DEBEZIUM, "ticdc-debezium", "canal-json"])
+def test_text_that_is_no_timestamp_is_no_zero_timestamp(text: str, target: str) -> None:
+    translator = Translator(DEBEZIUM, target)
+    translator.translate(record(ddl("CREATE TABLE t (id INT PRIMARY KEY, c TIMESTAMP NULL)"), topic="dbz"))
+    payload = row(after={"id": 1, "c": text})
+    message = wrapped(payload, column("id", "int32"), column("c", "string"))
+    with pytest.raises(Malformed, match=r"c: not a "):
+        translator.translate(record(message, {"id": 1}, offset=1))
 
 
 # ---------------------------------------------------------------- NULL, defaults

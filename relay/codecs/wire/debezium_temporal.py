@@ -136,10 +136,10 @@ def _fraction_text(micros: int, digits: int | None) -> str:
 
 def iso_timestamp(text: str, digits: int | None) -> str:
     """Return a UTC TIMESTAMP as ISO text with `Z`; `digits` None: as many as it has. Raises ValueError."""
-    if _seconds(text) is None or text < FIRST_TIMESTAMP:
-        return ZERO_TIMESTAMP
     fraction = text[19:]
-    micros = _fraction_micros(fraction)
+    seconds, micros = _seconds(text), _fraction_micros(fraction)
+    if seconds is None or text < FIRST_TIMESTAMP:
+        return ZERO_TIMESTAMP
     if digits is not None:
         fraction = _fraction_text(micros, digits)
     return f"{text[:10]}T{text[11:19]}{fraction}Z"
