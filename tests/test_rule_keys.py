@@ -132,6 +132,18 @@ def test_an_update_of_the_key_is_a_delete_and_an_insert(target: str) -> None:
     assert same.key == b'{"region":"eu","id":1}'
 
 
+@pytest.mark.parametrize("rules", [[TopicRule("d.t", key=("at",))], []])
+@pytest.mark.parametrize("target", [CANAL, FLAT, DEBEZIUM, TICDC_DEBEZIUM])
+def test_zeros_of_both_signs_are_two_keys(target: str, rules: list[TopicRule]) -> None:
+    options = {CANAL: {"key": "primary-key"}, FLAT: {}, DEBEZIUM: PLAIN}.get(target, {})
+    translator = Translator(CANAL, target, None, options, rules=rules)
+    columns = "id INT, region VARCHAR(10), at DOUBLE PRIMARY KEY"
+    message = change("UPDATE", {"at": "0.0"}, at="-0.0") | {"pkNames": ["at"]}
+    message["mysqlType"] = message["mysqlType"] | {"at": "double"}
+    found = made(translator, create(columns=columns), message)
+    assert len({out.key for out in found}) == 2
+
+
 def test_only_the_key_of_the_rule_splits_an_update() -> None:
     translator = route(DEBEZIUM, rules=[TopicRule("d.t", key=("region",))])
     (out,) = made(translator, create(), change("UPDATE", {"id": "2"}))

@@ -475,8 +475,10 @@ class TypedRows(_CellRows, frozen=True, eq=False, gc=False):
         old, new = self.old, self.new
         if old is None or new is None:
             return True
-        for at in self.reader.key_cells:  # noqa: SIM110 - a generator would cost every row
-            if old[at] != new[at]:
+        for at in self.reader.key_cells:
+            cell = old[at]
+            # Zeros of both signs are equal, and are written differently.
+            if cell != new[at] or (type(cell) is float and not cell):
                 return False
         return True
 

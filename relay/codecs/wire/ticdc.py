@@ -7,7 +7,7 @@ Sources: pingcap/ticdc pkg/sink/codec/{canal,common} and pingcap/tidb pkg/parser
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Final, TypeGuard
 
 import msgspec
@@ -19,6 +19,7 @@ from relay.codecs.wire.rows import HalfRows, halves
 from relay.model import (
     ABSENT,
     TSO_LOGICAL_BITS,
+    Cell,
     ColumnType,
     DdlKind,
     Event,
@@ -115,7 +116,7 @@ def changes_chosen_key(change: Event, chosen: ChosenKey) -> TypeGuard[RowChange]
         return False
     images, places = change.images, change.schema.places_of(names)
     before, after = images.cells_at(places, is_old=True), images.cells_at(places, is_old=False)
-    return before is not None and after is not None and before != after and ABSENT not in before
+    return before is not None and after is not None and differ(before, after) and ABSENT not in before
 
 
 def split_chosen_keys(events: list[Event], chosen: ChosenKey) -> list[Event]:
@@ -140,7 +141,15 @@ def _changes_key(
     if keys is None:
         keys = places[schema] = schema.places_of(key_of(schema))
     before, after = images.cells_at(keys, is_old=True), images.cells_at(keys, is_old=False)
-    return before is not None and after is not None and before != after
+    return before is not None and after is not None and differ(before, after)
+
+
+def differ(before: Sequence[Cell], after: Sequence[Cell]) -> bool:
+    """Whether these make different keys: of zeros, the sign counts, which is written."""
+    return before != after or any(
+        type(old) is float and not old and str(old) != str(new)
+        for old, new in zip(before, after, strict=True)
+    )
 
 
 def split_update(change: RowChange) -> list[Event]:

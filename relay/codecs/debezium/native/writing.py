@@ -35,7 +35,7 @@ from relay.codecs.losses import UNSUPPORTED_EVENT_LOSSES, Before, Carries, Lossy
 from relay.codecs.wire.caches import CachePool
 from relay.codecs.wire.rows import TypedWriters, halves
 from relay.codecs.wire.shaping import op_without_before
-from relay.codecs.wire.ticdc import changes_chosen_key
+from relay.codecs.wire.ticdc import changes_chosen_key, differ
 from relay.errors import NotRepresentable
 from relay.model import (
     Bootstrap,
@@ -134,7 +134,7 @@ def _parts(event: Event, places: dict[TableSchema, tuple[int, ...]]) -> list[Eve
     if key is None:
         key = places[schema] = schema.places_of(native_key(schema))
     before, after = images.cells_at(key, is_old=True), images.cells_at(key, is_old=False)
-    if before is None or after is None or before == after:
+    if before is None or after is None or not differ(before, after):
         return [event]
     return _halves(event)
 
