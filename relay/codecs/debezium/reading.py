@@ -259,6 +259,7 @@ class Layout:
         self._kinds = [column.form.kind for column in columns]
         floats = [at for at, kind in enumerate(self._kinds) if kind in _FLOAT_KINDS]
         self._floats: Any = None
+        self.has_floats = bool(floats)
         if floats:
             # With two places or more it gives a tuple.
             self._floats = operator.itemgetter(floats[0], *floats)
@@ -446,12 +447,12 @@ class Shape:
             old = layout.cells_of(before)
             if old is None:
                 return None
-            may_have_sign = layout.may_have_sign(old)
+            may_have_sign = layout.has_floats and layout.may_have_sign(old)
         if after is not None:
             new = layout.cells_of(after)
             if new is None:
                 return None
-            may_have_sign = may_have_sign or layout.may_have_sign(new)
+            may_have_sign = may_have_sign or (layout.has_floats and layout.may_have_sign(new))
         if may_have_sign and with_negative_zeros(value) is not value:
             return None
         if not layout.is_plain:

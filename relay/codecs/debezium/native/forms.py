@@ -175,7 +175,7 @@ def _decimal(case: _Case) -> Form | None:
 
 
 #: More bytes no DECIMAL of 65 digits has.
-_MOST_BYTES: Final = 40
+MOST_BYTES: Final = 40
 
 
 def decimal_bytes(text: str) -> bytes:
@@ -184,7 +184,7 @@ def decimal_bytes(text: str) -> bytes:
         data = read_base64(text)
     except ValueError:
         raise ValueError("not base64 of a number (is decimal.handling.mode another one?)") from None
-    if not 0 < len(data) <= _MOST_BYTES:
+    if not 0 < len(data) <= MOST_BYTES:
         raise ValueError("not the bytes of a number")
     return data
 
@@ -198,7 +198,7 @@ def _read_decimal_bytes(scale: int, text: str) -> Decimal:
     return Decimal(_read_unscaled(text)).scaleb(-scale, _CONTEXT)
 
 
-#: Exact for every number of `_MOST_BYTES` bytes.
+#: Exact for every number of `MOST_BYTES` bytes.
 _CONTEXT: Final = Context(prec=200)
 
 
@@ -220,7 +220,7 @@ def _variable_decimal(case: _Case) -> Form | None:
 
 def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
     own, text = parts.get("scale"), parts.get("value")
-    if type(own) is not int or not 0 <= own < _MOST_BYTES or type(text) is not str:
+    if type(own) is not int or not 0 <= own < MOST_BYTES or type(text) is not str:
         raise ValueError("not a scale and a number")
     return scaled(scale, _read_decimal_bytes(own, text))
 

@@ -7,11 +7,12 @@ goes through both; so errors and losses are theirs.
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any, Final
 
-from relay.codecs.debezium.native.forms import decimal_bytes, decimal_reader, time_reader
+from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader, time_reader
 from relay.codecs.debezium.value_writing import LONGEST
 from relay.codecs.debezium.values import signed64, unsigned64
 from relay.codecs.wire.debezium_temporal import FIRST_TIMESTAMP, date_text, time_micros
@@ -42,9 +43,14 @@ def same_decimal(scale: int, write: Write) -> Convert:
     read = decimal_reader(scale)
 
     def convert(text: str) -> Any:  # noqa: ANN401 - what `write` gives
-        data = decimal_bytes(text)
+        try:
+            data = a2b_base64(text, strict_mode=True)
+        except ValueError:
+            return write(read(text))
         # The first byte may be one that is not needed.
-        return write(read(text)) if len(data) > 1 and data[0] in _FILLING else data
+        if 0 < len(data) <= MOST_BYTES and (data[0] not in _FILLING or len(data) == 1):
+            return data
+        return write(read(text))
 
     return convert
 
