@@ -58,6 +58,11 @@ NUMBERS = [
         b"\x27\x10",
         40 * b"\1",
         41 * b"\1",
+        b"\x55\1",
+        b"\x55\1\0",
+        8 * b"\xff",
+        8 * b"\xff" + b"\0",
+        9 * b"\xff",
     )
 ]
 TEXTS += ["2024-02-29", "0000-00-00", "12:00:00", "-838:59:59.999999", "12.50", "-0.00", "1e400"]
@@ -71,6 +76,7 @@ COLUMNS = [
     ColumnType("date"),
     ColumnType("bigint", unsigned=True),
     ColumnType("decimal", length=10, scale=2),
+    *[ColumnType("bit", length=digits) for digits in (None, 1, 10, 64, 72)],
 ]
 #: What sources with MySQL's own text read.
 OF_TEXT = (read_date, read_datetime, read_time, read_decimal, read_double)

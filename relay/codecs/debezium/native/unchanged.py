@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from relay.codecs.debezium.native.forms import MOST_BYTES, decimal_reader, time_reader
 from relay.codecs.debezium.value_writing import LONGEST
-from relay.codecs.debezium.values import signed64, unsigned64
+from relay.codecs.debezium.values import read_bits, signed64, unsigned64
 from relay.codecs.wire.debezium_temporal import FIRST_TIMESTAMP, date_text, time_micros
 from relay.codecs.wire.rows import Convert, Read, Write
 
@@ -51,6 +51,19 @@ def same_decimal(scale: int, write: Write) -> Convert:
         if 0 < len(data) <= MOST_BYTES and (data[0] not in _FILLING or len(data) == 1):
             return data
         return write(read(text))
+
+    return convert
+
+
+def same_bits(size: int, write: Write) -> Convert:
+    """Return how a BIT(n) of so many bytes goes from their base64 to them. It raises ValueError."""
+
+    def convert(text: str) -> Any:  # noqa: ANN401 - what `write` gives
+        try:
+            data = a2b_base64(text, strict_mode=True)
+        except ValueError:
+            return write(read_bits(text))
+        return data if len(data) == size else write(read_bits(text))
 
     return convert
 

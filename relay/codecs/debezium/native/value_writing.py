@@ -30,6 +30,7 @@ from relay.codecs.debezium.native.forms import (
 from relay.codecs.debezium.native.options import NAME, DebeziumOptions
 from relay.codecs.debezium.native.unchanged import (
     same_bigint,
+    same_bits,
     same_date,
     same_datetime,
     same_decimal,
@@ -37,7 +38,7 @@ from relay.codecs.debezium.native.unchanged import (
     same_timestamp,
 )
 from relay.codecs.debezium.value_writing import LONGEST, NULL, SHAPES, LabelWriter, timestamp_writer
-from relay.codecs.debezium.values import bits, signed64, unsigned64
+from relay.codecs.debezium.values import bits, read_bits, signed64, unsigned64
 from relay.codecs.losses import Lossy
 from relay.codecs.wire.base64_text import base64_text
 from relay.codecs.wire.debezium_temporal import ZERO_TIMESTAMP, calendar_days, date_text, time_micros
@@ -85,7 +86,7 @@ class ValueWriter:
         if base == "bigint" and column_type.unsigned:
             return self._unsigned
         if base == "bit":
-            return self._unsigned if options.bit == "number" else _bit(column_type.length)
+            return self._unsigned if options.bit == "number" else self._bit(column_type.length)
         if base in {"enum", "set"}:
             return self._labels.of(column_type)
         if base in GEOMETRIES:
@@ -125,6 +126,15 @@ class ValueWriter:
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
             self.lost.append(_DECIMAL_DIGITS)
         return number
+
+    def _bit(self, length: int | None) -> Write:
+        if length == 1:
+            return _BOOLEANS
+        size = ((length or 64) + 7) // 8
+        write = self._once(("bit", size), lambda: functools.partial(bits, size))
+        if size <= _MOST_BIT_BYTES:
+            self.shortcuts[read_bits, write] = same_bits(size, write)
+        return write
 
     # ------------------------------------------------------------ bytes
 
@@ -360,14 +370,10 @@ def _write_double(value: float) -> float | str:
     return numbers.java_text(value) if value - value else value
 
 
+#: What the 64 bits of the longest BIT take.
+_MOST_BIT_BYTES: Final = 8
 #: A BIT(1); any other number raises KeyError.
 _BOOLEANS: Final = {0: False, 1: True}.__getitem__
-
-
-def _bit(length: int | None) -> Write:
-    if length == 1:
-        return _BOOLEANS
-    return functools.partial(bits, ((length or 64) + 7) // 8)
 
 
 # ---------------------------------------------------------------- bytes
