@@ -26,6 +26,7 @@ import msgspec
 from relay.catalog import Catalog, Layered
 from relay.errors import ConfigError, Problem, UnusableTopicName
 from relay.model import Bootstrap, Event, Position, RowChange, SchemaChange, TableId, Watermark
+from relay.mysql.ddl.parts import parts
 from relay.partitioning import ByKey, Partitioning, key_hash, table_hash
 from relay.records import ConsumerRecord
 from relay.shown import quoted
@@ -267,14 +268,24 @@ class Router:
 
     def _statement(self, change: SchemaChange, out: _Spreading) -> None:
         record, found = out.record, dict[str, _Way]()
+        tables: defaultdict[str, list[TableId]] = defaultdict(list)
         for table in tables_of(change):
             if not table.table:
                 found |= self._in_use(change, out, table.database)
             elif self._selects is None or self._selects(table):
                 path = self._path(record.topic, table)
                 found[path.topic] = path.way
+                tables[path.topic].append(table)
         taken = {topic: way for topic, way in found.items() if self._takes(way, record)}
-        if taken:
+        separate: list[SchemaChange] = []
+        if len(taken) > 1 and tables.keys() == found.keys():
+            separate = parts(change, [tables[topic] for topic in taken])
+        if separate:
+            # Whole in each of n topics, it would be n times n messages where each table has its own.
+            for item, part in zip(taken.items(), separate, strict=True):
+                out.add_part(part, self._of_ddl(*item, record))
+            out.written.append(change)
+        elif taken:
             out.add(change, [place for item in taken.items() for place in self._of_ddl(*item, record)])
         elif found or not self._takes(self._rest, record):
             out.copies += 1
@@ -379,6 +390,10 @@ class _Spreading:
     def add(self, event: Event, places: Places) -> None:
         """Write an event: with those before it, if they go to the same places."""
         self.written.append(event)
+        self.add_part(event, places)
+
+    def add_part(self, event: Event, places: Places) -> None:
+        """Write an event, or a part of one: with those before it, if they go to the same places."""
         if self.groups and self.groups[-1][0] == places:
             self.groups[-1][1].append(event)
         else:

@@ -20,7 +20,7 @@ import msgspec
 
 from relay.errors import Problem, UnusableTopicName
 from relay.model import TableId
-from relay.shown import quoted
+from relay.shown import printable, quoted
 
 TOPIC, DATABASE, TABLE = "topic", "database", "table"
 FIELDS: Final = (TOPIC, DATABASE, TABLE)
@@ -176,7 +176,7 @@ class TopicTemplate(msgspec.Struct, frozen=True):
 def unusable(table: TableId, why: str) -> UnusableTopicName:
     """Make the error about a table that cannot have the topic that the configuration gives it."""
     cure = "give it another by the template or, in a configuration, by a rule for its table"
-    return UnusableTopicName("kafka", "topic", f"that of table {table} {why}; {cure}")
+    return UnusableTopicName("kafka", "topic", f"that of table {printable(str(table))} {why}; {cure}")
 
 
 #: A text with two fields, split at both ends of each: begins behind what is before the first.

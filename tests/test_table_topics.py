@@ -389,3 +389,34 @@ def test_a_state_that_is_restored_knows_no_later_table() -> None:
     translator.restore(before)
     assert places(translator, watermark(30)) == [[]]
     assert places(translator, row("t"), watermark(30)) == first
+
+
+@pytest.mark.parametrize("target", ["ticdc-debezium", "debezium-json", "ticdc-canal-json", "canal-json"])
+def test_a_drop_of_many_tables_is_one_message_in_the_topic_of_each(target: str) -> None:
+    """As a whole in each topic, it would be 40,000 messages where the target has one for each table."""
+    names = [f"t{at}" for at in range(200)]
+    translator = Translator(CANAL, target, topic=BY_TABLE)
+    out = translator.translate(record(ddl(f"DROP TABLE {', '.join(names)}", table="t0")))
+    assert [one.topic for one in out] == [f"topic.d.{name}" for name in names]
+    for one, name in zip(out, names, strict=True):
+        assert f"DROP TABLE `d`.`{name}`" in (one.value or b"").decode()
+
+
+def test_a_rename_of_several_tables_is_said_where_their_rows_were_and_will_be() -> None:
+    translator = Translator(CANAL, "ticdc-canal-json", topic=BY_TABLE)
+    out = translator.translate(record(ddl("RENAME TABLE a TO x, b TO a", table="x")))
+    found = [(one.topic, json.loads(one.value or b"")["sql"]) for one in out]
+    first, second = "RENAME TABLE `d`.`a` TO `d`.`x`", "RENAME TABLE `d`.`b` TO `d`.`a`"
+    assert sorted(found) == [
+        ("topic.d.a", first),
+        ("topic.d.a", second),
+        ("topic.d.b", second),
+        ("topic.d.x", first),
+    ]
+    assert translator.events["schema-change"] == 1
+
+
+def test_a_name_that_is_too_long_is_not_repeated_whole_in_the_error() -> None:
+    with pytest.raises(UnusableTopicName) as raised:
+        places(by_table(), row("t" * 20_000))
+    assert len(str(raised.value)) < 3_000

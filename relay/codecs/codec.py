@@ -24,7 +24,7 @@ from relay.errors import ConfigError, KeyColumnsMissing, Problem
 from relay.model import Event, TableId
 from relay.needs import Answers
 from relay.records import Blob, ConsumerRecord, Header
-from relay.shown import quoted, shown_name
+from relay.shown import printable, quoted, shown_name
 
 #: Gives the columns of which the keys of a table's rows are to be made, in their order; () for its own.
 ChosenKey = Callable[[TableId], tuple[str, ...]]
@@ -384,7 +384,8 @@ def without_key(
     """Return the refusal of a row that lacks columns of which a rule makes its key."""
     lacking = ", ".join(quoted(name) for name in wanted if name not in has)
     reason = (
-        f"a row of {table} has no column {lacking}, and its rule of [[target.topics]] makes the key of it"
+        f"a row of {printable(str(table))} has no column {lacking}, and its rule of [[target.topics]] makes "
+        "the key of it"
     )
     return KeyColumnsMissing(protocol, "key", reason)
 

@@ -170,6 +170,18 @@ UNTYPED = [
     ({"time.precision.mode": "nanoseconds"}, "DATETIME", 1768472430000000000, "2026-01-15 10:20:30"),
     ({"time.precision.mode": "connect"}, "DATETIME(6)", 1768472430123, "2026-01-15 10:20:30.123000"),
     ({"time.precision.mode": "isostring"}, "DATETIME", "2026-01-15T10:20:30Z", "2026-01-15 10:20:30"),
+    (
+        {"time.precision.mode": "isostring"},
+        "DATETIME(3)",
+        "1970-01-01T00:00:00.255Z",
+        "1970-01-01 00:00:00.255",
+    ),
+    (
+        {"time.precision.mode": "isostring"},
+        "DATETIME(3)",
+        "1970-01-01T00:00:00.000Z",
+        "1970-01-01 00:00:00.000",
+    ),
     ({"time.precision.mode": "connect"}, "TIME(3)", 1500, "00:00:01.500"),
     ({"time.precision.mode": "nanoseconds"}, "TIME(3)", 1500000000, "00:00:01.500"),
     ({}, "TIME", "10:20:30Z", "10:20:30"),

@@ -384,3 +384,16 @@ def test_definitions_are_left_out_with_statements(options: dict[str, str]) -> No
 def test_where_rows_are_spread_a_definition_goes_where_statements_go() -> None:
     translator = Translator(NAME, NAME, None, BARE, partitions=3)
     assert [out.partition for out in translator.translate(_shown(CREATE))] == [0]
+
+
+@pytest.mark.parametrize("comments", ["true", "false"])
+def test_a_told_drop_may_lack_the_member_of_its_table(comments: str) -> None:
+    message = {
+        "source": {"connector": "mysql"},
+        "databaseName": "d",
+        "ddl": "DROP TABLE t",
+        "tableChanges": [{"type": "DROP", "id": '"d"."t"'}],
+    }
+    translator = Translator(NAME, NAME, None, BARE | {"include.schema.comments": comments})
+    (out,) = translator.translate(ConsumerRecord("dbz", 0, 0, 0, None, json.dumps(message).encode()))
+    assert payload_of(out)["tableChanges"] == message["tableChanges"]

@@ -444,9 +444,14 @@ _MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
 
 
 def _wall_text(iso: str, digits: int | None) -> str:
-    if iso[:19] == _MIDNIGHT_1970:
+    if _is_midnight_1970(iso):
         return datetime_text(0, digits)
     return timestamp_text(iso, digits)
+
+
+def _is_midnight_1970(iso: str) -> bool:
+    """Whether a text is the zero TIMESTAMP, which comes with its digits, too."""
+    return iso[:19] == _MIDNIGHT_1970 and not iso[19:-1].strip(".0") and iso[-1:] == "Z"
 
 
 def _zoned(case: _Case) -> Form | None:
@@ -460,9 +465,7 @@ def timestamp_reader(digits: int | None) -> Read:
 
 
 def _zoned_text(iso: str, digits: int | None) -> str:
-    """The zero TIMESTAMP comes with its digits, too."""
-    is_zero = iso[:19] == _MIDNIGHT_1970 and not iso[19:-1].strip(".0") and iso[-1:] == "Z"
-    return timestamp_text(_MIDNIGHT_1970 + "Z" if is_zero else iso, digits)
+    return timestamp_text(_MIDNIGHT_1970 + "Z" if _is_midnight_1970(iso) else iso, digits)
 
 
 _Make = Callable[[_Case], Form | None]

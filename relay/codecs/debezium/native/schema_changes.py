@@ -104,7 +104,7 @@ def _told(change: TableChange, has_comments: bool) -> Json | msgspec.Raw:
     if not has_comments and not is_old and _COMMENT not in change.wire:
         return msgspec.Raw(change.wire)
     found: Json = msgspec.json.decode(change.wire)
-    table, definition = found["table"], change.definition
+    table, definition = found.get("table"), change.definition
     if table is None:
         return found
     known: Json = (

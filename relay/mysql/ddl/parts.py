@@ -1,0 +1,85 @@
+"""Statements about several tables, taken apart.
+
+Contract: a DROP or RENAME of several tables has a part for any of them, which says the same of these and
+nothing of the others. Any other statement, and one whose text does not begin as its kind does, is whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from relay.model import DdlKind, RenamedTable, SchemaChange, TableId
+from relay.mysql.ddl.drops import drop_words
+from relay.mysql.types import quoted_table
+
+_DROPS: Final = ({DdlKind.DROP_TABLE}, {DdlKind.DROP_VIEW})
+
+
+def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[SchemaChange]:
+    """Return for each group of its tables, in their order, the statement about them; none if it is whole. In
+    time linear in tables and pairs.
+    """
+    groups = list(groups)
+    if set(change.kinds) == {DdlKind.RENAME_TABLE} and len(change.renamed) > 1:
+        return _renames(change, groups)
+    words = None
+    if set(change.kinds) in _DROPS and len(change.targets) > 1:
+        words = drop_words(change.ddl)
+    if words is None:
+        return []
+    members, found = _Members(change), []
+    for group in groups:
+        tables = list(group)
+        found.append(members.part(f"{words} {', '.join(map(quoted_table, tables))}", tables, tables))
+    return found
+
+
+def _renames(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[SchemaChange]:
+    places: defaultdict[TableId, list[int]] = defaultdict(list)
+    for at, pair in enumerate(change.renamed):
+        places[pair.old].append(at)
+        places[pair.new].append(at)
+    members, found = _Members(change), []
+    for group in groups:
+        wanted = sorted({at for table in group for at in places.get(table, ())})
+        pairs = [change.renamed[at] for at in wanted]
+        texts = [f"{quoted_table(pair.old)} TO {quoted_table(pair.new)}" for pair in pairs]
+        named = list(dict.fromkeys([table for pair in pairs for table in (pair.old, pair.new)]))
+        tables = [pair.new for pair in pairs]
+        found.append(members.part(f"RENAME TABLE {', '.join(texts)}", tables, named, pairs))
+    return found
+
+
+class _Members:
+    """What a statement says of each of its tables."""
+
+    def __init__(self, change: SchemaChange) -> None:
+        self._change = change
+        self._definitions = {schema.id: schema for schema in change.definitions}
+        self._views = {schema.id: schema for schema in change.views}
+        self._told = {told.table: told for told in change.table_changes}
+
+    def part(
+        self,
+        ddl: str,
+        tables: Sequence[TableId],
+        named: Sequence[TableId],
+        pairs: Sequence[RenamedTable] = (),
+    ) -> SchemaChange:
+        """Return the statement about some tables; `named`: these, and their old names."""
+        definitions = self._definitions
+        return msgspec.structs.replace(
+            self._change,
+            ddl=ddl,
+            table=tables[0],
+            targets=tuple(tables),
+            renamed=tuple(pairs),
+            after=definitions.get(tables[0]),
+            definitions=tuple([definitions[table] for table in named if table in definitions]),
+            views=tuple([self._views[table] for table in named if table in self._views]),
+            table_changes=tuple([self._told[table] for table in named if table in self._told]),
+        )
