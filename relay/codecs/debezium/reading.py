@@ -38,8 +38,11 @@ from relay.codecs.wire.lenient_json import REFUSED, complaint, with_negative_zer
 from relay.codecs.wire.rows import PartNames, Read, Table, Tables, TypedReader, TypedRows
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, check_columns, exceeded
-from relay.model import ABSENT, Column, ColumnType, Images, Position, Rows, TableSchema
+from relay.model import ABSENT, Column, ColumnType, Images, Op, Position, Rows, TableSchema
 
+# Members of an enumeration cost a lookup of their own at each use.
+_DELETE: Final = Op.DELETE
+_UPDATE: Final = Op.UPDATE
 _PARTS: Final = PartNames(deleted="payload.before", old="payload.before", new="payload.after")
 #: Layouts of one table's rows that are kept ready: versions of the definition, selections of columns,
 #: guesses.
@@ -411,7 +414,8 @@ class Shape:
         self.table, self.layout = table, layout
         self._head, self._tail = around
         self._has_wrapper = bool(self._head)
-        images = [("before", layout.row | None, None), ("after", layout.row | None, None)]  # type: ignore[operator]
+        row: Any = layout.row
+        images = [("before", row | None, None), ("after", row | None, None)]
         whole = msgspec.defstruct("Payload", images, bases=(payload,), forbid_unknown_fields=True, gc=False)
         self._parse: Callable[[bytes], Any] = msgspec.json.Decoder(whole, float_hook=_exact).decode
 
@@ -429,18 +433,19 @@ class Shape:
 
     def images(
         self,
+        op: Op,
+        payload: Any,  # noqa: ANN401 - what `parsed` returns
         known: TableSchema | None,
-        before: Any,  # noqa: ANN401 - as `Layout.row`
-        after: Any,  # noqa: ANN401
         value: bytes,
         lossy: list[Lossy],
     ) -> TypedRows | None:
-        """Return the images of a row with this definition, whose message is `value`; None if the general way
-        has to read them.
+        """Return the images that a row of this operation has, with this definition; its message is `value`.
+        None, and nothing lost, if the general way has to read them.
         """
-        layout = self.layout
-        if layout.reader.known is not known:
+        layout, rows = self.layout, _rows_of(op, payload)
+        if rows is None or layout.reader.known is not known:
             return None
+        before, after = rows
         old = new = None
         may_have_sign = False
         if before is not None:
@@ -459,7 +464,19 @@ class Shape:
             layout.count(old, new, lossy)
         if layout.null_values:
             old, new = layout.with_nulls(old), layout.with_nulls(new)
+        if op is _UPDATE and before is None:
+            lossy.append(Lossy.BEFORE_UNKNOWN)
         return TypedRows(layout.reader, old, new)
+
+
+def _rows_of(op: Op, payload: Any) -> tuple[Any, Any] | None:  # noqa: ANN401 - as `Shape.parsed`
+    """The rows that an operation has, old and new, whatever else a payload has; None if it lacks its own."""
+    before, after = payload.before, payload.after
+    if op is _DELETE:
+        return None if before is None else (before, None)
+    if after is None:
+        return None
+    return (before, after) if op is _UPDATE else (None, after)
 
 
 def _shape_of(table: _TableLayouts, layout: Layout, payload: type, value: bytes) -> Shape | None:

@@ -182,18 +182,9 @@ class Decoder(MessageDecoder[Envelope]):
         source = _wire.source_of(NAME, payload, origin, record)
         if not table.is_newest(catalog, source.commit_ts, source.event_time_ns, record):
             return None
-        before, after = payload.before, payload.after
-        if op is _DELETE:
-            after = None
-        elif op is not _UPDATE:
-            before = None
-        if (before if op is _DELETE else after) is None:
-            return None
-        images = shape.images(table.newest, before, after, record.value or b"", lossy)
+        images = shape.images(op, payload, table.newest, record.value or b"", lossy)
         if images is None:
             return None
-        if op is _UPDATE and before is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
         return RowChange(op, images.reader.schema, images, source, _wire.emitted_at_ns(payload, record))
 
     def _event(

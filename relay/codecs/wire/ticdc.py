@@ -31,7 +31,7 @@ from relay.model import (
     TableId,
     TableSchema,
 )
-from relay.mysql.ddl.drops import drop_words
+from relay.mysql.ddl.parts import words_of_drops
 from relay.mysql.types import DISPLAY_WIDTHS, format_type, quoted_table, suffix
 from relay.records import TIME_END_MS, ConsumerRecord
 
@@ -188,9 +188,6 @@ def _with_escapes(match: re.Match[str]) -> str:
     return match[0].replace("\\", "\\\\") if match[0].startswith("'") else match[0]
 
 
-_DROPS: Final = ({DdlKind.DROP_TABLE}, {DdlKind.DROP_VIEW})
-
-
 def _moves_a_table(change: SchemaChange) -> bool:
     """Whether a statement, not of TiCDC, does nothing but rename tables into other databases."""
     is_moved = any(pair.old.database not in {"", pair.new.database} for pair in change.renamed)
@@ -209,7 +206,7 @@ def per_table_statements(change: SchemaChange) -> list[tuple[TableId, str]]:
             (pair.new, f"RENAME TABLE {quoted_table(pair.old)} TO {quoted_table(pair.new)}")
             for pair in change.renamed
         ]
-    words = drop_words(change.ddl) if len(change.targets) > 1 and set(change.kinds) in _DROPS else None
+    words = words_of_drops(change)
     if words:
         return [(table, f"{words} {quoted_table(table)}") for table in change.targets]
     return [(change.table, change.ddl)]

@@ -26,9 +26,7 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
     groups = list(groups)
     if set(change.kinds) == {DdlKind.RENAME_TABLE} and len(change.renamed) > 1:
         return _renames(change, groups)
-    words = None
-    if set(change.kinds) in _DROPS and len(change.targets) > 1:
-        words = drop_words(change.ddl)
+    words = words_of_drops(change)
     if words is None:
         return []
     members, found = _Members(change), []
@@ -36,6 +34,13 @@ def parts(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[S
         tables = list(group)
         found.append(members.part(f"{words} {', '.join(map(quoted_table, tables))}", tables, tables))
     return found
+
+
+def words_of_drops(change: SchemaChange) -> str | None:
+    """Return what a DROP of several tables says before their names; None for any other statement."""
+    if set(change.kinds) in _DROPS and len(change.targets) > 1:
+        return drop_words(change.ddl)
+    return None
 
 
 def _renames(change: SchemaChange, groups: Iterable[Collection[TableId]]) -> list[SchemaChange]:

@@ -86,18 +86,9 @@ class Decoder(MessageDecoder[Envelope]):
         time_ns = _wire.position_time_ns(source, origin)
         if not table.is_newest(catalog, None, time_ns, record):
             return None
-        before, after = payload.before, payload.after
-        if op is _DELETE:
-            after = None
-        elif op is not _UPDATE:
-            before = None
-        if (before if op is _DELETE else after) is None:
-            return None
-        images = shape.images(table.newest, before, after, record.value or b"", lossy)
+        images = shape.images(op, payload, table.newest, record.value or b"", lossy)
         if images is None:
             return None
-        if op is _UPDATE and before is None:
-            lossy.append(Lossy.BEFORE_UNKNOWN)
         transaction = None if payload.transaction is None else _wire.transaction_of(payload)
         return RowChange(op, images.reader.schema, images, source, emitted_at_ns, transaction)
 
