@@ -1,0 +1,9 @@
+"""Templates: how a message of a shape that was met before is translated by copying and a few conversions.
+
+Contract: a `Template` (`relay.templates.ops`) says which bytes of a source message are the same in all
+messages of its shape, which are values, and what of them the target's message is made of. It is derived from
+what decoder, plans and encoder do with one message (`relay.templates.tracing`), never written by hand. What
+does not fit a template exactly goes the straight line, which alone says what is right. The kernel
+(`relay-cdc-kernel`) fills templates; `relay.templates.interpreter` does the same in Python, and is its
+specification.
+"""

@@ -1,0 +1,201 @@
+"""What a template is made of: plain tuples, which the kernel reads as they are.
+
+A source part (key or value of a Kafka record) is a sequence of source ops; each value that they take has a
+slot, counted through key and value from 0 in the order of the ops. A target part is a sequence of target ops
+that print constants and slots. Numbers that are not in the message have slots of their own, below 0.
+
+An engine either gives the target's bytes or says that the message does not fit; then the straight line
+translates it. It never guesses: whatever an op does not allow, does not fit.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+#: Slots of what the record says beside key and value: its offset, and its Kafka timestamp in milliseconds.
+OFFSET: Final = -1
+TIME_MS: Final = -2
+
+#: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, no `-0`; `number`: any
+#: other number; `string`; `null`; `boolean`.
+Kind = Literal["integer", "number", "string", "null", "boolean"]
+Kinds = tuple[Kind, ...]
+
+# ---------------------------------------------------------------- source
+
+
+class Constant(NamedTuple):
+    """Exactly these bytes; of the source, or of the target."""
+
+    text: bytes
+    tag: Literal["constant"] = "constant"
+
+
+class Take(NamedTuple):
+    """One JSON token of these kinds, into the next slot."""
+
+    kinds: Kinds
+    tag: Literal["take"] = "take"
+
+
+class OneOf(NamedTuple):
+    """Any of these texts, which mean the same. The first that fits is taken; none begins another one."""
+
+    texts: tuple[bytes, ...]
+    tag: Literal["one-of"] = "one-of"
+
+
+class Members(NamedTuple):
+    """Members of a JSON object without the braces, each at most once, in this order; any may be missing.
+
+    Each member is a name with its colon (`"id":`) and kinds, and has a slot, which is absent where the member
+    is. Between members stands one comma.
+    """
+
+    members: tuple[tuple[bytes, Kinds], ...]
+    tag: Literal["members"] = "members"
+
+
+class Unordered(NamedTuple):
+    """Exactly these members of a JSON object, without the braces, in any order, with one comma between them.
+
+    Each is a whole member, `"id":"bigint"`; none begins another one.
+    """
+
+    members: tuple[bytes, ...]
+    tag: Literal["unordered"] = "unordered"
+
+
+class Length(NamedTuple):
+    """So many bytes with a big-endian number: how many bytes of the part follow behind them."""
+
+    width: int
+    tag: Literal["length"] = "length"
+
+
+SourceOp = Constant | Take | OneOf | Members | Unordered | Length
+
+# ---------------------------------------------------------------- target
+
+#: The name of a conversion (`relay.templates.conversions`), with its parameters.
+Conversion = tuple[str | int | bytes | tuple[str, ...] | None, ...]
+#: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
+#: is given 0 to divide by.
+Steps = tuple[tuple[Literal["+", "-", "*", "//", "<<", ">>", "%"], int], ...]
+
+
+class Put(NamedTuple):
+    """A slot's value: read, and written as one JSON token.
+
+    The first of `slots` that is not absent; if all are, the message does not fit. `null`: what JSON's null
+    becomes, which is given to no conversion; None: a null does not fit. Without `read` and `write` the token
+    is passed on: a number as it is, a string with the escapes of msgspec's JSON. `long_escapes`: strings are
+    written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, as TiCDC does.
+    """
+
+    slots: tuple[int, ...]
+    read: Conversion | None = None
+    write: Conversion | None = None
+    null: bytes | None = b"null"
+    long_escapes: bool = False
+    tag: Literal["put"] = "put"
+
+
+class Number(NamedTuple):
+    """An integer of a slot, after some arithmetic, in digits. The token is an `integer`."""
+
+    slot: int
+    steps: Steps = ()
+    tag: Literal["number"] = "number"
+
+
+class Changed(NamedTuple):
+    """Members of a JSON object without the braces, of those columns of which the old text is another than the
+    new one: name with its colon, old value, new value. The old value is printed; a comma stands between
+    members. What the values become is compared, not what they were.
+    """
+
+    members: tuple[tuple[bytes, Put, Put], ...]
+    tag: Literal["changed"] = "changed"
+
+
+class Choice(NamedTuple):
+    """One of three constants: for null, for an integer of at least `least`, for a smaller one.
+
+    The token is null, an `integer`, or a string with such a number; without `least` any token but null is
+    `small`.
+    """
+
+    slots: tuple[int, ...]
+    null: bytes
+    small: bytes
+    large: bytes = b""
+    least: int | None = None
+    tag: Literal["choice"] = "choice"
+
+
+class Sized(NamedTuple):
+    """What these ops print, behind a big-endian number of so many bytes: their count."""
+
+    width: int
+    ops: tuple[Constant | Put | Number | Changed | Choice, ...]
+    tag: Literal["sized"] = "sized"
+
+
+TargetOp = Constant | Put | Number | Changed | Choice | Sized
+
+# ---------------------------------------------------------------- conditions
+
+
+class Above(NamedTuple):
+    """An integer slot is larger than a number."""
+
+    slot: int
+    least: int
+    tag: Literal["above"] = "above"
+
+
+class Below(NamedTuple):
+    """An integer slot is smaller than a number."""
+
+    slot: int
+    end: int
+    tag: Literal["below"] = "below"
+
+
+class Same(NamedTuple):
+    """Two slots have the same token, or the first one is absent."""
+
+    slot: int
+    other: int
+    tag: Literal["same"] = "same"
+
+
+Condition = Above | Below | Same
+
+# ---------------------------------------------------------------- the whole
+
+
+class Marker(NamedTuple):
+    """By which bytes templates are looked up: those of a part between two texts, from the first `start` on
+    (from the part's beginning if it is empty) up to the next `end`. A part without them fits no template.
+    """
+
+    part: Literal["key", "value"]
+    start: bytes
+    end: bytes
+
+
+class Template(NamedTuple):
+    """How messages of one shape become messages of the target.
+
+    `key`, `value`: what the parts of a source record are, None where it has none. `most_bytes`: what key and
+    value of the target's message may have together; a larger one does not fit.
+    """
+
+    key: tuple[SourceOp, ...] | None
+    value: tuple[SourceOp, ...] | None
+    conditions: tuple[Condition, ...]
+    target_key: tuple[TargetOp, ...] | None
+    target_value: tuple[TargetOp, ...] | None
+    most_bytes: int
