@@ -102,10 +102,13 @@ class Put(NamedTuple):
 
 
 class Number(NamedTuple):
-    """An integer of a slot, after some arithmetic, in digits. The token is an `integer`."""
+    """An integer of a slot, after some arithmetic, in digits; `plus`: slots that are added to it, each after
+    arithmetic of its own. The tokens are of kind `integer`.
+    """
 
     slot: int
     steps: Steps = ()
+    plus: tuple[tuple[int, Steps], ...] = ()
     tag: Literal["number"] = "number"
 
 
@@ -148,18 +151,20 @@ TargetOp = Constant | Put | Number | Changed | Choice | Sized
 
 
 class Above(NamedTuple):
-    """An integer slot is larger than a number."""
+    """An integer slot is larger than a number, after some arithmetic."""
 
     slot: int
-    least: int
+    floor: int
+    steps: Steps = ()
     tag: Literal["above"] = "above"
 
 
 class Below(NamedTuple):
-    """An integer slot is smaller than a number."""
+    """An integer slot is smaller than a number, after some arithmetic."""
 
     slot: int
     end: int
+    steps: Steps = ()
     tag: Literal["below"] = "below"
 
 
