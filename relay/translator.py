@@ -22,6 +22,7 @@ from relay.codecs.codec import (
     Joining,
     Options,
     Payload,
+    TracingDecoder,
     key_rule_problem,
     keys_of,
     parse_options,
@@ -33,8 +34,19 @@ from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
-from relay.routing import Group, Router, SeenTopics, Spread, TopicRule, WatermarkGate, routing_problems
+from relay.routing import (
+    Group,
+    Places,
+    Router,
+    SeenTopics,
+    Spread,
+    TopicRule,
+    WatermarkGate,
+    routing_problems,
+)
 from relay.selection import KINDS, Selection, kind_of
+from relay.templates.engine import Engine
+from relay.templating import Found, RouteTemplates
 
 Answer = TypeVar("Answer")
 #: How many tables `Translator.guessed_tables` names at most.
@@ -138,7 +150,8 @@ class Translator:
     what an event is about; `partitions` the number of target partitions, None to keep the partition of the
     source; `partition_by` how rows are spread over them. `rules` give tables topics of their own; `reserved`
     are topics that no table may have. `limits` bound what one record may cost. What a `selection` leaves out
-    still teaches the catalogue. Raises ConfigError.
+    still teaches the catalogue. `engine`: what fills templates (`relay.templates`), if anything: the same
+    records come out with and without it. Raises ConfigError.
     """
 
     def __init__(  # noqa: PLR0913 - what makes a route
@@ -155,6 +168,7 @@ class Translator:
         reserved: frozenset[str] = frozenset(),
         selection: Selection | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        engine: type[Engine] | None = None,
     ) -> None:
         reading, writing = (source, source_options or {}), (target, target_options or {})
         try:
@@ -166,7 +180,8 @@ class Translator:
         self._selection, self._strict = route.selection, route.target_options.strict
         self._answers = Answers(limits)
         self._most_rows, self._most_output = limits.rows, limits.output_bytes
-        self._decode = route.source.open_decoder(route.source_options, self._answers).decode
+        decoder = route.source.open_decoder(route.source_options, self._answers)
+        self._decode = decoder.decode
         self._router = Router(
             topic,
             partitions,
@@ -188,6 +203,18 @@ class Translator:
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
+        self._templates: RouteTemplates | None = None
+        marker = route.source.marker
+        if (
+            engine is not None
+            and marker is not None
+            and self._gate is None
+            and isinstance(decoder, TracingDecoder)
+        ):
+            most_bytes = route.target_options.unlimited_bytes
+            self._templates = RouteTemplates(engine, marker, decoder, self._prepare, self._encode, most_bytes)
+        #: How many records were translated by templates.
+        self.templated = 0
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
@@ -202,12 +229,23 @@ class Translator:
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
 
-    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:  # noqa: C901, PLR0912 - the hot path
+    def translate(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give the target's records for one source record, in order; none if there is nothing to say.
 
         All or nothing: after a DecodeError, EncodeError or Need the translator is as it was, and the call may
         be repeated.
         """
+        templates = self._templates
+        if templates is None or record.timestamp_ms >= TIME_END_MS:
+            return self._straight(record)
+        found = templates.find(record, self.catalog)
+        out = None if found is None else self._filled(record, found)
+        return self._straight(record, templates) if out is None else out
+
+    def _straight(  # noqa: C901, PLR0912 - the hot path
+        self, record: ConsumerRecord, templates: RouteTemplates | None = None
+    ) -> list[ProducerRecord]:
+        """Translate a record in the straight line, and let the templates learn from it."""
         lossy: list[Lossy] = []
         left_out: Sequence[Lossy] = ()
         spread: Spread | None = None
@@ -264,7 +302,32 @@ class Translator:
         self.catalog = catalog
         if spread is not None:
             self._gate, self._seen = spread.gate, spread.seen
+        if templates is not None and len(out) == 1 and len(events) == 1 and not left_out:
+            templates.learn(record, events[0], out[0], lossy)
         return out
+
+    def _filled(self, record: ConsumerRecord, found: Found) -> list[ProducerRecord] | None:
+        """Return the records of a message that fits a template; None if where they go is to be asked."""
+        events, losses, headers, _ = found.known
+        path = self._partition_route
+        if path is None or record.partition != path.partition or record.topic != path.topic:
+            path = self._partition_route = self._partition_route_of(record)
+        places: Places = path.places
+        if self._moves is not None and self._moves(events):
+            place = self._router.place_of_row(events[0], record, self._seen)
+            if place is None:
+                return None
+            places = place
+        key = found.key
+        ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+        mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
+        all_headers: tuple[Header, ...] = (mark,)
+        if headers or record.headers:
+            inherited = self._inherited(record.headers) if record.headers else ()
+            all_headers = (*headers, *inherited, mark)
+        self._count(events, losses)
+        self.templated += 1
+        return [ProducerRecord(topic, partition, record.timestamp_ms, key, found.value, all_headers)]
 
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from relay.templates.ops import Conversion
+
 Function = Callable[[object], object]
 
 
@@ -22,6 +24,11 @@ def _integer_text() -> Function:
         return number
 
     return read
+
+
+def conversion_of(function: Callable[..., object]) -> Conversion | None:
+    """Return the name of a column's function; None if it has none."""
+    return getattr(function, "native", None)
 
 
 READS: Final[Mapping[str, Callable[..., Function]]] = {"integer-text": _integer_text}

@@ -25,6 +25,7 @@ from relay.templates.ops import (
     Condition,
     Constant,
     Conversion,
+    Filled,
     Kind,
     Kinds,
     Length,
@@ -270,6 +271,9 @@ class _Fill:
             case Same(slot, other):
                 token, against = self._tokens[slot], self._tokens[other]
                 return token is None or (against is not None and token.text == against.text)
+            case Filled(slot):
+                token = self._tokens[slot]
+                return token is not None and token.text not in (b"null", b'""')
 
     def printed(self, ops: Iterable[TargetOp]) -> bytes:
         """Return what ops print."""
@@ -344,7 +348,7 @@ class _Fill:
 
     def _changed(self, members: Iterable[tuple[bytes, Put, Put]]) -> Iterator[bytes]:
         for name, old, new in members:
-            if self._same_unread(old, new):
+            if all(self._tokens[slot] is None for slot in old.slots) or self._same_unread(old, new):
                 continue
             text = self._put(old)
             if text != self._put(new):
@@ -480,6 +484,8 @@ def _check_width(width: int) -> None:
 def _check_condition(condition: Condition, count: int) -> None:
     if isinstance(condition, Same):
         _check_slots((condition.slot, condition.other), count)
+    elif isinstance(condition, Filled):
+        _check_slots((condition.slot,), count)
     else:
         _check_number(condition.slot, condition.steps, count)
 

@@ -181,7 +181,14 @@ class Same(NamedTuple):
     tag: Literal["same"] = "same"
 
 
-Condition = Above | Below | Same
+class Filled(NamedTuple):
+    """A slot has neither null nor an empty string."""
+
+    slot: int
+    tag: Literal["filled"] = "filled"
+
+
+Condition = Above | Below | Same | Filled
 
 # ---------------------------------------------------------------- the whole
 

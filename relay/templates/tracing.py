@@ -10,7 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NoReturn, SupportsIndex
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -22,6 +22,7 @@ from relay.templates.ops import (
     Condition,
     Constant,
     Conversion,
+    Filled,
     Number,
     Put,
     Same,
@@ -33,6 +34,8 @@ from relay.templates.ops import (
 #: which encoders that print as TiCDC does replace by the long one.
 _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
+_OPEN: Final = Constant(b"{")
+_CLOSE: Final = Constant(b"}")
 
 
 class Untraceable(Exception):
@@ -63,7 +66,9 @@ class Trace:
             if found.start() > at:
                 ops.append(Constant(text[at : found.start()]))
             op = self._marked[int(found[2])]
-            ops.append(_with_long_escapes(op) if found[1] == _LONG_ESCAPE else op)
+            if found[1] == _LONG_ESCAPE:
+                op = _with_long_escapes(op)
+            ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
             at = found.end()
         if at < len(text):
             ops.append(Constant(text[at:]))
@@ -97,8 +102,11 @@ class Traced:
     def _untraceable(self, *_: object) -> NoReturn:
         raise Untraceable
 
-    __bool__ = __len__ = __iter__ = __hash__ = __str__ = __bytes__ = __format__ = _untraceable  # type: ignore[assignment]
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _untraceable  # type: ignore[assignment]
+    def __bool__(self) -> bool:
+        raise Untraceable
+
+    __len__ = __iter__ = __hash__ = __str__ = __bytes__ = __format__ = _untraceable
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _untraceable
     __index__ = __int__ = __float__ = __contains__ = __getitem__ = _untraceable
 
 
@@ -122,7 +130,7 @@ class TracedNumber(Traced):
         """Return what prints the number."""
         return Number(self._slot, self._steps, self._plus)
 
-    def _then(self, sign: Any, operand: SupportsIndex, value: int) -> TracedNumber:  # noqa: ANN401 - one of Steps'
+    def _then(self, sign: Any, operand: Any, value: int) -> TracedNumber:  # noqa: ANN401 - one of Steps'; a number
         if self._plus or isinstance(operand, Traced):
             raise Untraceable
         steps = _simplified((*self._steps, (sign, operand.__index__())))
@@ -149,7 +157,7 @@ class TracedNumber(Traced):
         return self._then(">>", bits, self._value >> bits)
 
     def __and__(self, mask: int) -> TracedNumber:
-        if isinstance(mask, Traced) or mask & (mask + 1):
+        if mask & (mask + 1):
             raise Untraceable
         return self % (mask + 1)
 
@@ -195,6 +203,24 @@ def _simplified(steps: Steps) -> Steps:
     return steps
 
 
+class TracedText(Traced):
+    """A text of a slot that is not empty, about the message and not of a column."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, trace: Trace, slot: int) -> None:
+        super().__init__(trace)
+        self._slot = slot
+        trace.conditions.append(Filled(slot))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def op(self) -> Put:
+        """Return what prints the text."""
+        return Put((self._slot,), null=None)
+
+
 class TracedCell(Traced):
     """A column's cell as the message has it: the slots of which the first that is not absent has it."""
 
@@ -203,6 +229,10 @@ class TracedCell(Traced):
     def __init__(self, trace: Trace, slots: tuple[int, ...]) -> None:
         super().__init__(trace)
         self.slots = slots
+
+    def op(self) -> Put:
+        """Return what prints the cell as it is."""
+        return Put(self.slots)
 
     def written(
         self, read: Conversion | None, write: Conversion | None, null: bytes | None = b"null"
