@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from relay import native
+
 #: Slots of what the record says beside key and value: its offset, and its Kafka timestamp in milliseconds.
+#: They are for `Number`, `Above` and `Below`.
 OFFSET: Final = -1
 TIME_MS: Final = -2
 
-#: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, no `-0`; `number`: any
-#: other number; `string`; `null`; `boolean`.
+#: JSON tokens that a slot may hold. `integer`: digits without fraction and exponent, from -2^63 to 2^64 - 1,
+#: no `-0`; `number`: with a fraction or an exponent, finite as a double; `string`: UTF-8, without lone
+#: surrogates; `null`; `boolean`. Any other token is of no kind.
 Kind = Literal["integer", "number", "string", "null", "boolean"]
 Kinds = tuple[Kind, ...]
 
@@ -49,7 +53,7 @@ class Members(NamedTuple):
     """Members of a JSON object without the braces, each at most once, in this order; any may be missing.
 
     Each member is a name with its colon (`"id":`) and kinds, and has a slot, which is absent where the member
-    is. Between members stands one comma.
+    is. Between members stands one comma. None of them may be there.
     """
 
     members: tuple[tuple[bytes, Kinds], ...]
@@ -59,7 +63,7 @@ class Members(NamedTuple):
 class Unordered(NamedTuple):
     """Exactly these members of a JSON object, without the braces, in any order, with one comma between them.
 
-    Each is a whole member, `"id":"bigint"`; none begins another one.
+    Each is a whole member, `"id":"bigint"`, with a colon; none begins another one.
     """
 
     members: tuple[bytes, ...]
@@ -78,9 +82,10 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length
 # ---------------------------------------------------------------- target
 
 #: The name of a conversion (`relay.templates.conversions`), with its parameters.
-Conversion = tuple[str | int | bytes | tuple[str, ...] | None, ...]
+Conversion = native.Conversion
 #: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
-#: is given 0 to divide by.
+#: is given 0 to divide by, or 128 bits or more to shift by. A result that has no place in 128 bits with sign
+#: does not fit.
 Steps = tuple[tuple[Literal["+", "-", "*", "//", "<<", ">>", "%"], int], ...]
 
 
@@ -89,8 +94,9 @@ class Put(NamedTuple):
 
     The first of `slots` that is not absent; if all are, the message does not fit. `null`: what JSON's null
     becomes, which is given to no conversion; None: a null does not fit. Without `read` and `write` the token
-    is passed on: a number as it is, a string with the escapes of msgspec's JSON. `long_escapes`: strings are
-    written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, as TiCDC does.
+    is passed on: a number as it is, a string with the escapes of msgspec's JSON. Without `write`
+    msgspec prints what `read` gives, without `read` the token's value is what is written. `long_escapes`:
+    strings are written with `\\u0008` and `\\u000c` instead of `\\b` and `\\f`, as TiCDC does.
     """
 
     slots: tuple[int, ...]
@@ -103,7 +109,7 @@ class Put(NamedTuple):
 
 class Number(NamedTuple):
     """An integer of a slot, after some arithmetic, in digits; `plus`: slots that are added to it, each after
-    arithmetic of its own. The tokens are of kind `integer`.
+    arithmetic of its own. The tokens are of kind `integer`, and what is printed is within the same bounds.
     """
 
     slot: int
@@ -115,7 +121,8 @@ class Number(NamedTuple):
 class Changed(NamedTuple):
     """Members of a JSON object without the braces, of those columns of which the old text is another than the
     new one: name with its colon, old value, new value. The old value is printed; a comma stands between
-    members. What the values become is compared, not what they were.
+    members. What the values become is compared, not what they were; the same token with the same conversions
+    becomes the same, and is not even read.
     """
 
     members: tuple[tuple[bytes, Put, Put], ...]
@@ -125,8 +132,8 @@ class Changed(NamedTuple):
 class Choice(NamedTuple):
     """One of three constants: for null, for an integer of at least `least`, for a smaller one.
 
-    The token is null, an `integer`, or a string with such a number; without `least` any token but null is
-    `small`.
+    The token of the first slot that is not absent is null, an `integer`, or a string with such a number;
+    without `least` any token but null is `small`.
     """
 
     slots: tuple[int, ...]

@@ -1,0 +1,205 @@
+"""The JSON text of one message, cut into source ops: what is the same in all messages of its shape, and what
+is a value.
+
+Contract: a decoder looks at a text's values (`parsed`), says for each that may differ what it may be
+(`source_ops`), and gets the slots by path. White space and the order of members are those of the text. Paths
+are tuples of member names and list indices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from relay.templates.ops import Constant, Kind, Kinds, Members, SourceOp, Take, Unordered
+from relay.templates.tracing import Untraceable
+
+Path = tuple[str | int, ...]
+
+#: Kinds of a value that a text may have in a place.
+INTEGER: Final = Take(("integer",))
+STRING: Final = Take(("string",))
+TEXT_OR_NULL: Final = Take(("string", "null"))
+SCALAR: Final = Take(("integer", "number", "string", "null", "boolean"))
+
+_SPACE: Final = re.compile(rb"[ \t\n\r]*")
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[\[\]{},:]', re.DOTALL)
+_INTEGER: Final = re.compile(rb"-?[0-9]+").fullmatch
+_KINDS: Final[dict[int, Kind]] = {
+    ord('"'): "string",
+    ord("n"): "null",
+    ord("t"): "boolean",
+    ord("f"): "boolean",
+}
+
+
+class Token:
+    """A value of a text. `name_start`: where the name of the member stands that it is the value of.
+
+    `members` are those of an object, by name, in their order; `items` the values of a list.
+    """
+
+    def __init__(self, start: int, name_start: int) -> None:
+        self.start, self.end, self.name_start = start, start, name_start
+        self.kind: Kind | None = None
+        self.members: dict[str, Token] | None = None
+        self.items: list[Token] | None = None
+
+    def at(self, path: Path) -> Token | None:
+        """Return the value at a path below this one; None if there is none."""
+        found: Token | None = self
+        for step in path:
+            if found is None:
+                return None
+            if isinstance(step, str):
+                found = (found.members or {}).get(step)
+            else:
+                items = found.items or []
+                found = items[step] if step < len(items) else None
+        return found
+
+
+def parsed(text: bytes, start: int = 0) -> Token:
+    """Return the value that a text has from `start` to its end.
+
+    Raises Untraceable for what is no JSON, has a name twice in an object, or is nested too deeply.
+    """
+    parser = _Parser(text)
+    try:
+        token = parser.value(start, start)
+    except (RecursionError, msgspec.DecodeError, UnicodeDecodeError):
+        raise Untraceable from None
+    if token.end != len(text):
+        raise Untraceable
+    return token
+
+
+class _Parser:
+    """Reads one text; `_end` is where the last token ends."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._end = 0
+
+    def _token(self, at: int) -> tuple[int, bytes]:
+        """Return where the next token starts, and its text."""
+        space = _SPACE.match(self._text, at)
+        start = at if space is None else space.end()
+        found = _TOKEN.match(self._text, start)
+        if found is None:
+            raise Untraceable
+        self._end = found.end()
+        return start, found[0]
+
+    def value(self, at: int, name_start: int) -> Token:
+        start, text = self._token(at)
+        token = Token(start, name_start)
+        if text == b"{":
+            token.members = self._members()
+        elif text == b"[":
+            token.items = self._items()
+        elif text in (b"]", b"}", b",", b":"):
+            raise Untraceable
+        else:
+            token.kind = _KINDS.get(text[0]) or ("integer" if _INTEGER(text) else "number")
+        token.end = self._end
+        return token
+
+    def _members(self) -> dict[str, Token]:
+        members: dict[str, Token] = {}
+        start, text = self._token(self._end)
+        while text != b"}":
+            name = msgspec.json.decode(text, type=str)
+            if name in members or self._token(self._end)[1] != b":":
+                raise Untraceable
+            members[name] = self.value(self._end, start)
+            start, text = self._token(self._end)
+            if text == b",":
+                start, text = self._token(self._end)
+        return members
+
+    def _items(self) -> list[Token]:
+        items: list[Token] = []
+        at = self._end
+        while self._token(at)[1] != b"]":
+            items.append(self.value(at, at))
+            at = self._end
+            if self._token(at)[1] == b",":
+                at = self._end
+        return items
+
+
+def source_ops(
+    text: bytes,
+    root: Token,
+    given: Mapping[Path, Take | Members | Unordered],
+    first_slot: int,
+    start: int = 0,
+) -> tuple[tuple[SourceOp, ...], dict[Path, int]]:
+    """Return the ops of a text from `start` on, and the slots of the values at the paths in `given`.
+
+    `Members` and `Unordered` stand for what is between the braces of an object; the slot of a member of
+    `Members` has the object's path with the member's name behind it. Raises Untraceable if the text has no
+    such value.
+    """
+    found: list[tuple[int, int, Path, Take | Members | Unordered]] = []
+    for path, op in given.items():
+        token = root.at(path)
+        if token is None:
+            raise Untraceable
+        if isinstance(op, Take):
+            found.append((token.start, token.end, path, op))
+        else:
+            found.append((token.start + 1, token.end - 1, path, op))
+    ops: list[SourceOp] = []
+    slots: dict[Path, int] = {}
+    at = start
+    for begins, ends, path, op in sorted(found, key=_start):
+        if begins < at:
+            raise Untraceable
+        if begins > at:
+            ops.append(Constant(text[at:begins]))
+        ops.append(op)
+        for each in _slot_paths(path, op):
+            slots[each] = first_slot + len(slots)
+        at = ends
+    if at < len(text):
+        ops.append(Constant(text[at:]))
+    return tuple(ops), slots
+
+
+def _start(found: tuple[int, int, Path, object]) -> int:
+    return found[0]
+
+
+def _slot_paths(path: Path, op: Take | Members | Unordered) -> list[Path]:
+    if isinstance(op, Take):
+        return [path]
+    if isinstance(op, Members):
+        return [(*path, _name(member)) for member, _ in op.members]
+    return []
+
+
+def _name(member: bytes) -> str:
+    """The name of a member from its text with the colon."""
+    name: str = msgspec.json.decode(member.rstrip()[:-1], type=str)
+    return name
+
+
+def names_of(text: bytes, token: Token) -> list[bytes]:
+    """Return the names of an object's members as the text has them, with what stands before the values."""
+    members = (token.members or {}).values()
+    return [text[member.name_start : member.start] for member in members]
+
+
+def members_of(text: bytes, token: Token) -> tuple[bytes, ...]:
+    """Return the members of an object as the text has them."""
+    return tuple([text[member.name_start : member.end] for member in (token.members or {}).values()])
+
+
+def optional_members(text: bytes, token: Token, kinds: Kinds) -> Members:
+    """Return the op for any of an object's members, each with a value of these kinds."""
+    return Members(tuple([(name, kinds) for name in names_of(text, token)]))

@@ -1,0 +1,238 @@
+"""Traced values: what stands for the values of a message while its template is derived.
+
+Contract: a decoder gives a change in which the message's own values are `TracedNumber`s and columns are
+`TracedCell`s; an encoder prints it as any other, and where a traced value belongs its JSON has a mark
+(`mark_of`, for `msgspec.json.Encoder(enc_hook=…)`). `Trace.target_ops` cuts the text at its marks. What
+depends on a value in a way that no op can say raises `Untraceable`: then there is no template. Comparisons
+of numbers are decided by the values of the message at hand, and noted as conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NoReturn, SupportsIndex
+
+import msgspec
+
+from relay.templates.ops import (
+    Above,
+    Below,
+    Changed,
+    Choice,
+    Condition,
+    Constant,
+    Conversion,
+    Number,
+    Put,
+    Same,
+    Steps,
+    TargetOp,
+)
+
+#: No text of a message has this: a mark begins with a control character in the short form of its escape,
+#: which encoders that print as TiCDC does replace by the long one.
+_MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
+_LONG_ESCAPE: Final = rb"\u0008"
+
+
+class Untraceable(Exception):
+    """What was done to a traced value is nothing that a template can say."""
+
+
+class Trace:
+    """One derivation: the marks that were printed, and the conditions that were met."""
+
+    def __init__(self) -> None:
+        self.conditions: list[Condition] = []
+        self._marked: list[TargetOp] = []
+
+    def same(self, slot: int, other: int) -> None:
+        """Note that two slots must have the same token."""
+        self.conditions.append(Same(slot, other))
+
+    def mark(self, op: TargetOp) -> msgspec.Raw:
+        """Return the text that stands for what an op will print."""
+        self._marked.append(op)
+        return msgspec.Raw(b'"\\brelay:traced:%d"' % (len(self._marked) - 1))
+
+    def target_ops(self, text: bytes) -> tuple[TargetOp, ...]:
+        """Return the ops that print a text with marks."""
+        ops: list[TargetOp] = []
+        at = 0
+        for found in _MARK.finditer(text):
+            if found.start() > at:
+                ops.append(Constant(text[at : found.start()]))
+            op = self._marked[int(found[2])]
+            ops.append(_with_long_escapes(op) if found[1] == _LONG_ESCAPE else op)
+            at = found.end()
+        if at < len(text):
+            ops.append(Constant(text[at:]))
+        return tuple(ops)
+
+
+def _with_long_escapes(op: TargetOp) -> TargetOp:
+    if isinstance(op, Put):
+        return op._replace(long_escapes=True)
+    if isinstance(op, Changed):
+        members = [
+            (name, old._replace(long_escapes=True), new._replace(long_escapes=True))
+            for name, old, new in op.members
+        ]
+        return Changed(tuple(members))
+    return op
+
+
+class Traced:
+    """A value of which an encoder prints a mark. `trace`: the derivation that it belongs to."""
+
+    __slots__ = ("trace",)
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    def op(self) -> TargetOp:
+        """Return what prints the value."""
+        raise Untraceable
+
+    def _untraceable(self, *_: object) -> NoReturn:
+        raise Untraceable
+
+    __bool__ = __len__ = __iter__ = __hash__ = __str__ = __bytes__ = __format__ = _untraceable  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _untraceable  # type: ignore[assignment]
+    __index__ = __int__ = __float__ = __contains__ = __getitem__ = _untraceable
+
+
+class TracedNumber(Traced):
+    """An integer of a slot, with the arithmetic that was done to it, and its value in the message at hand."""
+
+    __slots__ = ("_plus", "_slot", "_steps", "_value")
+
+    def __init__(
+        self,
+        trace: Trace,
+        slot: int,
+        value: int,
+        steps: Steps = (),
+        plus: tuple[tuple[int, Steps], ...] = (),
+    ) -> None:
+        super().__init__(trace)
+        self._slot, self._value, self._steps, self._plus = slot, value, steps, plus
+
+    def op(self) -> Number:
+        """Return what prints the number."""
+        return Number(self._slot, self._steps, self._plus)
+
+    def _then(self, sign: Any, operand: SupportsIndex, value: int) -> TracedNumber:  # noqa: ANN401 - one of Steps'
+        if self._plus or isinstance(operand, Traced):
+            raise Untraceable
+        steps = _simplified((*self._steps, (sign, operand.__index__())))
+        return TracedNumber(self.trace, self._slot, value, steps)
+
+    def __mul__(self, factor: int) -> TracedNumber:
+        return self._then("*", factor, self._value * factor)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> TracedNumber:
+        return self._then("//", divisor, self._value // divisor)
+
+    def __mod__(self, divisor: int) -> TracedNumber:
+        return self._then("%", divisor, self._value % divisor)
+
+    def __divmod__(self, divisor: int) -> tuple[TracedNumber, TracedNumber]:
+        return self // divisor, self % divisor
+
+    def __lshift__(self, bits: int) -> TracedNumber:
+        return self._then("<<", bits, self._value << bits)
+
+    def __rshift__(self, bits: int) -> TracedNumber:
+        return self._then(">>", bits, self._value >> bits)
+
+    def __and__(self, mask: int) -> TracedNumber:
+        if isinstance(mask, Traced) or mask & (mask + 1):
+            raise Untraceable
+        return self % (mask + 1)
+
+    def __add__(self, other: int | TracedNumber) -> TracedNumber:
+        if isinstance(other, TracedNumber):
+            plus = (*self._plus, (other._slot, other._steps), *other._plus)
+            return TracedNumber(self.trace, self._slot, self._value + other._value, self._steps, plus)
+        return self._then("+", other, self._value + other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> TracedNumber:
+        return self._then("-", other, self._value - other)
+
+    def _compared(self, is_so: bool, above: int, below: int) -> bool:
+        """Note what the answer rests on: above one number, or below the other."""
+        if self._plus:
+            raise Untraceable
+        condition = Above(self._slot, above, self._steps) if is_so else Below(self._slot, below, self._steps)
+        self.trace.conditions.append(condition)
+        return is_so
+
+    def __gt__(self, other: int) -> bool:  # type: ignore[override]
+        return self._compared(self._value > other, other, other + 1)
+
+    def __ge__(self, other: int) -> bool:  # type: ignore[override]
+        return self._compared(self._value >= other, other - 1, other)
+
+    def __lt__(self, other: int) -> bool:  # type: ignore[override]
+        return not self >= other
+
+    def __le__(self, other: int) -> bool:  # type: ignore[override]
+        return not self > other
+
+
+def _simplified(steps: Steps) -> Steps:
+    """Leave out a division behind a multiplication by a multiple of it: times are nanoseconds inside."""
+    if len(steps) > 1 and steps[-2][0] == "*" and steps[-1][0] == "//":
+        factor, divisor = steps[-2][1], steps[-1][1]
+        if divisor > 0 and factor % divisor == 0:
+            rest = factor // divisor
+            return steps[:-2] if rest == 1 else (*steps[:-2], ("*", rest))
+    return steps
+
+
+class TracedCell(Traced):
+    """A column's cell as the message has it: the slots of which the first that is not absent has it."""
+
+    __slots__ = ("slots",)
+
+    def __init__(self, trace: Trace, slots: tuple[int, ...]) -> None:
+        super().__init__(trace)
+        self.slots = slots
+
+    def written(
+        self, read: Conversion | None, write: Conversion | None, null: bytes | None = b"null"
+    ) -> TracedOp:
+        """Return the cell as an encoder writes it."""
+        return TracedOp(self.trace, Put(self.slots, read, write, null))
+
+
+class TracedOp(Traced):
+    """What an op prints, wherever an encoder puts it."""
+
+    __slots__ = ("_op",)
+
+    def __init__(self, trace: Trace, op: Put | Changed | Choice) -> None:
+        super().__init__(trace)
+        self._op = op
+
+    def op(self) -> Put | Changed | Choice:
+        """Return what prints the value."""
+        return self._op
+
+    def put(self) -> Put:
+        """Return what prints the value, of a cell."""
+        if not isinstance(self._op, Put):
+            raise Untraceable
+        return self._op
+
+
+def mark_of(value: object) -> msgspec.Raw:
+    """Print a traced value: the `enc_hook` of encoders. Raises TypeError for any other, as msgspec does."""
+    if not isinstance(value, Traced):
+        raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+    return value.trace.mark(value.op())
