@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from relay.model import ColumnType
+from relay.native import native
+
+F = TypeVar("F", bound=Callable[[Any], str])
 
 
 def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Callable[[str], int] | None:
@@ -27,11 +31,12 @@ def label_reader(column_type: ColumnType, *, has_escapes: bool = False) -> Calla
     places = {label: at for at, label in reversed(list(enumerate(members)))}
     if column_type.base == "enum":
         indexes = {label: at + 1 for label, at in places.items()}
-        return functools.partial(_read_enum, indexes, has_escapes)
+        read_enum = functools.partial(_read_enum, indexes, has_escapes)
+        return native("enum-label", members, int(has_escapes))(read_enum)
     bits = {label: 1 << at for label, at in places.items()}
     if has_escapes:
         bits |= {_escaped(label): bit for label, bit in bits.items() if _escaped(label) not in bits}
-    return functools.partial(_read_set, bits)
+    return native("set-labels", members, int(has_escapes))(functools.partial(_read_set, bits))
 
 
 def _escaped(label: str) -> str:
@@ -90,6 +95,14 @@ def _uncounted() -> None:
     pass
 
 
+def write_label(write: F, column_type: ColumnType) -> F:
+    """Mark what writes labels with the name of that; where members are unknown, labels that came stay."""
+    members = column_type.members
+    if members is None:
+        return native("label")(write)
+    return native("enum-label" if column_type.base == "enum" else "set-labels", members)(write)
+
+
 def label_writer(
     column_type: ColumnType, unlabelled: Callable[[], None] | None = None
 ) -> Callable[[int | str], str]:
@@ -116,4 +129,4 @@ def label_writer(
             return str(value)
         return text
 
-    return write
+    return write_label(write, column_type)

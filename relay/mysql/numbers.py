@@ -19,6 +19,8 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from relay.native import native
+
 _DECIMAL_DIGITS: Final = 100
 _FLOAT32: Final = struct.Struct(">f")
 #: The smallest 32-bit number with all its bits; below it they become fewer (IEEE 754).
@@ -27,6 +29,7 @@ _LEAST_NORMAL: Final = 2.0**-126
 BEYOND_FLOAT: Final = 2.0**128 - 2.0**103
 
 
+@native("int")
 def read_int(text: str) -> int:
     """Read a base-10 integer. Raises ValueError."""
     try:
@@ -38,6 +41,7 @@ def read_int(text: str) -> int:
     return value
 
 
+@native("decimal")
 def read_decimal(text: str) -> Decimal:
     """Read a DECIMAL with its scale. Raises ValueError."""
     try:
@@ -111,12 +115,14 @@ def decimal_shortcut(read: object, write: object) -> Callable[[str], str] | None
     return None
 
 
+@native("decimal")
 def decimal_text(value: Decimal) -> str:
     """Return the digits without exponent, with exactly the value's scale."""
     text = str(value)
     return format(value, "f") if "E" in text else text
 
 
+@native("double-text")
 def read_double(text: str) -> float:
     """Read a DOUBLE in any notation. Raises ValueError, also for what MySQL cannot store (NaN, infinity)."""
     try:
@@ -128,6 +134,7 @@ def read_double(text: str) -> float:
     return value
 
 
+@native("float-text")
 def read_float(text: str) -> float:
     """Read a FLOAT; 32 bits printed with 64-bit digits (TiCDC before v6.1.6) get their shortest digits."""
     value = read_double(text)
@@ -196,6 +203,7 @@ def float_converter(read: Callable[[str], float], write: Callable[[float], str])
     return convert
 
 
+@native("go-float")
 def go_text(value: float) -> str:
     """Go's shortest positional notation: `10000000000`, `0.0000001`, `-0`; no exponent, no trailing `.0`.
     Raises ValueError for NaN and infinity.
@@ -240,8 +248,8 @@ def _java_notation(nearest: dict[str, str]) -> Callable[[float], str]:
 
 
 #: Writes a DOUBLE in Java's notation.
-java_text: Final = _java_notation(_JAVA_DOUBLES)
-_java_float_text: Final = _java_notation(_JAVA_FLOATS)
+java_text: Final = native("java-double")(_java_notation(_JAVA_DOUBLES))
+_java_float_text: Final = native("java-float")(_java_notation(_JAVA_FLOATS))
 
 
 def float_writer(write: Callable[[float], str]) -> Callable[[float], str]:

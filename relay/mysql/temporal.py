@@ -13,6 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
+from relay.native import native
+
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?", re.ASCII).fullmatch
 _TIME: Final = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d(?:\.\d{1,6})?", re.ASCII).fullmatch
@@ -21,6 +23,7 @@ _EPOCH_SECONDS: Final = re.compile(r"(\d{1,11})(\.\d{1,6})?", re.ASCII).fullmatc
 _OFFSET: Final = re.compile(r"(.+?) ?(?:Z|([+-])(\d\d):?(\d\d))", re.ASCII).fullmatch
 
 
+@native("date")
 def read_date(text: str) -> str:
     """Check a DATE. Raises ValueError."""
     if _DATE(text) is None:
@@ -28,6 +31,7 @@ def read_date(text: str) -> str:
     return text
 
 
+@native("datetime")
 def read_datetime(text: str) -> str:
     """Check a DATETIME, or a TIMESTAMP that is in UTC. Raises ValueError."""
     if _DATETIME(text) is None:
@@ -35,6 +39,7 @@ def read_datetime(text: str) -> str:
     return text
 
 
+@native("time")
 def read_time(text: str) -> str:
     """Check a TIME. Raises ValueError."""
     if _TIME(text) is None:

@@ -24,6 +24,7 @@ from relay.model import ColumnType, Value
 from relay.mysql import numbers, temporal
 from relay.mysql.members import label_reader, label_writer
 from relay.mysql.types import BINARIES, FLOATS, INTEGERS
+from relay.native import conversion_of, in_two_steps, named_after, native
 
 #: Text to canonical value, and back; None for a value that is written as NULL.
 Read = Callable[[str], Value]
@@ -66,16 +67,20 @@ def reader(column_type: ColumnType, style: TextStyle) -> Read | None:
     if base in INTEGERS or base in {"bit", "year"}:
         return numbers.read_int
     if base == "decimal" and column_type.scale is not None:
-        return functools.partial(numbers.read_scaled_decimal, column_type.scale)
+        read_scaled = functools.partial(numbers.read_scaled_decimal, column_type.scale)
+        return native("scaled-decimal", column_type.scale)(read_scaled)
     if base in BINARIES:
         return _bytes_reader(column_type, style.read_binary or read_bytes)
     if base in {"enum", "set"}:
         labels = label_reader(column_type) if style.has_labels else None
-        return labels or functools.partial(_read_members, column_type)
+        return labels or native("int")(functools.partial(_read_members, column_type))
     if style.is_iso and base in {"datetime", "timestamp"}:
-        return functools.partial(_read_iso, reader(column_type, msgspec.structs.replace(style, is_iso=False)))
+        read = reader(column_type, msgspec.structs.replace(style, is_iso=False))
+        read_iso = functools.partial(_read_iso, read)
+        return native("iso-datetime")(read_iso) if conversion_of(read) == ("datetime",) else read_iso
     if base == "timestamp":
-        return functools.partial(temporal.read_timestamp, style.zone)
+        read_timestamp = functools.partial(temporal.read_timestamp, style.zone)
+        return native("datetime")(read_timestamp) if style.zone is UTC else read_timestamp
     if base == "json":
         return _read_json if style.is_loose else None
     return _READS.get(base)
@@ -85,7 +90,12 @@ def _bytes_reader(column_type: ColumnType, read: Callable[[str], bytes]) -> Read
     length = column_type.length
     if column_type.base != "binary" or length is None or length > LONGEST_BINARY:
         return read
-    return functools.partial(_read_padded, read, length)
+    return padded_reader(read, length)
+
+
+def padded_reader(read: Callable[[str], bytes], length: int) -> Read:
+    """Return how BINARY(n) of so many bytes is read by what reads its text."""
+    return named_after(functools.partial(_read_padded, read, length), read, length)
 
 
 #: BINARY(n) has at most this many bytes (MySQL Reference Manual §11.3.3).
@@ -101,6 +111,7 @@ _READS: Final[dict[str, Read]] = {
 }
 
 
+@native("latin1")
 def read_bytes(text: str) -> bytes:
     """Binary text: each character is a byte (ISO 8859-1). Raises ValueError."""
     try:
@@ -110,6 +121,7 @@ def read_bytes(text: str) -> bytes:
         raise ValueError(reason) from None
 
 
+@native("hex")
 def read_hex(text: str) -> bytes:
     """Binary text in hex, also with `0x` before it. Raises ValueError."""
     digits = text[2:] if text[:2] in {"0x", "0X"} else text
@@ -134,6 +146,7 @@ def _read_padded(read: Callable[[str], bytes], length: int, text: str) -> bytes:
     return read(text).ljust(length, b"\0")
 
 
+@native("json-or-null")
 def _read_json(text: str) -> str:
     """A JSON value without bytes, as MySQL may have it in a NOT NULL column that was filled without a value:
     MySQL itself reads it as the literal null (bugs.mysql.com/98496), and Canal sends "" for it.
@@ -161,7 +174,8 @@ def writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     """Return how to write this column's value; None if the value is the text."""
     base = column_type.base
     if base == "year":
-        return str if style.zero_year == "0" else functools.partial(_year_text, style.zero_year)
+        zero = style.zero_year
+        return str if zero == "0" else native("year", zero)(functools.partial(_year_text, zero))
     if base in {"enum", "set"} and style.has_labels:
         return label_writer(column_type, style.unlabelled)
     if base in INTEGERS or base in {"bit", "enum", "set"}:
@@ -181,7 +195,8 @@ def _binary_writer(column_type: ColumnType, style: TextStyle) -> Write:
     length = column_type.length
     if column_type.base != "binary" or length is None or length > LONGEST_BINARY:
         return style.write_binary
-    return functools.partial(_padded_text, style.write_binary, length)
+    padded = functools.partial(_padded_text, style.write_binary, length)
+    return named_after(padded, style.write_binary, length)
 
 
 def _padded_text(write: Callable[[bytes], str], length: int, value: bytes) -> str:
@@ -197,9 +212,12 @@ def _temporal_writer(base: str, style: TextStyle) -> Write | None:
     if base == "timestamp" and style.zone is not UTC:
         write = functools.partial(temporal.timestamp_text, style.zone, unmoved=style.unmoved)
     if style.is_iso and base != "date":
+        is_utc = write is None
         write = functools.partial(_iso_text, write)
+        write = native("iso")(write) if is_utc else write
     if style.has_null_dates:
-        write = functools.partial(_dated_text, write, style.unmoved)
+        dated = functools.partial(_dated_text, write, style.unmoved)
+        write = native("calendar")(dated) if write is None else named_after(dated, write, 1)
     return write
 
 
@@ -226,10 +244,12 @@ def _year_text(zero: str, value: int) -> str:
     return str(value) if value else zero
 
 
+@native("latin1")
 def _bytes_text(value: bytes) -> str:
     return value.decode("latin-1")
 
 
+@native("latin1-stripped")
 def _stripped_bytes_text(value: bytes) -> str:
     return value.rstrip(b"\0").decode("latin-1")
 
@@ -240,17 +260,25 @@ def converter(column_type: ColumnType, source: TextStyle, target: TextStyle) -> 
         return None
     if column_type.base in FLOATS:
         if column_type.base == "float":
-            return numbers.float_converter(numbers.read_float, numbers.float_writer(target.float_text))
-        return numbers.float_converter(numbers.read_double, target.float_text)
+            float_text = numbers.float_writer(target.float_text)
+            convert = numbers.float_converter(numbers.read_float, float_text)
+            return in_two_steps(convert, numbers.read_float, float_text)
+        convert = numbers.float_converter(numbers.read_double, target.float_text)
+        return in_two_steps(convert, numbers.read_double, target.float_text)
+    read, write = reader(column_type, source), writer(column_type, target)
     if column_type.base == "decimal":
-        return numbers.decimal_converter(column_type.scale)
+        return in_two_steps(numbers.decimal_converter(column_type.scale), read, write)
     if column_type.base == "binary" and not target.pads_binary and not _has_own_binary(source, target):
         return _stripped_text
     if column_type.base == "year":
-        return functools.partial(_converted_year, target.zero_year)
-    read, write = reader(column_type, source), writer(column_type, target)
+        zero = target.zero_year
+        return native("year-text", zero)(functools.partial(converted_year, zero))
     if read is None or write is None:
         return cast("Write | None", read or write)
+    return in_two_steps(_both(read, write), read, write)
+
+
+def _both(read: Read, write: Write) -> Write:
     return lambda text: write(read(text))
 
 
@@ -266,7 +294,11 @@ def _stripped_text(text: str) -> str:
     return text.rstrip("\0")
 
 
-def _converted_year(zero: str, text: str) -> str:
+in_two_steps(_stripped_text, read_bytes, _stripped_bytes_text)
+
+
+def converted_year(zero: str, text: str) -> str:
+    """Return the text of a YEAR with another year 0. Raises ValueError."""
     if len(text) == 4 and text != "0000" and text.isdecimal():
         return text
     return _year_text(zero, numbers.read_int(text))

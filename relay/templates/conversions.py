@@ -1,35 +1,408 @@
-"""Conversions of single values, by name.
+"""The closed list of conversions: what reads a JSON token, and what writes a value as one, by name.
 
-A *read* makes a canonical value of a parsed JSON token, a *write* makes of that what `msgspec.json.encode`
-prints. Here are functions that make them, of a conversion's parameters.
+Contract: `READS` and `WRITES` have, by the names that codecs give their functions (`relay.native`), what
+makes a function of the parameters. A read takes a token of `READ_KINDS` as `token_value` gives it, and gives
+the canonical value. A write takes that and gives what msgspec prints: text, a number, a boolean, bytes for
+base64, `msgspec.Raw`. Neither is given null. Both raise one of `UNFIT` for a value that they do not take, a
+write also for one that loses something: then the template does not fit.
+
+The functions are the codecs' own. An engine may take fewer values than they do, never more, and makes the
+same of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from decimal import Decimal
+from typing import Any, Final, Literal
 
-from relay.templates.ops import Conversion
+import msgspec
 
-Function = Callable[[object], object]
+from relay.codecs.canal.canal_json import read_mistaken_text
+from relay.codecs.canal.ckafka_values import cell_reader
+from relay.codecs.debezium import ticdc_columns
+from relay.codecs.debezium import value_writing as ticdc
+from relay.codecs.debezium.native import forms
+from relay.codecs.debezium.native import value_writing as debezium
+from relay.codecs.debezium.native.options import DebeziumOptions
+from relay.codecs.debezium.values import bits, double_reader, read_bits, signed64, unsigned64
+from relay.codecs.flat import values as flat
+from relay.codecs.open_protocol import columns as open_protocol
+from relay.codecs.wire.base64_text import base64_text, read_base64
+from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_micros, time_text
+from relay.codecs.wire.lenient_json import REFUSED, go_number
+from relay.codecs.wire.shaped import written_in_key
+from relay.errors import NotRepresentable
+from relay.model import Column, ColumnType, Value
+from relay.mysql import numbers, temporal, values
+from relay.mysql.members import label_reader
+from relay.native import BOOLEANS
+from relay.templates.ops import Kinds
+
+Read = Callable[[Any], Value]
+Write = Callable[[Any], Any]
+
+#: What a conversion raises for what it does not take.
+UNFIT: Final = (
+    ValueError,
+    ArithmeticError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    NotRepresentable,
+    *REFUSED,
+)
+
+# ---------------------------------------------------------------- reads
 
 
-def _integer_text() -> Function:
-    def read(token: object) -> object:
-        if not isinstance(token, str):
-            raise TypeError(token)
-        number = int(token)
-        if str(number) != token:
-            raise ValueError(token)
-        return number
-
-    return read
+def _in_style(base: str, length: int | None = None, **style: Any) -> Read:  # noqa: ANN401 - as `TextStyle`
+    """How a column of the Canal family is read."""
+    made = values.TextStyle(numbers.java_text, "0000", pads_binary=False, **style)
+    return _some(values.reader(ColumnType(base, length=length), made))
 
 
-def conversion_of(function: Callable[..., object]) -> Conversion | None:
-    """Return the name of a column's function; None if it has none."""
-    return getattr(function, "native", None)
+def _some(function: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    if function is None:
+        raise ValueError("a column of which the values stay as they are")
+    return function
 
 
-READS: Final[Mapping[str, Callable[..., Function]]] = {"integer-text": _integer_text}
-WRITES: Final[Mapping[str, Callable[..., Function]]] = {"integer-text": lambda: str}
+def _bytes(read: Callable[[str], bytes]) -> Callable[..., Read]:
+    """What reads binary text, with the zero bytes at the end of BINARY(n)."""
+
+    def made(length: int | None = None) -> Read:
+        return read if length is None else values.padded_reader(read, length)
+
+    return made
+
+
+def _labels(base: str) -> Callable[[tuple[str, ...], int], Read]:
+    def made(members: tuple[str, ...], has_escapes: int) -> Read:
+        return _some(label_reader(ColumnType(base, members=members), has_escapes=bool(has_escapes)))
+
+    return made
+
+
+def _float(value: float) -> float:
+    """The number as a parser gives it for a column of DOUBLE. Raises OverflowError, and ValueError for one
+    that is not finite.
+    """
+    number = float(value)
+    if number - number:
+        raise ValueError("beyond the range of DOUBLE")
+    return number
+
+
+def _float_of_32_bits(value: float) -> float:
+    number = float(value)
+    if abs(number) >= numbers.BEYOND_FLOAT:
+        raise ValueError("beyond the range of FLOAT")
+    return number
+
+
+def _decimal_type(length: int | None, scale: int | None) -> ColumnType:
+    return ColumnType("decimal", length=length, scale=scale)
+
+
+def _spelt_decimal(length: int | None, scale: int | None) -> Read:
+    return _some(ticdc_columns.read_of(_decimal_type(length, scale), is_known=True, is_key=True))
+
+
+def _iso_timestamp(digits: int | None) -> Read:
+    column_type = ColumnType("timestamp", length=digits)
+    return _some(ticdc_columns.read_of(column_type, is_known=True))
+
+
+def _padded_datetime(digits: int, form: str) -> Read:
+    """A TIMESTAMP that gets the digits of its column; `form`: the read that it is without them."""
+    style = values.TextStyle(
+        numbers.java_text, "0000", pads_binary=True, is_loose=True, is_iso=form == "iso-datetime"
+    )
+    return _some(cell_reader(ColumnType("timestamp", length=digits), style, "auto"))
+
+
+#: By name, how a read is made of its parameters.
+READS: Final[Mapping[str, Callable[..., Read]]] = {
+    # Numbers of text.
+    "int": lambda: numbers.read_int,
+    "whole-text": lambda: forms.read_whole,
+    "decimal": lambda: numbers.read_decimal,
+    "scaled-decimal": lambda scale: functools.partial(numbers.read_scaled_decimal, scale),
+    "decimal-text": lambda scale: functools.partial(forms.read_decimal_text, scale),
+    "double-text": lambda: numbers.read_double,
+    "float-text": lambda: numbers.read_float,
+    # Numbers of JSON.
+    "int64": lambda: _some(open_protocol.read_of(ColumnType("bit"), UTC, 16)),
+    "unsigned64": lambda: unsigned64,
+    "whole": lambda: int,
+    "year-1900": lambda: forms.read_year,
+    "double-number": lambda: _float,
+    "float-number": lambda: _float_of_32_bits,
+    "float": lambda: lambda value: forms.read_float32(_float(value)),
+    "decimal-number": lambda length, scale: double_reader(_decimal_type(length, scale)),
+    "decimal-double": lambda length, scale: forms.double_decimal_reader(_decimal_type(length, scale)),
+    "spelt-decimal": _spelt_decimal,
+    # Numbers of base64.
+    "decimal-bytes": forms.decimal_reader,
+    "unscaled-int": lambda: forms.read_unscaled,
+    "bits": lambda: read_bits,
+    # Bytes.
+    "latin1": _bytes(values.read_bytes),
+    "utf8": _bytes(str.encode),
+    "hex": _bytes(values.read_hex),
+    "base64": _bytes(read_base64),
+    "base64-url": _bytes(forms.read_url_safe),
+    "plain-hex": _bytes(forms.read_plain_hex),
+    "guessed-binary": lambda length: functools.partial(forms.guess_binary, length),
+    "go-quoted": lambda: open_protocol.read_quoted,
+    # Text.
+    "base64-text": lambda: lambda text: open_protocol.read_text(read_base64(text)),
+    "mistaken-text": lambda: read_mistaken_text,
+    "year-text": lambda zero: functools.partial(values.converted_year, zero),
+    "json-or-null": lambda: _in_style("json", is_loose=True),
+    "vector": lambda: open_protocol.read_vector,
+    # Labels.
+    "enum-label": _labels("enum"),
+    "set-labels": _labels("set"),
+    # Dates and times of text.
+    "date": lambda: temporal.read_date,
+    "datetime": lambda: temporal.read_datetime,
+    "time": lambda: temporal.read_time,
+    "iso-datetime": lambda: _in_style("datetime", is_iso=True),
+    "padded-datetime": _padded_datetime,
+    "iso-timestamp": _iso_timestamp,
+    "zoned": forms.timestamp_reader,
+    "iso-date": lambda: forms.read_iso_date,
+    "iso-time": lambda digits: lambda iso: forms.clock_text(iso, digits),
+    "iso-wall": lambda digits: lambda iso: forms.wall_text(iso, digits),
+    # Dates and times of numbers.
+    "date-days": lambda: date_text,
+    "datetime-count": lambda micros, digits: forms.count_reader(datetime_text, micros, 1, digits),
+    "datetime-nanos": forms.nanos_reader,
+    "time-count": lambda micros, per, digits: forms.count_reader(time_text, micros, per, digits),
+    "clock": forms.time_reader,
+}
+
+_STRING: Final[Kinds] = ("string",)
+_INTEGER: Final[Kinds] = ("integer",)
+_NUMBER: Final[Kinds] = ("integer", "number")
+#: What reads take that do not read a string.
+_OTHER_KINDS: Final[Mapping[str, Kinds]] = {
+    **dict.fromkeys(("int64", "unsigned64", "year-1900"), _INTEGER),
+    **dict.fromkeys(("date-days", "datetime-count", "datetime-nanos", "time-count", "clock"), _INTEGER),
+    "whole": ("integer", "boolean"),
+    **dict.fromkeys(("double-number", "float-number", "float"), _NUMBER),
+    **dict.fromkeys(("decimal-number", "decimal-double"), _NUMBER),
+    "spelt-decimal": ("string", "integer", "number"),
+}
+#: The kinds of tokens that each read takes; any other token does not fit.
+READ_KINDS: Final[Mapping[str, Kinds]] = {name: _OTHER_KINDS.get(name, _STRING) for name in READS}
+#: Reads that take a number as Decimal: of kind `integer`, too.
+EXACT: Final = frozenset({"decimal-number", "decimal-double", "spelt-decimal"})
+
+
+# ---------------------------------------------------------------- writes
+
+
+def _lossless(write: Write | None, *counted: list[Any]) -> Write:
+    """The same for values that are not counted."""
+    made = _some(write)
+
+    def convert(value: Any) -> Any:  # noqa: ANN401 - what msgspec prints
+        found = made(value)
+        if any(counted):
+            for each in counted:
+                each.clear()
+            raise ValueError("a value that loses something")
+        return found
+
+    return convert
+
+
+def _ticdc(base: str, length: int | None = None) -> Write:
+    writer = ticdc.ValueWriter()
+    write = writer.of(Column("", ColumnType(base, length=length)))
+    return _lossless(write, writer.lost, writer.too_fine)
+
+
+def _datetime_millis(longest: int) -> Write:
+    return _ticdc("datetime", 3 if longest == ticdc.LONGEST else None)
+
+
+def _timestamp_iso(digits: int | None, takes_zero: int) -> Write:
+    lost: list[Any] = []
+    return _lossless(ticdc.timestamp_writer(digits, lost, None if takes_zero else ticdc.NULL), lost)
+
+
+def _of_type(wanted: type, write: Write, value: object) -> Any:  # noqa: ANN401 - what msgspec prints
+    if type(value) is not wanted:
+        raise TypeError("not a value of the column")
+    return write(value)
+
+
+def _label_writer(base: str) -> Callable[..., Write]:
+    def made(members: tuple[str, ...] | None = None) -> Write:
+        lost: list[Any] = []
+        write = _lossless(ticdc.LabelWriter(lost).of(ColumnType(base, members=members)), lost)
+        return functools.partial(_of_type, str if members is None else int, write)
+
+    return made
+
+
+def _debezium(column_type: ColumnType, **options: Any) -> Write:  # noqa: ANN401 - as `DebeziumOptions`
+    writer = debezium.ValueWriter(DebeziumOptions(**options))
+    return _lossless(writer.of(Column("", column_type)), writer.lost)
+
+
+_Mode = Literal["connect", "adaptive_time_microseconds", "nanoseconds", "isostring"]
+
+
+def _timed(base: str, mode: _Mode, length: int | None = None) -> Write:
+    return _debezium(ColumnType(base, length=length), time_precision_mode=mode)
+
+
+def _datetime_units(up: int, down: int) -> Write:
+    if up > 1:
+        return _timed("datetime", "nanoseconds")
+    return _timed("datetime", "connect" if down > 1 else "adaptive_time_microseconds", 6)
+
+
+def _flat(base: str, *, is_iso: bool, has_calendar: int) -> Write:
+    writer = flat.ValueWriter(
+        flat.Forms(
+            text_decimals=False,
+            base64=False,
+            has_labels=False,
+            nests_json=True,
+            is_iso=is_iso,
+            keeps_zero_dates=not has_calendar,
+            zone=UTC,
+        )
+    )
+    return _lossless(writer.of(Column("", ColumnType(base))), writer.lost)
+
+
+def _dated(base: str) -> Callable[..., Write]:
+    """What writes ISO text; with a parameter of 1 for dates of the calendar alone."""
+
+    def made(has_calendar: int = 0) -> Write:
+        write = _flat(base, is_iso=True, has_calendar=has_calendar)
+        return lambda text: write(temporal.read_datetime(text))
+
+    return made
+
+
+def _calendar() -> Write:
+    """What lets a date pass that is in the calendar, also with a time."""
+    write = _flat("date", is_iso=False, has_calendar=1)
+    return lambda text: write(temporal.read_datetime(text) if text[10:] else temporal.read_date(text))
+
+
+def _in_text(base: str, length: int | None = None, **style: Any) -> Write:  # noqa: ANN401 - as `TextStyle`
+    """How a column of the Canal family is written."""
+    plain = values.TextStyle(numbers.java_text, "0000", pads_binary=False)
+    made = msgspec.structs.replace(plain, **style)
+    return _some(values.writer(ColumnType(base, length=length), made))
+
+
+def _padded_text(text: Callable[[bytes], str]) -> Callable[..., Write]:
+    def made(length: int | None = None) -> Write:
+        return text if length is None else _in_text("binary", length, write_binary=text)
+
+    return made
+
+
+def _url_safe(length: int | None = None) -> Write:
+    base = "varbinary" if length is None else "binary"
+    return _debezium(ColumnType(base, length=length), binary_handling_mode="base64-url-safe")
+
+
+#: By name, how a write is made of its parameters.
+WRITES: Final[Mapping[str, Callable[..., Write]]] = {
+    # Numbers.
+    "digits": lambda: str,
+    "year": lambda zero: _in_text("year", zero_year=zero),
+    "int64": lambda: _some(open_protocol.write_of(ColumnType("int"), UTC)),
+    "signed64": lambda: signed64,
+    "boolean": lambda: BOOLEANS,
+    "decimal": lambda: numbers.decimal_text,
+    "decimal-number": lambda: _flat("decimal", is_iso=False, has_calendar=0),
+    "decimal-double": lambda: _ticdc("decimal"),
+    "decimal-float": lambda: _debezium(ColumnType("decimal"), decimal_handling_mode="double"),
+    "go-float": lambda: numbers.go_text,
+    "java-double": lambda: numbers.java_text,
+    "java-float": lambda: numbers.float_writer(numbers.java_text),
+    "go-number": lambda: go_number,
+    "go-number-float": lambda: _ticdc("float"),
+    "finite": lambda: _flat("double", is_iso=False, has_calendar=0),
+    "finite-float": lambda: _debezium(ColumnType("float")),
+    # Numbers as bytes.
+    "bits": lambda size: functools.partial(bits, size),
+    "big-endian": lambda: debezium.big_endian,
+    "unscaled": lambda scale: _debezium(_decimal_type(65, scale)),
+    # Bytes.
+    "latin1": lambda: _in_text("varbinary"),
+    "latin1-stripped": lambda: _in_text("binary"),
+    "hex": _padded_text(bytes.hex),
+    "base64": _padded_text(base64_text),
+    "base64-url": _url_safe,
+    "padded": lambda length: _debezium(ColumnType("binary", length=length)),
+    "go-quoted": lambda: open_protocol.quoted,
+    # Text.
+    "text-base64": lambda: _some(open_protocol.write_of(ColumnType("text"), UTC)),
+    "vector": lambda: open_protocol.read_vector,
+    "document": lambda: _flat("json", is_iso=False, has_calendar=0),
+    "compact-json": lambda: _debezium(ColumnType("json")),
+    "row-key": lambda: written_in_key,
+    # Labels.
+    "label": _label_writer("enum"),
+    "enum-label": _label_writer("enum"),
+    "set-labels": _label_writer("set"),
+    # Dates and times as text.
+    "calendar": _calendar,
+    "iso": _dated("datetime"),
+    "iso-z": _dated("timestamp"),
+    "timestamp-iso": _timestamp_iso,
+    "own-date-iso": lambda: _timed("date", "isostring"),
+    "datetime-iso": lambda: _timed("datetime", "isostring"),
+    "time-iso": lambda: _timed("time", "isostring"),
+    # Dates and times as numbers.
+    "date-days": lambda: _ticdc("date"),
+    "own-date-days": lambda: _timed("date", "adaptive_time_microseconds"),
+    "datetime-millis": _datetime_millis,
+    "datetime-micros": lambda: _ticdc("datetime", 6),
+    "datetime-units": _datetime_units,
+    "time-micros": lambda: time_micros,
+    "time-millis": lambda: _timed("time", "connect"),
+    "time-nanos": lambda: _timed("time", "nanoseconds"),
+}
+
+
+def read_function(conversion: Sequence[Any] | None) -> Read | None:
+    """Return the function of a read, None of none. Raises ValueError for a name that there is not."""
+    return None if conversion is None else _made(READS, conversion)
+
+
+def write_function(conversion: Sequence[Any] | None) -> Write | None:
+    """Return the function of a write, None of none. Raises ValueError for a name that there is not."""
+    return None if conversion is None else _made(WRITES, conversion)
+
+
+def _made(known: Mapping[str, Callable[..., Read]], conversion: Sequence[Any]) -> Read:
+    name, *parameters = conversion
+    if name not in known:
+        raise ValueError("a conversion that there is not")
+    return known[name](*parameters)
+
+
+def token_value(token: bytes, read: Sequence[Any] | None) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return what a read takes of a token that is not null (None: the canonical value). Raises one of `UNFIT`
+    for what is no JSON.
+    """
+    number = b"-0.0" if token == b"-0" else token
+    if read is not None and read[0] in EXACT and token[:1] != b'"':
+        return Decimal(number.decode())
+    return msgspec.json.decode(number)

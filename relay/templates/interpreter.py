@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from relay.templates.conversions import READS, WRITES
+from relay.templates.conversions import READS, WRITES, token_value
 from relay.templates.engine import MOST_TRIED, Translation
 from relay.templates.ops import (
     OFFSET,
@@ -309,13 +309,14 @@ class _Fill:
             return put.null
         if put.read is None and put.write is None and token.kind != "string":
             return token.text
-        text = self._converted(put, token.value)
+        text = self._converted(put, token.text)
         if put.long_escapes:
             return _ESCAPE.sub(lambda match: _LONG_ESCAPES.get(match[1], match[0]), text)
         return text
 
-    def _converted(self, put: Put, value: object) -> bytes:
+    def _converted(self, put: Put, token: bytes) -> bytes:
         try:
+            value = token_value(token, put.read)
             if put.read is not None:
                 value = self._kept.reads[put.read](value)
             if put.write is not None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from relay import native
+
 #: Slots of what the record says beside key and value: its offset, and its Kafka timestamp in milliseconds.
 #: They are for `Number`, `Above` and `Below`.
 OFFSET: Final = -1
@@ -80,7 +82,7 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length
 # ---------------------------------------------------------------- target
 
 #: The name of a conversion (`relay.templates.conversions`), with its parameters.
-Conversion = tuple[str | int | bytes | tuple[str, ...] | None, ...]
+Conversion = native.Conversion
 #: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
 #: is given 0 to divide by, or 128 bits or more to shift by. A result that has no place in 128 bits with sign
 #: does not fit.

@@ -16,7 +16,7 @@ _PACKAGES = ("relay", "spark_backfill")
 #: The package whose inside is drawn, too.
 _OPEN = "relay.codecs"
 #: They only gather the public names, or start the command line.
-_DOORS = {"relay", "relay.__main__"}
+_DOORS = {"relay", "relay.__main__", "relay.templates"}
 
 
 class Room(NamedTuple):

@@ -56,6 +56,7 @@ from relay.model import Event, Op, RowChange, SchemaChange, Snapshot, Source, Ta
 from relay.mysql.numbers import java_text
 from relay.mysql.types import BINARIES, format_type
 from relay.mysql.values import Read, TextStyle, read_hex, read_signed_bytes
+from relay.native import native
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 from relay.templates.ops import Marker
@@ -281,10 +282,12 @@ def _mistaken_texts(sql_types: SqlTypes, wire: WireTable) -> dict[str, Read]:
     types = wire.mysql_types or {}
     texts = [(name, types.get(name) or "") for name in wire.names]
     suspects = [name for name, text in texts if "(" in text and text.lower().startswith(_TEXTS)]
-    return {name: _read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
+    return {name: read_mistaken_text for name in suspects if sql_types.get(name) == 2004}
 
 
-def _read_mistaken_text(text: str) -> str:
+@native("mistaken-text")
+def read_mistaken_text(text: str) -> str:
+    """Text whose UTF-8 bytes came as ISO 8859-1. Raises ValueError."""
     try:
         return text.encode("latin-1").decode()
     except UnicodeError:

@@ -22,9 +22,10 @@ from typing import Final, Literal
 from relay.codecs.wire.base64_text import try_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text
 from relay.model import ColumnType, Value
-from relay.mysql.members import label_reader, set_text
+from relay.mysql.members import label_reader, set_text, write_label
 from relay.mysql.types import BINARIES
 from relay.mysql.values import Read, TextStyle, Write, reader, writer
+from relay.native import conversion_of, native
 
 #: `mysql`: MySQL's own text. `auto`: also Debezium's forms that cannot be mistaken for it: numbers for DATE,
 #: DATETIME and TIME, true and false, base64 of a DECIMAL that is no number. `debezium`: base64 also where it
@@ -53,21 +54,34 @@ def _tolerant(column_type: ColumnType, mysql: Read, *, is_debezium: bool) -> Rea
     """The reader of MySQL's text, extended by Debezium's form of the type."""
     base, fsp = column_type.base, column_type.length or 0
     if base == "date":
-        return functools.partial(_read_counted, date_text, mysql)
+        return _also(mysql, functools.partial(_read_counted, date_text, mysql))
     if base in {"datetime", "time"}:
         text_of = _datetime_text if base == "datetime" else _time_text
-        return functools.partial(_read_counted, functools.partial(text_of, fsp), mysql)
+        return _also(mysql, functools.partial(_read_counted, functools.partial(text_of, fsp), mysql))
     if base == "timestamp":
-        return functools.partial(_read_timestamp, fsp, mysql)
+        return _padded_reader(fsp, mysql)
     if base == "decimal" and column_type.scale is not None:
-        return functools.partial(_read_decimal, column_type.scale, mysql, is_debezium)
+        read_decimal = functools.partial(_read_decimal, column_type.scale, mysql, is_debezium)
+        return read_decimal if is_debezium else _also(mysql, read_decimal)
     if base in {"tinyint", "bit"} and column_type.length == 1:
-        return functools.partial(_read_boolean, mysql)
+        return _also(mysql, functools.partial(_read_boolean, mysql))
     if is_debezium and base == "bit":
         return functools.partial(_read_bits, mysql)
     if is_debezium and base in BINARIES:
         return functools.partial(_read_binary, mysql)
     return mysql
+
+
+def _also(mysql: Read, read: Read) -> Read:
+    """Mark what reads MySQL's text as `mysql` does, and more than that."""
+    conversion = conversion_of(mysql)
+    return read if conversion is None else native(*conversion)(read)
+
+
+def _padded_reader(fsp: int, mysql: Read) -> Read:
+    read = functools.partial(_read_timestamp, fsp, mysql)
+    conversion = conversion_of(mysql)
+    return read if conversion is None else native("padded-datetime", fsp, *conversion)(read)
 
 
 # ---------------------------------------------------------------- ENUM and SET
@@ -81,7 +95,7 @@ def cell_writer(column_type: ColumnType, style: TextStyle) -> Write | None:
     if column_type.members is None:
         return writer(column_type, style)
     label_text = _enum_text if column_type.base == "enum" else _set_text
-    return functools.partial(label_text, column_type.members)
+    return write_label(functools.partial(label_text, column_type.members), column_type)
 
 
 def _enum_text(members: tuple[str, ...], value: int | str) -> str:

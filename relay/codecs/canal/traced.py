@@ -18,12 +18,12 @@ from relay.codecs.wire.traced import (
     TracedCells,
     TracedReader,
     TracedRows,
-    conversion,
     follows_ddl,
     keep_same,
 )
 from relay.model import RowChange
 from relay.mysql.types import BINARIES
+from relay.native import steps_of
 from relay.records import ConsumerRecord
 from relay.templates.ops import Members, Take, Unordered
 from relay.templates.scanning import (
@@ -158,8 +158,10 @@ class _TracedTextReader(TextReader):
 
     def step(self, convert: Callable[[str], Any]) -> Callable[[Any], Any]:
         """Return what stands for a conversion of text to text."""
-        named = conversion(convert)
-        return lambda cell: cell.written(None, named)
+        steps = steps_of(convert)
+        if steps is None:
+            raise Untraceable
+        return lambda cell: cell.written(*steps)
 
 
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):

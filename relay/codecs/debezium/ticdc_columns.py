@@ -25,6 +25,7 @@ from relay.codecs.wire.rows import Read
 from relay.model import ABSENT, Column, ColumnType, Generated, TableSchema
 from relay.mysql.members import label_reader
 from relay.mysql.types import BINARIES
+from relay.native import native
 
 
 def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) -> Read | None:
@@ -39,18 +40,21 @@ def read_of(column_type: ColumnType, *, is_known: bool, is_key: bool = False) ->
         return unsigned64
     if base == "decimal":
         read = double_reader(column_type)
-        return (lambda spelt: read(Decimal(spelt))) if is_key else read
+        spelt = native("spelt-decimal", length, column_type.scale)(lambda spelt: read(Decimal(spelt)))
+        return spelt if is_key else read
     if base == "bit":
         return int if length == 1 else read_bits
     if base in BINARIES:
         return read_base64
     if base == "datetime":
         unit_micros = 1 if counts_micros(column_type) else 1000
-        return lambda count: datetime_text(count * unit_micros, digits)
+        return native("datetime-count", unit_micros, digits)(
+            lambda count: datetime_text(count * unit_micros, digits)
+        )
     if base == "timestamp":
-        return lambda iso: timestamp_text(iso, digits)
+        return native("iso-timestamp", digits)(lambda iso: timestamp_text(iso, digits))
     if base == "time":
-        return lambda micros: time_text(micros, digits)
+        return native("time-count", 1, 1, digits)(lambda micros: time_text(micros, digits))
     return date_text if base == "date" else label_reader(column_type, has_escapes=True)
 
 

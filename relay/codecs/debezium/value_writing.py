@@ -33,8 +33,9 @@ from relay.codecs.wire.lenient_json import go_number
 from relay.codecs.wire.rows import Convert, Read, Write
 from relay.model import Cell, Column, ColumnType
 from relay.mysql import numbers, temporal
-from relay.mysql.members import set_text
+from relay.mysql.members import set_text, write_label
 from relay.mysql.types import GEOMETRIES
+from relay.native import BOOLEANS, native
 
 #: NULL that stands for a value, and must not be replaced by the column's default.
 NULL: Final = msgspec.Raw(b"null")
@@ -65,8 +66,10 @@ class LabelWriter:
         members = column_type.members
         if members is None:
             return self._unknown_enum if column_type.base == "enum" else self._unknown_set
-        return self._enum(members) if column_type.base == "enum" else self._set(members)
+        write = self._enum(members) if column_type.base == "enum" else self._set(members)
+        return write_label(write, column_type)
 
+    @native("label")
     def _unknown_enum(self, value: int | str) -> str:
         """A label as it came; a number in digits: nobody knows its label before the table's DDL is seen."""
         if isinstance(value, str):
@@ -74,6 +77,7 @@ class LabelWriter:
         self._lost.append(_ENUM_INDEX)
         return str(value)
 
+    @native("label")
     def _unknown_set(self, value: int | str) -> str:
         """As an ENUM; the empty SET needs no labels."""
         return self._unknown_enum(value) if value else ""
@@ -122,7 +126,9 @@ class ValueWriter:
         self.lost: list[Lossy] = []
         self.too_fine: list[bool] = []
         # By whether the column can be NULL: a date that is not in the calendar becomes NULL there, else 0.
-        self._dates = {nullable: self._dated(date_days, nullable) for nullable in (True, False)}
+        self._dates = {
+            nullable: native("date-days")(self._dated(date_days, nullable)) for nullable in (True, False)
+        }
         self._micros = {
             nullable: _datetime_micros(self._dated(datetime_micros, nullable)) for nullable in (True, False)
         }
@@ -194,6 +200,7 @@ class ValueWriter:
 
         return write
 
+    @native("decimal-double")
     def _write_decimal(self, value: Decimal) -> Any:  # noqa: ANN401 - what msgspec prints
         number = float(value) + 0.0  # zero has no sign
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
@@ -232,19 +239,17 @@ LONGEST: Final = len("0000-00-00 00:00:00.000000")
 _WITH_MILLIS: Final = len("0000-00-00 00:00:00.000")
 
 
-#: A BIT(1); any other number raises KeyError.
-_BOOLEANS: Final = {0: False, 1: True}.__getitem__
-
-
 def _bit(length: int | None) -> Write:
     if length == 1:
-        return _BOOLEANS
-    return functools.partial(bits, ((length or 64) + 7) // 8)
+        return BOOLEANS
+    size = ((length or 64) + 7) // 8
+    return native("bits", size)(functools.partial(bits, size))
 
 
 def _datetime_micros(closely: Write) -> Write:
     """A DATETIME in microseconds."""
 
+    @native("datetime-micros")
     def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
         try:
             since = _from_iso(text) - _EPOCH
@@ -261,6 +266,7 @@ def _datetime_micros(closely: Write) -> Write:
 def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
     """A DATETIME in milliseconds."""
 
+    @native("datetime-millis", LONGEST)
     def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
         try:
             since = _from_iso(text) - _EPOCH
@@ -281,6 +287,7 @@ def _datetime_millis(closely: Write, too_fine: list[bool]) -> Write:
 def _datetime_open(write_millis: Write, too_fine: list[bool]) -> Write:
     """A DATETIME whose column's digits are not known."""
 
+    @native("datetime-millis", _WITH_MILLIS)
     def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
         if len(text) > _WITH_MILLIS:
             too_fine.append(True)
@@ -297,6 +304,7 @@ def timestamp_writer(digits: int | None, lost: list[Lossy], null: msgspec.Raw | 
     if digits is not None:
         length = LONGEST - 6 + digits if digits else 19
 
+    @native("timestamp-iso", digits, int(null is None))
     def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
         if len(text) == length and text[4:20:3] in SHAPES and text >= FIRST_TIMESTAMP:
             try:
@@ -313,6 +321,7 @@ def timestamp_writer(digits: int | None, lost: list[Lossy], null: msgspec.Raw | 
     return write
 
 
+@native("go-number-float")
 def _write_float(value: float) -> Any:  # noqa: ANN401 - what msgspec prints
     if abs(value) >= numbers.BEYOND_FLOAT:
         raise ValueError("beyond the range of FLOAT")

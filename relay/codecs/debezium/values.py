@@ -13,8 +13,10 @@ from typing import Final
 
 from relay.codecs.wire.base64_text import read_base64
 from relay.model import ColumnType
+from relay.native import native
 
 
+@native("signed64")
 def signed64(value: int) -> int:
     """BIGINT UNSIGNED as the signed number with the same 64 bits. Raises ValueError."""
     if 0 <= value < 1 << 63:
@@ -24,6 +26,7 @@ def signed64(value: int) -> int:
     return value - (1 << 64)
 
 
+@native("unsigned64")
 def unsigned64(value: int) -> int:
     """The inverse of `signed64`. Raises ValueError."""
     if not -(1 << 63) <= value < 1 << 64:
@@ -46,6 +49,7 @@ def bits(size: int, value: int) -> bytes:
         return value.to_bytes(min((value.bit_length() + 7) // 8, _BIT_BYTES), "little")
 
 
+@native("bits")
 def read_bits(text: str) -> int:
     """BIT(n) from base64 of its bytes, the lowest first; missing ones are 0. Raises ValueError."""
     data = read_base64(text)
@@ -79,8 +83,14 @@ def double_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
     if length is not None and scale is not None:
         greatest = Decimal((0, (9,) * length, -scale))
         if Decimal(repr(float(greatest))) > greatest:
-            return functools.partial(_scaled_within, scale, greatest)
-    return functools.partial(scaled, scale)
+            read = functools.partial(_scaled_within, scale, greatest)
+            return native("decimal-number", length, scale)(read)
+    return scaled_reader(scale)
+
+
+def scaled_reader(scale: int | None) -> Callable[[Decimal], Decimal]:
+    """Return `scaled` for a scale."""
+    return native("decimal-number", None, scale)(functools.partial(scaled, scale))
 
 
 def _scaled_within(scale: int, greatest: Decimal, value: Decimal) -> Decimal:

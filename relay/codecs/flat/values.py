@@ -25,6 +25,7 @@ from relay.model import Column
 from relay.mysql import numbers, temporal
 from relay.mysql.members import label_writer
 from relay.mysql.types import BINARIES
+from relay.native import named_after, native
 
 #: Types of which some values are no dates of the calendar.
 _DATES: Final = ("date", "datetime", "timestamp")
@@ -91,6 +92,8 @@ class ValueWriter:
             found["datetime"] = _iso
         if forms.is_iso or forms.zone is not UTC:
             found["timestamp"] = self._iso_timestamp if forms.is_iso else self._local_timestamp
+        if forms.is_iso and forms.zone is UTC:
+            found["timestamp"] = _iso_utc
         return found
 
     # ------------------------------------------------------------ dates
@@ -105,7 +108,7 @@ class ValueWriter:
                 return None
             return text if write is None else write(text)
 
-        return written
+        return native("calendar")(written) if write is None else named_after(written, write, 1)
 
     def _local_timestamp(self, text: str) -> str:
         return temporal.timestamp_text(self._forms.zone, text, self._is_unmoved)
@@ -113,15 +116,13 @@ class ValueWriter:
     def _iso_timestamp(self, text: str) -> str:
         """A TIMESTAMP with its offset. What is no moment has none but `Z`."""
         zone = self._forms.zone
-        if zone is UTC:
-            return f"{text[:10]}T{text[11:]}Z"
         try:
             local = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC).astimezone(zone)
         except ValueError:
-            return f"{text[:10]}T{text[11:]}Z"
+            return _iso_utc(text)
         except OverflowError:
             self._is_unmoved()
-            return f"{text[:10]}T{text[11:]}Z"
+            return _iso_utc(text)
         moved = local.isoformat(timespec="seconds")
         return f"{moved[:19]}{text[19:]}{moved[19:]}"
 
@@ -139,6 +140,7 @@ def _checked_decimal(text: str) -> str:
     return text if _PLAIN_DECIMAL(text) else numbers.decimal_text(numbers.read_decimal(text))
 
 
+@native("decimal-number")
 def _decimal_number(value: Decimal) -> msgspec.Raw:
     return msgspec.Raw(numbers.decimal_text(value).encode())
 
@@ -147,6 +149,7 @@ def _checked_decimal_number(text: str) -> msgspec.Raw:
     return msgspec.Raw(_checked_decimal(text).encode())
 
 
+@native("finite")
 def _finite(value: float) -> float:
     # NaN and infinity are the numbers whose distance to themselves is not 0; msgspec prints null for them.
     if value - value:
@@ -159,6 +162,7 @@ def _finite(value: float) -> float:
 _document_in: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
+@native("document")
 def _document(text: str) -> msgspec.Raw:
     """A JSON column's document as it came, so that no number loses digits. Raises ValueError."""
     try:
@@ -167,5 +171,11 @@ def _document(text: str) -> msgspec.Raw:
         raise ValueError("not JSON") from error
 
 
+@native("iso")
 def _iso(text: str) -> str:
     return f"{text[:10]}T{text[11:]}"
+
+
+@native("iso-z")
+def _iso_utc(text: str) -> str:
+    return f"{text[:10]}T{text[11:]}Z"

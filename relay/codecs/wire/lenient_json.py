@@ -19,6 +19,7 @@ import msgspec
 from relay.errors import Malformed
 from relay.limits import DEFAULT_LIMITS, Limits, exceeded
 from relay.mysql.numbers import go_text
+from relay.native import native
 
 T = TypeVar("T")
 
@@ -66,6 +67,7 @@ def parse_leniently(
         raise Malformed(protocol, "", f"not JSON: {error}") from error
 
 
+@native("go-number")
 def go_number(value: float) -> int | float | msgspec.Raw:
     """Return a float for JSON as TiCDC writes it: Go's shortest digits, positional from 1e-6 to below 1e21,
     without a trailing `.0`.

@@ -41,6 +41,7 @@ from relay.codecs.wire.ticdc import split_chosen_keys, split_updates
 from relay.errors import NotRepresentable
 from relay.model import ABSENT, Event, Op, RowChange, TableSchema
 from relay.mysql.numbers import decimal_text
+from relay.native import native
 from relay.needs import Answers
 from relay.records import ConsumerRecord
 
@@ -161,7 +162,7 @@ class RowKeys:
                 raise without_key(self._protocol, change.table, chosen, has)
             return None
         try:
-            return _to_json({name: _written(cell) for name, cell in zip(names, cells, strict=True)})
+            return _to_json({name: written_in_key(cell) for name, cell in zip(names, cells, strict=True)})
         except (ValueError, OverflowError, TypeError, msgspec.MsgspecError) as error:
             reason = "a value of the row's key has no form in JSON"
             raise NotRepresentable(self._protocol, "key", reason) from error
@@ -177,5 +178,7 @@ class RowKeys:
         return self._columns.keep(schema, (places, [column.name for column in columns]), size)
 
 
-def _written(cell: Any) -> Any:  # noqa: ANN401 - any value, and what JSON has for it
+@native("row-key")
+def written_in_key(cell: Any) -> Any:  # noqa: ANN401 - any value, and what JSON has for it
+    """Return what a key's column has as JSON."""
     return decimal_text(cell) if isinstance(cell, Decimal) else cell

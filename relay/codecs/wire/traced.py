@@ -16,8 +16,8 @@ from relay.codecs.codec import AfterDdl
 from relay.codecs.wire.compiled import Null, RowFunction
 from relay.codecs.wire.rows import Convert, Read, TypedReader, TypedRows, Write
 from relay.model import Position, TableSchema
+from relay.native import conversion_of
 from relay.records import ConsumerRecord
-from relay.templates.conversions import conversion_of
 from relay.templates.ops import Changed, Choice, Conversion, Put
 from relay.templates.tracing import Trace, Traced, TracedNumber, TracedOp, Untraceable
 

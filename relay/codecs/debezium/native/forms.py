@@ -23,7 +23,7 @@ from relay.codecs.debezium.kinds import FLOAT_OR_TEXT, NUMERIC, fitting, is_no_n
 from relay.codecs.debezium.native.options import DebeziumOptions
 from relay.codecs.debezium.reading import Form
 from relay.codecs.debezium.schema import DeclaredColumn
-from relay.codecs.debezium.values import double_reader, read_bits, scaled, unsigned64
+from relay.codecs.debezium.values import double_reader, read_bits, scaled, scaled_reader, unsigned64
 from relay.codecs.wire.base64_text import read_base64
 from relay.codecs.wire.debezium_temporal import date_text, datetime_text, time_text, timestamp_text
 from relay.codecs.wire.rows import Read
@@ -33,6 +33,7 @@ from relay.mysql.members import label_reader
 from relay.mysql.numbers import go_text, read_decimal, shortest_float32
 from relay.mysql.temporal import read_date
 from relay.mysql.types import BINARIES, FLOATS, GEOMETRIES, INTEGERS, MAX_MEMBERS, parse_type
+from relay.native import native
 
 DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
@@ -107,7 +108,7 @@ def _shaped(case: _Case) -> Form | None:
     base, declared = case.type.base, case.declared
     if base == "bit":
         if declared.name == DECIMAL:
-            return Form(int) if type(case.value) is int else Form(str, _read_unscaled)
+            return Form(int) if type(case.value) is int else Form(str, read_unscaled)
         return Form(int, unsigned64) if declared.type == "int64" else None
     if declared.name is not None or declared.type != "string":
         return None
@@ -128,7 +129,7 @@ def _boolean(case: _Case) -> Form | None:
 def _integer(case: _Case) -> Form | None:
     base = case.type.base
     if base == "year":
-        return Form(int, _read_year)
+        return Form(int, read_year)
     if base not in INTEGERS:
         return None
     if type(case.value) is bool and base == "tinyint":
@@ -136,7 +137,8 @@ def _integer(case: _Case) -> Form | None:
     return Form(int, unsigned64 if base == "bigint" and case.type.unsigned else None)
 
 
-def _read_year(year: int) -> int:
+@native("year-1900")
+def read_year(year: int) -> int:
     """1900 is no YEAR of MySQL: Debezium writes it for 0000."""
     return 0 if year == 1900 else year
 
@@ -144,17 +146,17 @@ def _read_year(year: int) -> int:
 def _float(case: _Case) -> Form | None:
     base = case.type.base
     if base == "decimal":
-        return Form(
-            Decimal, functools.partial(_read_decimal_double, case.type.scale, double_reader(case.type))
-        )
+        return Form(Decimal, double_decimal_reader(case.type))
     if base not in FLOATS:
         return None
     if is_no_number(case.value):
         return Form(FLOAT_OR_TEXT, float)
-    return Form(float, _read_float32 if base == "float" else None)
+    return Form(float, read_float32 if base == "float" else None)
 
 
-def _read_float32(value: float) -> float:
+@native("float")
+def read_float32(value: float) -> float:
+    """Return the FLOAT of fewest digits."""
     # What is kept of one zero would be found for the other, which has another sign.
     return shortest_float32(value) if value else value
 
@@ -168,9 +170,9 @@ def _decimal(case: _Case) -> Form | None:
     scale = int(told) if told.isascii() and told.isdigit() and len(told) < 4 else case.type.scale or 0
     is_number = type(case.value) in {int, Decimal}
     if base in INTEGERS:
-        return Form(int) if is_number else Form(str, _read_unscaled)
+        return Form(int) if is_number else Form(str, read_unscaled)
     if is_number:
-        return Form(NUMERIC, functools.partial(scaled, scale))
+        return Form(NUMERIC, scaled_reader(scale))
     return Form(str, decimal_reader(scale))
 
 
@@ -189,13 +191,14 @@ def decimal_bytes(text: str) -> bytes:
     return data
 
 
-def _read_unscaled(text: str) -> int:
+@native("unscaled-int")
+def read_unscaled(text: str) -> int:
     """A whole number of its bytes in base64, with a sign."""
     return int.from_bytes(decimal_bytes(text), "big", signed=True)
 
 
 def _read_decimal_bytes(scale: int, text: str) -> Decimal:
-    return Decimal(_read_unscaled(text)).scaleb(-scale, _CONTEXT)
+    return Decimal(read_unscaled(text)).scaleb(-scale, _CONTEXT)
 
 
 #: Exact for every number of `MOST_BYTES` bytes.
@@ -208,7 +211,7 @@ def decimal_reader(scale: int) -> Read:
 
     It is always the same function, by which a target knows it; as that of the other readers here.
     """
-    return functools.partial(_read_decimal_bytes, scale)
+    return native("decimal-bytes", scale)(functools.partial(_read_decimal_bytes, scale))
 
 
 def _variable_decimal(case: _Case) -> Form | None:
@@ -225,6 +228,12 @@ def _read_variable_decimal(scale: int | None, parts: dict[str, Any]) -> Decimal:
     return scaled(scale, _read_decimal_bytes(own, text))
 
 
+def double_decimal_reader(column_type: ColumnType) -> Callable[[Decimal], Decimal]:
+    """Return how a DECIMAL is read from the number that a Java double is in JSON."""
+    read = functools.partial(_read_decimal_double, column_type.scale, double_reader(column_type))
+    return native("decimal-double", column_type.length, column_type.scale)(read)
+
+
 def _read_decimal_double(scale: int | None, read: Callable[[Decimal], Decimal], number: Decimal) -> Decimal:
     """A DECIMAL of a float's digits, to which Java adds a zero behind the point."""
     if not number:
@@ -238,7 +247,8 @@ def _read_decimal_double(scale: int | None, read: Callable[[Decimal], Decimal], 
     return read(number)
 
 
-def _read_decimal_text(scale: int | None, text: str) -> Decimal:
+def read_decimal_text(scale: int | None, text: str) -> Decimal:
+    """Read a DECIMAL from text, with its scale. Raises ValueError."""
     return scaled(scale, read_decimal(text))
 
 
@@ -263,9 +273,10 @@ def _string(case: _Case) -> Form | None:
     """Text, and what the handling modes make text of: DECIMAL, BIGINT UNSIGNED, binary columns."""
     base = case.type.base
     if base == "decimal":
-        return Form(str, functools.partial(_read_decimal_text, case.type.scale))
+        read = functools.partial(read_decimal_text, case.type.scale)
+        return Form(str, native("decimal-text", case.type.scale)(read))
     if base == "bigint" and case.type.unsigned:
-        return Form(str, _read_whole)
+        return Form(str, read_whole)
     if base in BINARIES:
         return _binary_text(case)
     if base in {"enum", "set"}:
@@ -276,7 +287,9 @@ def _string(case: _Case) -> Form | None:
     return None if is_other else Form(str)
 
 
-def _read_whole(text: str) -> int:
+@native("whole-text")
+def read_whole(text: str) -> int:
+    """Read a whole number. Raises ValueError."""
     number = read_decimal(text)
     if number != number.to_integral_value():
         raise ValueError("not a whole number")
@@ -294,17 +307,22 @@ def _binary_text(case: _Case) -> Form:
     mode = case.options.binary_handling_mode
     length = case.type.length if case.type.base == "binary" else None
     if case.type.charset == AS_TEXT:
-        return Form(str, functools.partial(_read_latin1, length or 0))
+        return Form(str, native("latin1", length)(functools.partial(_read_latin1, length or 0)))
     if mode != "bytes":
         return Form(str, _BINARY_MODES[mode])
-    return Form(str, functools.partial(_guess_binary, length), is_guess=True)
+    read = native("guessed-binary", length)(functools.partial(guess_binary, length))
+    return Form(str, read, is_guess=True)
 
 
-def _read_url_safe(text: str) -> bytes:
+@native("base64-url")
+def read_url_safe(text: str) -> bytes:
+    """Read base64 of either alphabet. Raises ValueError."""
     return read_base64(text.replace("-", "+").replace("_", "/"))
 
 
-def _read_hex(text: str) -> bytes:
+@native("plain-hex")
+def read_plain_hex(text: str) -> bytes:
+    """Read hexadecimal digits. Raises ValueError."""
     try:
         return binascii.a2b_hex(text)
     except ValueError:
@@ -313,16 +331,16 @@ def _read_hex(text: str) -> bytes:
 
 _BINARY_MODES: Final[dict[str, Callable[[str], bytes]]] = {
     "base64": read_base64,
-    "base64-url-safe": _read_url_safe,
-    "hex": _read_hex,
+    "base64-url-safe": read_url_safe,
+    "hex": read_plain_hex,
 }
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2})*", re.ASCII).fullmatch
 
 
-def _guess_binary(length: int | None, text: str) -> bytes:
+def guess_binary(length: int | None, text: str) -> bytes:
     """Hexadecimal digits if it can be, unless BINARY(n) has another length; else base64."""
     is_hex = _HEX(text) is not None and (length is None or len(text) == 2 * length)
-    return _read_hex(text) if is_hex else _read_url_safe(text)
+    return read_plain_hex(text) if is_hex else read_url_safe(text)
 
 
 def _read_latin1(length: int, text: str) -> bytes:
@@ -374,20 +392,27 @@ def _clock(micros: int, digits: int | None) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
+def count_reader(text: Callable[[int, int | None], str], micros: int, per: int, digits: int | None) -> Read:
+    """Return how `text` is made of a count of `micros` microseconds, or of `per` parts of one."""
     if per > 1:
-        return lambda count: text(count // per if count >= 0 else -(-count // per), digits)
-    return lambda count: text(count * micros, digits)
+        return native("time-count", micros, per, digits)(
+            lambda count: text(count // per if count >= 0 else -(-count // per), digits)
+        )
+    if text is time_text:
+        mark = native("time-count", micros, per, digits)
+    else:
+        mark = native("datetime-count", micros, digits) if text is datetime_text else native("clock", digits)
+    return mark(lambda count: text(count * micros, digits))
 
 
 def time_reader(digits: int | None) -> Read:
     """Return how a TIME is read from microseconds."""
-    return _count_reader(_clock, 1, 1, digits)
+    return count_reader(_clock, 1, 1, digits)
 
 
 def datetime_reader(unit_micros: int, digits: int | None) -> Read:
     """Return how a DATETIME is read from a count of units of so many microseconds."""
-    return _count_reader(datetime_text, unit_micros, 1, digits)
+    return count_reader(datetime_text, unit_micros, 1, digits)
 
 
 def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per: int = 1) -> _Make:
@@ -396,7 +421,7 @@ def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per
     def make(case: _Case) -> Form | None:
         if case.type.base != base:
             return None
-        return Form(int, _count_reader(text, micros, per, case.digits))
+        return Form(int, count_reader(text, micros, per, case.digits))
 
     return make
 
@@ -404,8 +429,12 @@ def _counted(base: str, text: Callable[[int, int | None], str], micros: int, per
 def _floored_nanos(case: _Case) -> Form | None:
     if case.type.base != "datetime":
         return None
-    digits = case.digits
-    return Form(int, lambda nanos: datetime_text(nanos // 1_000, digits))
+    return Form(int, nanos_reader(case.digits))
+
+
+def nanos_reader(digits: int | None) -> Read:
+    """Return how a DATETIME is read from nanoseconds since 1970."""
+    return native("datetime-nanos", digits)(lambda nanos: datetime_text(nanos // 1_000, digits))
 
 
 def _date(case: _Case) -> Form | None:
@@ -413,18 +442,27 @@ def _date(case: _Case) -> Form | None:
 
 
 def _iso_date(case: _Case) -> Form | None:
-    return Form(str, lambda iso: read_date(iso.removesuffix("Z"))) if case.type.base == "date" else None
+    return Form(str, read_iso_date) if case.type.base == "date" else None
+
+
+@native("iso-date")
+def read_iso_date(iso: str) -> str:
+    """Read a DATE, which may have a `Z` behind it. Raises ValueError."""
+    return read_date(iso.removesuffix("Z"))
 
 
 def _iso_time(case: _Case) -> Form | None:
     digits = case.digits
-    return Form(str, lambda iso: _clock_text(iso, digits)) if case.type.base == "time" else None
+    if case.type.base != "time":
+        return None
+    return Form(str, native("iso-time", digits)(lambda iso: clock_text(iso, digits)))
 
 
 _CLOCK: Final = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,9}))?Z?", re.ASCII).fullmatch
 
 
-def _clock_text(iso: str, digits: int | None) -> str:
+def clock_text(iso: str, digits: int | None) -> str:
+    """Return the TIME of a time of day. Raises ValueError."""
     match = _CLOCK(iso)
     if match is None:
         raise ValueError("not a time")
@@ -437,13 +475,14 @@ def _iso_datetime(case: _Case) -> Form | None:
     digits = case.digits
     if case.type.base != "datetime":
         return None
-    return Form(str, lambda iso: _wall_text(iso, digits))
+    return Form(str, native("iso-wall", digits)(lambda iso: wall_text(iso, digits)))
 
 
 _MIDNIGHT_1970: Final = "1970-01-01T00:00:00"
 
 
-def _wall_text(iso: str, digits: int | None) -> str:
+def wall_text(iso: str, digits: int | None) -> str:
+    """Return the DATETIME of an ISO text. Raises ValueError."""
     if _is_midnight_1970(iso):
         return datetime_text(0, digits)
     return timestamp_text(iso, digits)
@@ -461,7 +500,7 @@ def _zoned(case: _Case) -> Form | None:
 @functools.lru_cache(maxsize=256)
 def timestamp_reader(digits: int | None) -> Read:
     """Return how a TIMESTAMP is read from ISO text."""
-    return lambda iso: _zoned_text(iso, digits)
+    return native("zoned", digits)(lambda iso: _zoned_text(iso, digits))
 
 
 def _zoned_text(iso: str, digits: int | None) -> str:

@@ -47,6 +47,7 @@ from relay.errors import NotRepresentable
 from relay.model import Column, ColumnType
 from relay.mysql import numbers, temporal
 from relay.mysql.types import BINARIES, GEOMETRIES
+from relay.native import BOOLEANS, named_after, native
 
 _ZERO_DATE: Final = Lossy.ZERO_DATE
 _TIME_RANGE: Final = Lossy.TIME_RANGE
@@ -121,6 +122,7 @@ class ValueWriter:
         self.shortcuts[decimal_reader(scale), write] = same_decimal(scale, write)
         return write
 
+    @native("decimal-float")
     def _write_double(self, value: Decimal) -> float:
         number = float(value) + 0.0  # zero has no sign
         if len(value.as_tuple().digits) > _SAFE_DIGITS and Decimal(repr(number)) != value:
@@ -129,9 +131,9 @@ class ValueWriter:
 
     def _bit(self, length: int | None) -> Write:
         if length == 1:
-            return _BOOLEANS
+            return BOOLEANS
         size = ((length or 64) + 7) // 8
-        write = self._once(("bit", size), lambda: functools.partial(bits, size))
+        write = self._once(("bit", size), lambda: native("bits", size)(functools.partial(bits, size)))
         if size <= _MOST_BIT_BYTES:
             self.shortcuts[read_bits, write] = same_bits(size, write)
         return write
@@ -142,9 +144,11 @@ class ValueWriter:
         mode = self._options.binary_handling_mode
         length = column_type.length if column_type.base == "binary" else None
         if mode in {"bytes", "base64"}:
-            return None if length is None else functools.partial(_padded, length)
+            return None if length is None else native("padded", length)(functools.partial(_padded, length))
         text = bytes.hex if mode == "hex" else _url_safe
-        return text if length is None else functools.partial(_padded_text, text, length)
+        if length is None:
+            return text
+        return named_after(functools.partial(_padded_text, text, length), text, length)
 
     # ------------------------------------------------------------ dates and times
 
@@ -201,6 +205,7 @@ class ValueWriter:
         is_iso = self._options.time_precision_mode == "isostring"
         no_date = self._no_date(nullable, "1970-01-01Z" if is_iso else 0)
 
+        @native("own-date-iso" if is_iso else "own-date-days")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             days = calendar_days(text)
             if days is None:
@@ -218,6 +223,7 @@ class ValueWriter:
         lost, otherwise, no_date = self.lost, NULL if nullable else 0, self._no_date(nullable, 0)
         may_cut = mode == "connect"
 
+        @native("datetime-units", up, down)
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             micros = _micros(text)
             if micros is None:
@@ -239,6 +245,7 @@ class ValueWriter:
     def _iso_datetime(self, nullable: bool) -> Write:
         no_date = self._no_date(nullable, ZERO_TIMESTAMP)
 
+        @native("datetime-iso")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if _micros(text) is None:
                 return no_date()
@@ -249,13 +256,14 @@ class ValueWriter:
     def _time(self, nullable: bool) -> Write:
         mode = self._options.time_precision_mode
         if mode == "nanoseconds":
-            return lambda text: time_micros(text) * 1_000
+            return native("time-nanos")(lambda text: time_micros(text) * 1_000)
         if mode not in {"connect", "isostring"}:
             return time_micros
         lost, is_iso = self.lost, mode == "isostring"
         otherwise: Any = NULL if nullable else "00:00:00Z" if is_iso else 0
         end = _DAY_MICROS if is_iso else _DAY_MICROS + 1
 
+        @native("time-iso" if is_iso else "time-millis")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             micros = time_micros(text)
             if not 0 <= micros < end:
@@ -290,6 +298,7 @@ class ValueWriter:
         """MySQL's own text; NULL for a date that is not in the calendar."""
         lost = self.lost
 
+        @native("calendar")
         def write(text: str) -> Any:  # noqa: ANN401 - what msgspec prints
             if calendar_days(text[:10]) is None:
                 lost.append(_ZERO_DATE)
@@ -319,6 +328,7 @@ class ValueWriter:
 # ---------------------------------------------------------------- numbers
 
 
+@native("big-endian")
 def big_endian(value: int) -> bytes:
     """Return the shortest two's complement of a number, the highest byte first, as Java has it."""
     size = (~value if value < 0 else value).bit_length() // 8 + 1
@@ -335,7 +345,7 @@ def unscaled(scale: int, value: Decimal) -> int:
 
 
 def _exact(scale: int) -> Write:
-    return lambda value: big_endian(unscaled(scale, value))
+    return native("unscaled", scale)(lambda value: big_endian(unscaled(scale, value)))
 
 
 def _exact_text(scale: int) -> Convert:
@@ -352,10 +362,12 @@ def _exact_text(scale: int) -> Convert:
 _SHORT: Final = 70
 
 
+@native("decimal-number")
 def _number(value: Decimal) -> msgspec.Raw:
     return msgspec.Raw(numbers.decimal_text(value).encode())
 
 
+@native("finite-float")
 def _write_float(value: float) -> float | str:
     if abs(value) < numbers.BEYOND_FLOAT:
         return value
@@ -364,6 +376,7 @@ def _write_float(value: float) -> float | str:
     raise ValueError("beyond the range of FLOAT")
 
 
+@native("finite")
 def _write_double(value: float) -> float | str:
     # NaN and infinity are the numbers whose distance to themselves is not 0. Java's JSON has words for them,
     # msgspec prints null.
@@ -372,8 +385,6 @@ def _write_double(value: float) -> float | str:
 
 #: What the 64 bits of the longest BIT take.
 _MOST_BIT_BYTES: Final = 8
-#: A BIT(1); any other number raises KeyError.
-_BOOLEANS: Final = {0: False, 1: True}.__getitem__
 
 
 # ---------------------------------------------------------------- bytes
@@ -390,6 +401,7 @@ def _padded_text(text: Callable[[bytes], str], length: int, value: bytes) -> str
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
+@native("base64-url")
 def _url_safe(value: bytes) -> str:
     return base64_text(value).translate(_URL_SAFE)
 
@@ -435,6 +447,7 @@ def _vector(text: str) -> list[float]:
 _STRING: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 
 
+@native("compact-json")
 def _compact(text: str) -> str:
     """JSON without space between its parts, as the connector prints what it reads from the binlog."""
     if " " not in text and "\n" not in text:
