@@ -1,7 +1,8 @@
 //! Conversions of single values, by the names of `relay.templates.conversions`.
 //!
-//! A read makes a canonical value of a parsed JSON token, a write prints it. What does not fit, or has no
-//! meaning here, is None; the functions in Python raise there.
+//! A read makes a canonical value of a JSON token, a write prints it. A value that they do not take is None;
+//! the functions in Python raise there. They may take fewer values than those, never more, and make the same
+//! of them.
 
 use std::borrow::Cow;
 
@@ -30,27 +31,27 @@ pub enum Parameter {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
-    IntegerText,
+    Int,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    IntegerText,
+    Digits,
 }
 
 impl Read {
     /// The read of a name; None if there is none with these parameters.
     pub fn new(name: &str, parameters: &[Parameter]) -> Option<Self> {
         Some(match (name, parameters) {
-            ("integer-text", []) => Self::IntegerText,
+            ("int", []) => Self::Int,
             _ => return None,
         })
     }
 
-    pub fn read<'a>(&self, value: Value<'a>) -> Option<Value<'a>> {
-        match (self, value) {
-            (Self::IntegerText, Value::Text(text)) => Some(Value::Integer(json::integer(&text)?)),
-            (Self::IntegerText, _) => None,
+    /// What a token that is not null stands for.
+    pub fn read<'a>(&self, token: &Token<'a>) -> Option<Value<'a>> {
+        match self {
+            Self::Int => Some(Value::Integer(json::integer(&text(token)?)?)),
         }
     }
 }
@@ -59,25 +60,30 @@ impl Write {
     /// The write of a name; None if there is none with these parameters.
     pub fn new(name: &str, parameters: &[Parameter]) -> Option<Self> {
         Some(match (name, parameters) {
-            ("integer-text", []) => Self::IntegerText,
+            ("digits", []) => Self::Digits,
             _ => return None,
         })
     }
 
     pub fn print(&self, value: Value<'_>, _how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
         match (self, value) {
-            (Self::IntegerText, Value::Integer(integer)) => {
+            (Self::Digits, Value::Integer(integer)) => {
                 out.push(b'"');
                 json::print_integer(integer, out)?;
                 out.push(b'"');
                 Some(())
             }
-            (Self::IntegerText, _) => None,
+            (Self::Digits, _) => None,
         }
     }
 }
 
-/// What a token means; it is not null.
+/// What a string means, in UTF-8; None for another token.
+fn text<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
+    if token.kind == Kind::Text { json::meaning(token) } else { None }
+}
+
+/// What msgspec makes of a token that is not null.
 pub fn parsed<'a>(token: &Token<'a>) -> Option<Value<'a>> {
     Some(match token.kind {
         Kind::Integer => Value::Integer(json::integer(token.text)?),

@@ -161,10 +161,10 @@ fn print(token: &Token<'_>, how: &How, out: &mut Vec<u8>) -> Option<()> {
         out.extend_from_slice(token.text);
         return Some(());
     }
-    let mut value = conversions::parsed(token)?;
-    if let Some(read) = &how.read {
-        value = read.read(value)?;
-    }
+    let value = match &how.read {
+        Some(read) => read.read(token)?,
+        None => conversions::parsed(token)?,
+    };
     match &how.write {
         Some(write) => write.print(value, escapes, out),
         None => conversions::print(&value, escapes, out),

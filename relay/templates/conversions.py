@@ -12,7 +12,7 @@ from typing import Final
 Function = Callable[[object], object]
 
 
-def _integer_text() -> Function:
+def _int() -> Function:
     def read(token: object) -> object:
         if not isinstance(token, str):
             raise TypeError(token)
@@ -24,5 +24,5 @@ def _integer_text() -> Function:
     return read
 
 
-READS: Final[Mapping[str, Callable[..., Function]]] = {"integer-text": _integer_text}
-WRITES: Final[Mapping[str, Callable[..., Function]]] = {"integer-text": lambda: str}
+READS: Final[Mapping[str, Callable[..., Function]]] = {"int": _int}
+WRITES: Final[Mapping[str, Callable[..., Function]]] = {"digits": lambda: str}
