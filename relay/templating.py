@@ -101,9 +101,9 @@ class RouteTemplates:
             return
         try:
             template, headers, after = self._derived(record, event, catalog, losses)
-        except Exception:
+            number = topic.engine.add(template)
+        except Exception:  # noqa: BLE001 - encoder and engine need not know all; then there is no template
             return
-        number = topic.engine.add(template)
         if _fits(topic.engine, record, (number, out.key, out.value)):
             stripped = msgspec.structs.replace(event, images=_NO_ROWS)
             topic.known[number] = Known([stripped], losses, headers, after)

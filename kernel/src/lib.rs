@@ -23,7 +23,7 @@ const INTERFACE: u32 = 1;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 #[pyclass(module = "relay_cdc_kernel")]
-struct Kernel(Templates);
+struct Kernel(Box<Templates>); // Python aligns its objects to 16 bytes; a finder of bytes needs 32.
 
 type Translation<'py> = (usize, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 
@@ -37,7 +37,7 @@ impl Kernel {
             "value" => false,
             _ => return Err(PyValueError::new_err("a marker is in the key or in the value")),
         };
-        Ok(Self(Templates::new(Marker::new(in_key, &start, &end))))
+        Ok(Self(Box::new(Templates::new(Marker::new(in_key, &start, &end)))))
     }
 
     fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {
