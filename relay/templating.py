@@ -17,77 +17,109 @@ from relay.catalog import Catalog
 from relay.codecs.codec import AfterDdl, Payload, TracingDecoder
 from relay.codecs.losses import Lossy
 from relay.model import Event, RowChange, Rows
-from relay.records import ConsumerRecord, Header, ProducerRecord
+from relay.records import TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.templates.engine import Engine
-from relay.templates.ops import OFFSET, TIME_MS, Marker, Template
+from relay.templates.ops import OFFSET, TIME_MS, Below, Marker, Template
 from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
-#: After so many messages of a shape templates are derived: at the second one, and, as long as they fit none,
-#: ever less often.
-_FIRST_SIGHT: Final = 2
+#: At which messages with the same text at the marker a template is derived, of those that fitted none: at the
+#: second one, and then ever less often.
+_SIGHTS: Final = frozenset([2 + count for count in range(4)] + [8 << 2 * count for count in range(20)])
 
 Prepare = Callable[[list[Event]], list[Event]]
+Count = Callable[[list[Event], list[Lossy], int], None]
 Encode = Callable[[Sequence[Event], ConsumerRecord, list[Lossy]], Iterable[Payload]]
 
 
-class Known(NamedTuple):
+class Known:
     """What is the same for all records that fit a template: the event without its values, what is lost of it,
-    the headers of its payload, and the DDL that it must follow.
+    the headers of its payload, and the DDL that it must follow. `uses`: how many records have fitted that are
+    not counted yet.
     """
 
-    events: list[Event]
-    losses: list[Lossy]
-    headers: tuple[Header, ...]
-    after: AfterDdl | None
+    __slots__ = ("after", "events", "headers", "losses", "uses")
+
+    def __init__(
+        self, event: Event, losses: list[Lossy], headers: tuple[Header, ...], after: AfterDdl | None
+    ) -> None:
+        self.events, self.losses, self.headers, self.after = [event], losses, headers, after
+        self.uses = 0
 
 
-class Found(NamedTuple):
-    """What a record that fits a template becomes."""
+class Line(NamedTuple):
+    """The parts of a route's straight line."""
 
-    known: Known
-    key: bytes | None
-    value: bytes | None
+    decoder: TracingDecoder
+    prepare: Prepare | None
+    encode: Encode
 
 
 class RouteTemplates:
     """The templates of one route, by source topic.
 
-    `decoder`, `prepare`, `encode` are the route's own. `most_bytes`: what key and value of a message of the
-    target may have together.
+    `most_bytes`: what key and value of a message of the target may have together. `count`: what counts events
+    and losses of so many records.
     """
 
     def __init__(
-        self,
-        engine: type[Engine],
-        marker: Marker,
-        decoder: TracingDecoder,
-        prepare: Prepare | None,
-        encode: Encode,
-        most_bytes: int,
+        self, engine: type[Engine], marker: Marker, line: Line, most_bytes: int, count: Count
     ) -> None:
         self._engine, self._marker, self._most_bytes = engine, marker, most_bytes
-        self._decoder, self._prepare, self._encode = decoder, prepare, encode
+        self._decoder, self._prepare, self._encode = line
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog: Catalog | None = None
+        self._last: _TopicTemplates | None = None
+        self._count = count
+        self._uses = 0
 
-    def find(self, record: ConsumerRecord, catalog: Catalog) -> Found | None:
-        """Return what a record becomes, if it fits a template."""
+    def find(
+        self, record: ConsumerRecord, catalog: Catalog
+    ) -> tuple[Known, bytes | None, bytes | None] | None:
+        """Return the target's key and value of a record that fits a template, and what is known of it.
+
+        The caller counts `Known.uses` if it takes them.
+        """
         if catalog is not self._catalog:
-            self._catalog = catalog
-            self._topics.clear()
-        topic = self._topics.get(record.topic)
-        if topic is None:
-            return None
-        found = topic.engine.translate(record.key, record.value, record.offset, record.timestamp_ms)
+            self._drop(catalog)
+        topic = self._last
+        if topic is None or record.topic != topic.name:
+            topic = self._last = self._topics.get(record.topic)
+            if topic is None:
+                return None
+        found = topic.translate(record.key, record.value, record.offset, record.timestamp_ms)
         if found is None:
             return None
         number, key, value = found
         known = topic.known[number]
         if known.after is not None and not known.after.allows(record):
             return None
-        return Found(known, key, value)
+        return known, key, value
+
+    def settle(self) -> None:
+        """Count the records that have fitted templates."""
+        for topic in self._topics.values():
+            for known in topic.known.values():
+                self._count_uses(known)
+
+    def _count_uses(self, known: Known) -> None:
+        if known.uses:
+            self._uses += known.uses
+            self._count(known.events, known.losses, known.uses)
+            known.uses = 0
+
+    @property
+    def uses(self) -> int:
+        """How many records have fitted templates."""
+        self.settle()
+        return self._uses
+
+    def _drop(self, catalog: Catalog) -> None:
+        """Forget all templates: the definitions have changed."""
+        self.settle()
+        self._catalog, self._last = catalog, None
+        self._topics.clear()
 
     def learn(self, record: ConsumerRecord, event: Event, out: ProducerRecord, losses: list[Lossy]) -> None:
         """Learn from a record that fitted no template, was this event, and became this one record."""
@@ -96,17 +128,19 @@ class RouteTemplates:
         catalog = self._catalog
         topic = self._topics.get(record.topic)
         if topic is None:
-            topic = self._topics[record.topic] = _TopicTemplates(self._engine(self._marker))
+            topic = self._topics[record.topic] = _TopicTemplates(record.topic, self._engine(self._marker))
         if catalog is None or not topic.is_due(_marked(self._marker, record)):
             return
         try:
             template, headers, after = self._derived(record, event, catalog, losses)
             number = topic.engine.add(template)
-        except Exception:  # noqa: BLE001 - encoder and engine need not know all; then there is no template
+        except Exception:
             return
         if _fits(topic.engine, record, (number, out.key, out.value)):
+            if number in topic.known:
+                self._count_uses(topic.known[number])
             stripped = msgspec.structs.replace(event, images=_NO_ROWS)
-            topic.known[number] = Known([stripped], losses, headers, after)
+            topic.known[number] = Known(stripped, losses, headers, after)
         else:
             topic.engine.remove(number)
 
@@ -135,7 +169,7 @@ class RouteTemplates:
         template = Template(
             message.key,
             message.value,
-            tuple(dict.fromkeys(trace.conditions)),
+            (*dict.fromkeys(trace.conditions), Below(TIME_MS, TIME_END_MS)),
             None if key is None else trace.target_ops(key),
             None if value is None else trace.target_ops(value),
             self._most_bytes,
@@ -155,8 +189,8 @@ class _Nowhere(TracedNumber):
 class _TopicTemplates:
     """The templates of a source topic's messages, and how often shapes without one were met."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, name: str, engine: Engine) -> None:
+        self.name, self.engine, self.translate = name, engine, engine.translate
         self.known: dict[int, Known] = {}
         self._met: dict[bytes, int] = {}
 
@@ -167,7 +201,7 @@ class _TopicTemplates:
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
         met = self._met[marked] = self._met.get(marked, 0) + 1
-        return met >= _FIRST_SIGHT and not met & (met - 1)
+        return met in _SIGHTS
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:

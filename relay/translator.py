@@ -28,15 +28,15 @@ from relay.codecs.codec import (
     parse_options,
 )
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
+from relay.counts import Counts
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
-from relay.model import Bootstrap, Event, Heartbeat, Op, RowChange, SchemaChange, TableId, TransactionMark
+from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
 from relay.needs import Answers, Need
 from relay.partitioning import ByKey, Partitioning
 from relay.records import SOURCE_HEADER, TIME_END_MS, ConsumerRecord, Header, ProducerRecord
 from relay.routing import (
     Group,
-    Places,
     Router,
     SeenTopics,
     Spread,
@@ -44,13 +44,11 @@ from relay.routing import (
     WatermarkGate,
     routing_problems,
 )
-from relay.selection import KINDS, Selection, kind_of
+from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Found, RouteTemplates
+from relay.templating import Line, RouteTemplates
 
 Answer = TypeVar("Answer")
-#: How many tables `Translator.guessed_tables` names at most.
-MAX_GUESSED_TABLES: Final = 100
 
 
 class Route(NamedTuple):
@@ -203,6 +201,8 @@ class Translator:
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
+        self._counts = Counts()
+        self._count = self._counts.add
         self._templates: RouteTemplates | None = None
         marker = route.source.marker
         if (
@@ -211,21 +211,13 @@ class Translator:
             and self._gate is None
             and isinstance(decoder, TracingDecoder)
         ):
-            most_bytes = route.target_options.unlimited_bytes
-            self._templates = RouteTemplates(engine, marker, decoder, self._prepare, self._encode, most_bytes)
-        #: How many records were translated by templates.
-        self.templated = 0
+            line, options = Line(decoder, self._prepare, self._encode), route.target_options
+            self._templates = RouteTemplates(engine, marker, line, options.unlimited_bytes, self._count)
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()
         self._passed_on: tuple[Header, ...] = ()
         self.catalog = Catalog(limits=limits)
-        self._events: dict[Op | type[Event], int] = dict.fromkeys(KINDS, 0)
-        #: Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
-        #: Counter here.
-        self.tables: Counter[tuple[TableId, str]] | None = None
-        self._lossy: dict[Lossy, int] = dict.fromkeys(Lossy, 0)
-        self._guessed: dict[TableId, int] = {}
         #: Topics of which statements were left out, as copies of those in partition 0.
         self.copied_topics: set[str] = set()
 
@@ -236,11 +228,28 @@ class Translator:
         be repeated.
         """
         templates = self._templates
-        if templates is None or record.timestamp_ms >= TIME_END_MS:
+        if templates is None:
             return self._straight(record)
+        path = self._partition_route
+        if path is None or record.partition != path.partition or record.topic != path.topic:
+            path = self._partition_route = self._partition_route_of(record)
         found = templates.find(record, self.catalog)
-        out = None if found is None else self._filled(record, found)
-        return self._straight(record, templates) if out is None else out
+        if found is None:
+            return self._straight(record, templates)
+        known, key, value = found
+        mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
+        ((topic, partition),) = path.places
+        headers: tuple[Header, ...] = (mark,)
+        if known.headers or record.headers:
+            inherited = self._inherited(record.headers) if record.headers else ()
+            headers = (*known.headers, *inherited, mark)
+        if self._moves is not None and self._moves(known.events):
+            places = self._router.place_of_row(known.events[0], record, self._seen)
+            if places is None:
+                return self._straight(record)
+            ((topic, partition),) = places.of(key) if type(places) is ByKey else places
+        known.uses += 1
+        return [ProducerRecord(topic, partition, record.timestamp_ms, key, value, headers)]
 
     def _straight(  # noqa: C901, PLR0912 - the hot path
         self, record: ConsumerRecord, templates: RouteTemplates | None = None
@@ -306,29 +315,6 @@ class Translator:
             templates.learn(record, events[0], out[0], lossy)
         return out
 
-    def _filled(self, record: ConsumerRecord, found: Found) -> list[ProducerRecord] | None:
-        """Return the records of a message that fits a template; None if where they go is to be asked."""
-        events, losses, headers, _ = found.known
-        path = self._partition_route
-        if path is None or record.partition != path.partition or record.topic != path.topic:
-            path = self._partition_route = self._partition_route_of(record)
-        places: Places = path.places
-        if self._moves is not None and self._moves(events):
-            place = self._router.place_of_row(events[0], record, self._seen)
-            if place is None:
-                return None
-            places = place
-        key = found.key
-        ((topic, partition),) = places.of(key) if type(places) is ByKey else places
-        mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
-        all_headers: tuple[Header, ...] = (mark,)
-        if headers or record.headers:
-            inherited = self._inherited(record.headers) if record.headers else ()
-            all_headers = (*headers, *inherited, mark)
-        self._count(events, losses)
-        self.templated += 1
-        return [ProducerRecord(topic, partition, record.timestamp_ms, key, found.value, all_headers)]
-
     def _inherited(self, headers: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers that a record passes on: all but those that are part of its own message."""
         own = self.route.source.own_headers
@@ -391,8 +377,7 @@ class Translator:
         events, self.catalog = self._decoded(record, lossy)
         if record.timestamp_ms >= TIME_END_MS:
             lossy.append(Lossy.RECORD_TIME)
-        for what in lossy:
-            self._lossy[what] += 1
+        self._counts.lose(lossy)
         return events
 
     def learn(self, record: ConsumerRecord) -> tuple[TableId, ...]:
@@ -472,14 +457,19 @@ class Translator:
             raise OutOfMemory(self.route.source.name, "", reason) from None
 
     @property
+    def templated(self) -> int:
+        """How many records templates have translated."""
+        return 0 if self._templates is None else self._templates.uses
+
+    @property
     def events(self) -> Counter[str]:
         """Events translated, by kind: `insert`, `update`, `delete`, `read`, `schema-change`, `watermark`."""
-        return Counter({KINDS[kind]: count for kind, count in self._events.items() if count})
+        return self._settled().events
 
     @property
     def lossy(self) -> Counter[Lossy]:
         """What could not be carried, by kind."""
-        return Counter({what: count for what, count in self._lossy.items() if count})
+        return self._settled().lossy
 
     @property
     def guessed_tables(self) -> Mapping[TableId, int]:
@@ -487,7 +477,24 @@ class Translator:
 
         In the order in which they came; none is ever taken out.
         """
-        return MappingProxyType(self._guessed)
+        return MappingProxyType(self._settled().guessed)
+
+    @property
+    def tables(self) -> Counter[tuple[TableId, str]] | None:
+        """Translated rows and DDL by table and kind (as `kind_of` names it); counted only if somebody puts a
+        Counter here.
+        """
+        return self._settled().tables
+
+    @tables.setter
+    def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
+        self._settled().tables = counter
+
+    def _settled(self) -> Counts:
+        """The counts, with those of records that fitted templates."""
+        if self._templates is not None:
+            self._templates.settle()
+        return self._counts
 
     def _partition_route_of(self, record: ConsumerRecord) -> _PartitionRoute:
         topic, partition = record.topic, record.partition
@@ -500,29 +507,6 @@ class Translator:
             what = ", ".join(sorted(set(lossy) - INFORMATIONAL))
             reason = f"the route would lose: {what}; the target option strict=false accepts and counts it"
             raise NotRepresentable(self.route.target.name, "", reason)
-
-    def _note_guesses(self, events: Iterable[Event]) -> None:
-        guessed = self._guessed
-        for event in events:
-            if isinstance(event, RowChange) and not event.schema.complete:
-                table = event.table
-                if table in guessed or len(guessed) < MAX_GUESSED_TABLES:
-                    guessed[table] = guessed.get(table, 0) + 1
-
-    def _count(self, events: list[Event], lossy: list[Lossy]) -> None:
-        lost, counts = self._lossy, self._events
-        for what in lossy:
-            lost[what] += 1
-        if _SCHEMA_GUESSED in lossy:
-            self._note_guesses(events)
-        for event in events:
-            counts[event.op if isinstance(event, RowChange) else type(event)] += 1
-        if self.tables is not None:
-            self.tables.update(
-                (event.table, kind_of(event))
-                for event in events
-                if isinstance(event, RowChange | SchemaChange)
-            )
 
 
 def _key_rule_problems(route: Route, rules: Sequence[TopicRule]) -> list[Problem]:
@@ -557,7 +541,6 @@ _HEADER_BYTES: Final = 16
 _HOMELESS: Final[Mapping[type[Event], Lossy]] = {
     kind: UNSUPPORTED_EVENT_LOSSES[kind] for kind in (TransactionMark, Heartbeat)
 }
-_SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 
 
 def _tables_in(events: Iterable[Event]) -> tuple[TableId, ...]:
