@@ -24,9 +24,10 @@ from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
-#: At which messages with the same text at the marker a template is derived, of those that fitted none: at the
-#: second one, and then ever less often.
-_SIGHTS: Final = frozenset([2 + count for count in range(4)] + [8 << 2 * count for count in range(20)])
+#: The message of a shape of which a template is derived. Where that fails, it is tried again when so many times
+#: as many have come.
+_SIGHT: Final = 2
+_PATIENCE: Final = 8
 
 Prepare = Callable[[list[Event]], list[Event]]
 Count = Callable[[list[Event], list[Lossy], int], None]
@@ -69,7 +70,7 @@ class RouteTemplates:
         self._engine, self._marker, self._most_bytes = engine, marker, most_bytes
         self._decoder, self._prepare, self._encode = line
         self._topics: dict[str, _TopicTemplates] = {}
-        self._catalog: Catalog | None = None
+        self._catalog = Catalog()
         self._last: _TopicTemplates | None = None
         self._count = count
         self._uses = 0
@@ -125,33 +126,47 @@ class RouteTemplates:
         """Learn from a record that fitted no template, was this event, and became this one record."""
         if not isinstance(event, RowChange) or out.blobs:
             return
-        catalog = self._catalog
         topic = self._topics.get(record.topic)
         if topic is None:
             topic = self._topics[record.topic] = _TopicTemplates(record.topic, self._engine(self._marker))
-        if catalog is None or not topic.is_due(_marked(self._marker, record)):
+        marked = _marked(self._marker, record)
+        if marked is None or not topic.is_due(marked):
             return
-        try:
-            template, headers, after = self._derived(record, event, catalog, losses)
-            number = topic.engine.add(template)
-        except Exception:
-            return
-        if _fits(topic.engine, record, (number, out.key, out.value)):
+        known = self._added(topic.engine, record, event, out, losses)
+        topic.note(marked, is_made=known is not None)
+        if known is not None:
+            number, made = known
             if number in topic.known:
                 self._count_uses(topic.known[number])
-            stripped = msgspec.structs.replace(event, images=_NO_ROWS)
-            topic.known[number] = Known(stripped, losses, headers, after)
-        else:
-            topic.engine.remove(number)
+            topic.known[number] = made
+
+    def _added(
+        self,
+        engine: Engine,
+        record: ConsumerRecord,
+        change: RowChange,
+        out: ProducerRecord,
+        losses: list[Lossy],
+    ) -> tuple[int, Known] | None:
+        """Add the template of a record's shape; None if there is none."""
+        try:
+            template, headers, after = self._derived(record, change, losses)
+            number = engine.add(template)
+        except Exception:
+            return None
+        if not _fits(engine, record, (number, out.key, out.value)):
+            engine.remove(number)
+            return None
+        return number, Known(msgspec.structs.replace(change, images=_NO_ROWS), losses, headers, after)
 
     def _derived(
-        self, record: ConsumerRecord, change: RowChange, catalog: Catalog, losses: list[Lossy]
+        self, record: ConsumerRecord, change: RowChange, losses: list[Lossy]
     ) -> tuple[Template, tuple[Header, ...], AfterDdl | None]:
         """Return the template of a record's shape, and what `Known` has of it. Raises Untraceable, and what
         an encoder raises.
         """
         trace = Trace()
-        message = self._decoder.traced(record, change, catalog, trace)
+        message = self._decoder.traced(record, change, self._catalog, trace)
         events: list[Event] = [message.change]
         if self._prepare is not None:
             events = self._prepare(events)
@@ -192,16 +207,21 @@ class _TopicTemplates:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
         self.known: dict[int, Known] = {}
-        self._met: dict[bytes, int] = {}
+        #: By the text at the marker: how many messages fitted no template, and of which one to derive the next.
+        self._met: dict[bytes, tuple[int, int]] = {}
 
-    def is_due(self, marked: bytes | None) -> bool:
+    def is_due(self, marked: bytes) -> bool:
         """Count a message that fitted no template; whether to derive one of it."""
-        if marked is None:
-            return False
         if len(self._met) >= _MOST_COUNTED:
             self._met.clear()
-        met = self._met[marked] = self._met.get(marked, 0) + 1
-        return met in _SIGHTS
+        met, due = self._met.get(marked, (0, _SIGHT))
+        self._met[marked] = met + 1, due
+        return met + 1 >= due
+
+    def note(self, marked: bytes, *, is_made: bool) -> None:
+        """Note whether a template was made of a message."""
+        met, _ = self._met[marked]
+        self._met[marked] = met, met + 1 if is_made else met * _PATIENCE
 
 
 def _marked(marker: Marker, record: ConsumerRecord) -> bytes | None:
