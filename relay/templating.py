@@ -24,8 +24,8 @@ from relay.templates.tracing import Trace, TracedNumber, Untraceable
 
 #: How many shapes are counted before they have a template; then counting begins anew.
 _MOST_COUNTED: Final = 10_000
-#: The message of a shape of which a template is derived. Where that fails, it is tried again when so many times
-#: as many have come.
+#: The message of a shape of which a template is derived. Where that fails, it is tried again when so many
+#: times as many have come.
 _SIGHT: Final = 2
 _PATIENCE: Final = 8
 
@@ -207,7 +207,7 @@ class _TopicTemplates:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name, self.engine, self.translate = name, engine, engine.translate
         self.known: dict[int, Known] = {}
-        #: By the text at the marker: how many messages fitted no template, and of which one to derive the next.
+        #: By the text at the marker: how many messages fitted no template, and which one is to be the next.
         self._met: dict[bytes, tuple[int, int]] = {}
 
     def is_due(self, marked: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -33,6 +33,7 @@ from relay.templates.ops import (
     Members,
     Number,
     OneOf,
+    Operator,
     Put,
     Same,
     Sized,
@@ -461,8 +462,11 @@ def _check(template: Template) -> None:
                 count += 1
             case Members(members):
                 count += len(members)
-            case OneOf(texts) | Unordered(texts):
+            case OneOf(texts):
                 _check_texts(texts)
+            case Unordered(texts):
+                _check_texts(texts)
+                _check_colons(texts)
             case Length(width):
                 _check_width(width)
     targets = (*(template.target_key or ()), *(template.target_value or ()))
@@ -475,6 +479,11 @@ def _check(template: Template) -> None:
 def _check_texts(texts: tuple[bytes, ...]) -> None:
     if any(other.startswith(text) for text, other in pairwise(sorted(texts))):
         raise ValueError("one text begins another one")
+
+
+def _check_colons(members: tuple[bytes, ...]) -> None:
+    if not all(b":" in member for member in members):
+        raise ValueError("a member has no colon")
 
 
 def _check_width(width: int) -> None:
@@ -515,9 +524,10 @@ def _check_slots(slots: Iterable[int], count: int, least: int = 0) -> None:
 def _check_number(slot: int, steps: Steps, count: int) -> None:
     _check_slots((slot,), count, least=min(OFFSET, TIME_MS))
     for operator, operand in steps:
+        is_unknown = operator not in get_args(Operator)
         by_zero = operator in ("//", "%") and not operand
         too_far = operator in ("<<", ">>") and not 0 <= operand < 128
-        if by_zero or too_far or operand not in _CALCULATED:
+        if is_unknown or by_zero or too_far or operand not in _CALCULATED:
             raise ValueError(f"no such step: {operator} {operand}")
 
 

@@ -83,10 +83,11 @@ SourceOp = Constant | Take | OneOf | Members | Unordered | Length
 
 #: The name of a conversion (`relay.templates.conversions`), with its parameters.
 Conversion = native.Conversion
+Operator = Literal["+", "-", "*", "//", "<<", ">>", "%"]
 #: Arithmetic on integers without bounds, from left to right: `("//", 1000)`. `//` and `>>` round down; none
 #: is given 0 to divide by, or 128 bits or more to shift by. A result that has no place in 128 bits with sign
 #: does not fit.
-Steps = tuple[tuple[Literal["+", "-", "*", "//", "<<", ">>", "%"], int], ...]
+Steps = tuple[tuple[Operator, int], ...]
 
 
 class Put(NamedTuple):
