@@ -98,6 +98,7 @@ pub enum Condition {
     Above(Calculation, i128),
     Below(Calculation, i128),
     Same(usize, usize),
+    Filled(usize),
 }
 
 pub struct Template {

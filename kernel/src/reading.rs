@@ -206,6 +206,7 @@ impl<'py> Fields<'py> {
             "above" => Condition::Above(self.calculation(0, 2, slots)?, self.get(1)?),
             "below" => Condition::Below(self.calculation(0, 2, slots)?, self.get(1)?),
             "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
+            "filled" => Condition::Filled(slot(self.get(0)?, slots)?),
             _ => return Err(meaningless("no condition has this name")),
         })
     }
