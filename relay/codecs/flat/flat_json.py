@@ -31,6 +31,7 @@ from relay.model import Column, Event, Images, Op, RowChange, Source, TableSchem
 from relay.mysql.types import has_parameters
 from relay.needs import Answers
 from relay.records import ConsumerRecord
+from relay.templates.tracing import Untraceable, mark_of
 
 NAME: Final = "flat-json"
 
@@ -51,7 +52,7 @@ _DELETED: Final[dict[str, tuple[Any, Any]]] = {
 }
 #: What printing raises for texts that no JSON can hold.
 _UNPRINTABLE: Final = (UnicodeError, msgspec.MsgspecError)
-_print: Final = msgspec.json.Encoder().encode
+_print: Final = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 #: A fact of a row's source, or its number: what the format of a column takes.
 Fact = Callable[[Source, ConsumerRecord, list[Lossy]], Any]

@@ -80,6 +80,7 @@ from relay.model import (
 )
 from relay.needs import Answers
 from relay.records import TIME_END_MS, ConsumerRecord
+from relay.templates.tracing import mark_of
 
 _ROW, _DDL, _RESOLVED = 1, 2, 3
 _NS_PER_MS: Final = 1_000_000
@@ -125,7 +126,7 @@ class _OutCell(msgspec.Struct, gc=False):
 
 _decode_key = msgspec.json.Decoder(_Key).decode
 _decode_ddl = msgspec.json.Decoder(_Ddl).decode
-_to_json = msgspec.json.Encoder().encode
+_to_json = msgspec.json.Encoder(enc_hook=mark_of).encode
 
 
 class OpenOptions(LargeMessageOptions, frozen=True):
