@@ -51,11 +51,19 @@ class Found(NamedTuple):
     value: bytes | None
 
 
+class Form(NamedTuple):
+    """The target's messages. `most_bytes`: what key and value may have together; `lengths_at`: as a codec
+    says it.
+    """
+
+    most_bytes: int
+    lengths_at: tuple[int, int] | None
+
+
 class RouteTemplates:
     """The templates of one route, by source topic.
 
-    `decoder`, `prepare`, `encode` are the route's own. `most_bytes`: what key and value of a message of the
-    target may have together.
+    `decoder`, `prepare`, `encode` are the route's own; `form` is the target's.
     """
 
     def __init__(
@@ -65,9 +73,9 @@ class RouteTemplates:
         decoder: TracingDecoder,
         prepare: Prepare | None,
         encode: Encode,
-        most_bytes: int,
+        form: Form,
     ) -> None:
-        self._engine, self._marker, self._most_bytes = engine, marker, most_bytes
+        self._engine, self._marker, self._form = engine, marker, form
         self._decoder, self._prepare, self._encode = decoder, prepare, encode
         self._topics: dict[str, _TopicTemplates] = {}
         self._catalog: Catalog | None = None
@@ -131,14 +139,17 @@ class RouteTemplates:
         payloads = list(self._encode(events, numbered, lost))
         if len(payloads) != 1 or payloads[0].blobs or losses[len(losses) - len(lost) :] != lost:
             raise Untraceable
-        key, value = payloads[0].key, payloads[0].value
+        lengths_at = self._form.lengths_at or (None, None)
+        parts = zip((payloads[0].key, payloads[0].value), lengths_at, strict=True)
+        key, value = [None if text is None else trace.target_ops(text, at) for text, at in parts]
+        trace.check_marks()
         template = Template(
             message.key,
             message.value,
             tuple(dict.fromkeys(trace.conditions)),
-            None if key is None else trace.target_ops(key),
-            None if value is None else trace.target_ops(value),
-            self._most_bytes,
+            key,
+            value,
+            self._form.most_bytes,
         )
         return template, payloads[0].headers, message.after
 

@@ -46,7 +46,7 @@ from relay.routing import (
 )
 from relay.selection import KINDS, Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Found, RouteTemplates
+from relay.templating import Form, Found, RouteTemplates
 
 Answer = TypeVar("Answer")
 #: How many tables `Translator.guessed_tables` names at most.
@@ -211,8 +211,8 @@ class Translator:
             and self._gate is None
             and isinstance(decoder, TracingDecoder)
         ):
-            most_bytes = route.target_options.unlimited_bytes
-            self._templates = RouteTemplates(engine, marker, decoder, self._prepare, self._encode, most_bytes)
+            form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
+            self._templates = RouteTemplates(engine, marker, decoder, self._prepare, self._encode, form)
         #: How many records were translated by templates.
         self.templated = 0
         # Of the last record; mostly the next one's, too.

@@ -599,6 +599,7 @@ CODEC: Final = Codec(
     encoder=Encoder,
     ddl_everywhere=True,
     keys=Keys.MESSAGE,
+    lengths_at=(len(VERSION), 0),
     joining=joining,
     row_signature=RowSignature(
         ((b'"t":1}', b'"t":1,', b'"t":3}', b'"t":3,'),), never=(b'"t":2',), part="key"

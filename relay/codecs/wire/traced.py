@@ -99,7 +99,10 @@ class TracedKey(list[Any]):
     def __init__(self, cells: Iterable[tuple[Any, Conversion | None]]) -> None:
         """Make it of traced cells, or ABSENT, and how each is read."""
         super().__init__(
-            [cell if cell is ABSENT else cell.written(read, conversion(written_in_key)) for cell, read in cells]
+            [
+                cell if cell is ABSENT else cell.written(read, conversion(written_in_key))
+                for cell, read in cells
+            ]
         )
 
     def __contains__(self, wanted: object) -> bool:
@@ -117,7 +120,7 @@ class TracedKey(list[Any]):
         """As `__ne__`."""
         return not self != other
 
-    __hash__ = None  # type: ignore[assignment]  # as lists have none
+    __hash__ = None  # as lists have none
 
 
 def choosing(
