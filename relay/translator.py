@@ -46,7 +46,7 @@ from relay.routing import (
 )
 from relay.selection import Selection, kind_of
 from relay.templates.engine import Engine
-from relay.templating import Line, RouteTemplates
+from relay.templating import Form, Line, RouteTemplates
 
 Answer = TypeVar("Answer")
 
@@ -211,8 +211,9 @@ class Translator:
             and self._gate is None
             and isinstance(decoder, TracingDecoder)
         ):
-            line, options = Line(decoder, self._prepare, self._encode), route.target_options
-            self._templates = RouteTemplates(engine, marker, line, options.unlimited_bytes, self._count)
+            line = Line(decoder, self._prepare, self._encode)
+            form = Form(route.target_options.unlimited_bytes, route.target.lengths_at)
+            self._templates = RouteTemplates(engine, marker, line, form, self._count)
         # Of the last record; mostly the next one's, too.
         self._partition_route: _PartitionRoute | None = None
         self._headers: tuple[Header, ...] = ()

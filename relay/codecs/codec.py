@@ -264,7 +264,8 @@ class Codec(msgspec.Struct, frozen=True):
     `ddl_topics`: of source topics, which one has the DDL of the rows of each, by their names and the source's
     options as texts; one that has DDL of others has its own. `keys`: what a row's Kafka key stands for.
     `marker`: by which bytes templates of its messages are found, if its decoder offers them
-    (`TracingDecoder`).
+    (`TracingDecoder`). `lengths_at`: where key and value of a message of one row have the number of bytes
+    behind it, in 8 bytes; None if they are no frames.
     `row_signature`: how most messages without DDL are known cheaply; None if they are not. `joining`: how
     messages of neighbouring source records are joined with given options, None if they are not.
     `own_headers`: names of headers that are part of its messages, so that messages of other protocols do not
@@ -286,6 +287,7 @@ class Codec(msgspec.Struct, frozen=True):
     keys: Keys = Keys.NONE
     row_signature: RowSignature | None = None
     marker: Marker | None = None
+    lengths_at: tuple[int, int] | None = None
     joining: Callable[[Any], Joining | None] = joins_nothing
     own_headers: frozenset[str] = frozenset()
     keyed_encoder: Callable[[Any, Answers, ChosenKey], Encoder] | None = None

@@ -26,6 +26,7 @@ from relay.templates.ops import (
     Number,
     Put,
     Same,
+    Sized,
     Steps,
     TargetOp,
 )
@@ -36,6 +37,11 @@ _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
+#: The bytes of a number that says how many follow.
+_LENGTH_BYTES: Final = 8
+
+#: What a mark stands for, and what a text is made of.
+_UnframedOp = Constant | Put | Number | Changed | Choice
 
 
 class Untraceable(Exception):
@@ -47,25 +53,44 @@ class Trace:
 
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
-        self._marked: list[TargetOp] = []
+        self._marked: list[_UnframedOp] = []
+        self._found: set[int] = set()
 
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
         self.conditions.append(Same(slot, other))
 
-    def mark(self, op: TargetOp) -> msgspec.Raw:
+    def mark(self, op: _UnframedOp) -> msgspec.Raw:
         """Return the text that stands for what an op will print."""
         self._marked.append(op)
         return msgspec.Raw(b'"\\brelay:traced:%d"' % (len(self._marked) - 1))
 
-    def target_ops(self, text: bytes) -> tuple[TargetOp, ...]:
-        """Return the ops that print a text with marks."""
-        ops: list[TargetOp] = []
+    def target_ops(self, text: bytes, length_at: int | None = None) -> tuple[TargetOp, ...]:
+        """Return the ops that print a text with marks. `length_at`: where it has the number of the bytes
+        behind that. Raises Untraceable if it has another number there.
+        """
+        if length_at is None:
+            return self._unframed_ops(text)
+        rest = text[length_at + _LENGTH_BYTES :]
+        if text[length_at : length_at + _LENGTH_BYTES] != len(rest).to_bytes(_LENGTH_BYTES, "big"):
+            raise Untraceable
+        sized = Sized(_LENGTH_BYTES, self._unframed_ops(rest))
+        return (Constant(text[:length_at]), sized) if length_at else (sized,)
+
+    def check_marks(self) -> None:
+        """Raise Untraceable if a mark was found nowhere: then the text was changed after it was printed."""
+        if len(self._found) < len(self._marked):
+            raise Untraceable
+
+    def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
+        ops: list[_UnframedOp] = []
         at = 0
         for found in _MARK.finditer(text):
             if found.start() > at:
                 ops.append(Constant(text[at : found.start()]))
-            op = self._marked[int(found[2])]
+            number = int(found[2])
+            self._found.add(number)
+            op = self._marked[number]
             if found[1] == _LONG_ESCAPE:
                 op = _with_long_escapes(op)
             ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
@@ -75,7 +100,7 @@ class Trace:
         return tuple(ops)
 
 
-def _with_long_escapes(op: TargetOp) -> TargetOp:
+def _with_long_escapes(op: _UnframedOp) -> _UnframedOp:
     if isinstance(op, Put):
         return op._replace(long_escapes=True)
     if isinstance(op, Changed):
@@ -95,7 +120,7 @@ class Traced:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
 
-    def op(self) -> TargetOp:
+    def op(self) -> _UnframedOp:
         """Return what prints the value."""
         raise Untraceable
 
@@ -135,6 +160,10 @@ class TracedNumber(Traced):
             raise Untraceable
         steps = _simplified((*self._steps, (sign, operand.__index__())))
         return TracedNumber(self.trace, self._slot, value, steps)
+
+    def __bool__(self) -> bool:
+        """Whether it is not 0."""
+        return self > 0 or self < 0
 
     def __mul__(self, factor: int) -> TracedNumber:
         return self._then("*", factor, self._value * factor)
