@@ -8,16 +8,23 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from secured_support import clusters_of
+from service.conftest import ListLog
 from service.resilience_support import ask
 from service.test_process import PARTITIONS, all_committed, finished, holds, id_of, inserts, relay_process
 
+from relay.demo.kafka import free_ports
 from relay.records import ConsumerRecord
+from relay.service.check.route import preflight
+from relay.service.processes import supervisor
+from relay.service.processes.supervisor import supervise_until
 
 pytestmark = pytest.mark.kafka
 
@@ -36,9 +43,7 @@ class Running:
 
     async def is_ready(self) -> bool:
         assert self.process.returncode is None
-        with contextlib.suppress(OSError):
-            return (await ask(self._port, "/readyz"))[0] == 200
-        return False
+        return await is_ready(self._port)
 
     async def shares(self) -> list[int]:
         """How many partitions each process has."""
@@ -63,6 +68,12 @@ class Running:
         return [each["pid"] for each in (await self.status())["processes"].values()]
 
 
+async def is_ready(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        return (await ask(port, "/readyz"))[0] == 200
+    return False
+
+
 Start = Callable[[Any], Any]
 
 
@@ -72,9 +83,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     running: list[Running] = []
 
     async def started(config: Any) -> Running:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         flags = ("--processes", "2", "--set", f"http.port={port}")
         running.append(Running(await relay_process(tmp_path, config, *flags), port))
         return running[-1]
@@ -225,3 +234,105 @@ async def test_a_signal_while_they_start_ends_them_well(kafka: Any, make_config:
     exit_status, events = await finished(relay.process)
     assert exit_status == 0
     assert events[-1]["event"] == "relay.stopped"
+
+
+class Supervised:
+    """A supervisor in this process, with processes of its own."""
+
+    def __init__(self, config: Any) -> None:
+        self.log, self._stop = ListLog(), asyncio.Event()
+        self._task = asyncio.create_task(supervise_until(self._stop, config, self.log))
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(60):
+            return await self._task
+
+    async def stop(self) -> int:
+        self._stop.set()
+        return await self.ended()
+
+    async def has_logged(self, event: str) -> bool:
+        assert not self._task.done()
+        return bool(self.log.named(event))
+
+
+async def test_processes_without_partitions_are_told_of(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "IDLE_SECONDS", 0.5)
+    config = make_config(await kafka.topic(1), await kafka.topic(1), delivery_processes=2)
+    relay = Supervised(config)
+    await kafka.until(lambda: relay.has_logged("processes.idle"))
+    assert await relay.stop() == 0
+    (idle,) = relay.log.named("processes.idle")
+    assert idle["processes"] in (["0"], ["1"])
+
+
+async def test_a_process_that_does_not_stop_in_time_is_killed(
+    kafka: Any, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = supervisor.Process.stop
+    monkeypatch.setattr(supervisor, "DISCONNECT_SECONDS", 2)
+    monkeypatch.setattr(supervisor.Process, "stop", lambda self: stop(self) if self.number else None)
+    (port,) = free_ports(1)
+    config = make_config(
+        await kafka.topic(2),
+        await kafka.topic(2),
+        delivery_processes=2,
+        delivery_drain_timeout_seconds=3,
+        http_port=port,
+    )
+    relay = Supervised(config)
+    await kafka.until(lambda: is_ready(port))
+    assert await relay.stop() == 128 + signal.SIGKILL
+    pids = {each["process"]: str(each["pid"]) for each in relay.log.named("process.started")}
+    assert [each["pids"] for each in relay.log.named("processes.killed")] == [[pids[0]]]
+
+
+async def test_a_start_that_fails_ends_all(make_config: Any) -> None:
+    (port,) = free_ports(1)
+    config = make_config("a", "b", delivery_processes=2)
+    nobody = config.source.model_copy(update={"bootstrap_servers": f"127.0.0.1:{port}"})
+    relay = Supervised(config.model_copy(update={"source": nobody}))
+    assert await relay.ended() == 3
+    # Whether the other one has failed by itself by then is a matter of moments.
+    assert 3 in [each["status"] for each in relay.log.named("process.ended")]
+    assert len(relay.log.named("process.ended")) == 2
+
+
+async def test_an_address_that_is_taken_starts_nothing(make_config: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        relay = Supervised(make_config("a", "b", delivery_processes=2, http_port=taken.getsockname()[1]))
+        assert await relay.ended() == 3
+    assert [each["event"] for each in relay.log.events] == ["relay.starting", "relay.failed"]
+    assert relay.log.events[-1]["code"] == "service.address-unavailable"
+
+
+async def test_a_process_that_cannot_be_started_is_an_error_of_the_environment(
+    make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    relay = Supervised(make_config("a", "b", delivery_processes=2))
+    assert await relay.ended() == 3
+    assert relay.log.events[-1]["message"] == "process 0 cannot be started: No such file or directory"
+
+
+async def test_a_check_of_the_brokers_counts_partitions_and_tries_every_transactional_id(
+    kafka: Any, make_config: Any
+) -> None:
+    config = make_config(await kafka.topic(1), await kafka.topic(1), delivery_processes=2)
+    notes = {each.subject: each.said for each in await preflight(config, clusters_of(config))}
+    assert notes["processes"].startswith("1 of 2 will be idle, as the source topics have 1 partitions")
+    once = make_config(
+        await kafka.topic(3),
+        await kafka.topic(3),
+        delivery_processes=2,
+        delivery_mode="exactly-once",
+        delivery_shards=2,
+        delivery_shard=1,
+    )
+    notes = {each.subject: each.said for each in await preflight(once, clusters_of(once))}
+    # Shards 1 and 3 of 4, of which the second would read partition 3.
+    assert notes["processes"].startswith("1 of 2 will be idle")
+    group = once.source.group_id
+    assert {f"target transactional id {group}-1", f"target transactional id {group}-3"} <= notes.keys()
