@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
 from typing import Any
 
-import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from status_support import LIMIT, ORDERS_0, ORDERS_1, START, Clock, Translated, make_status, running_status
+from status_support import (
+    GENERATION,
+    LIMIT,
+    ORDERS_0,
+    ORDERS_1,
+    START,
+    Clock,
+    Translated,
+    heard,
+    make_status,
+    running_status,
+    together,
+)
 
 from relay.codecs.losses import Lossy
 from relay.model import TableId
 from relay.service.observe import report
 from relay.service.observe.metrics import exposition, registry_of
 from relay.service.observe.status import ProcessReport, Status
-from relay.service.observe.together import TogetherStatus
-from relay.service.processes.channel import packed, receive_first
 
 ORDERS = "orders"
 
@@ -25,28 +33,6 @@ ORDERS = "orders"
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-def together(clock: Clock, *statuses: Status, processes: int = 2) -> TogetherStatus:
-    """What is known when these processes have told of themselves."""
-    about = msgspec.structs.replace(make_status(clock).about, processes=processes)
-    found = TogetherStatus(about, lambda: clock.time, steady=lambda: clock.steady)
-    for number, status in enumerate(statuses):
-        found.told(number, ProcessReport(10**9 + number, heard(status, clock), [GENERATION] * 3))
-    return found
-
-
-GENERATION = {"collections": 5, "collected": 7, "uncollectable": 0}
-
-
-def heard(status: Status, clock: Clock) -> Status:
-    """What another process knows of a status, with the clocks of the test."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.sendall(packed(status))
-        found: Status = receive_first(theirs)
-    found.now, found.steady = lambda: clock.time, lambda: clock.steady
-    return found
 
 
 def busy_status(clock: Clock) -> Status:
