@@ -390,7 +390,7 @@ async def test_a_browser_shows_several_processes_and_no_list_of_one(tmp_path: Pa
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-async def test_a_browser_shows_hostile_shows_hostile_names_as_text(tmp_path: Path) -> None:
+async def test_a_browser_shows_hostile_names_as_text(tmp_path: Path) -> None:
     clock = Clock()
     status = make_status(clock, {HOSTILE: f"{HOSTILE}.out"})
     status.enter_phase("running")

@@ -134,8 +134,10 @@ class Crew:
         self._status.ended(number)
         status = code if code >= 0 else _ENDED_BY_SIGNAL - code
         self.exit_status = self.exit_status or status
-        say = self._log.error if status else self._log.info
-        say("process.ended", process=number, pid=process.pid, status=status)
+        if status:
+            self._log.error("process.ended", process=number, pid=process.pid, status=status)
+        else:
+            self._log.info("process.ended", process=number, pid=process.pid, status=0)
 
     async def _tell_idle(self) -> None:
         """Say once which processes have nothing to do: for a moment that is so in every rebalance."""
