@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Final, NamedTuple, cast
 
 from relay.errors import ConfigError, Problem
+from relay.shadow import ShadowTranslator
 from relay.templates.engine import Engine
+from relay.translator import Translator
 
 VARIABLE: Final = "RELAY_KERNEL"
 #: What the kernel and `relay.templates` have to agree on; `INTERFACE` in `kernel/src/lib.rs` is the same.
@@ -76,6 +78,13 @@ def engine(chosen: Mode) -> type[Engine] | None:
     from relay.templates.interpreter import Interpreter  # noqa: PLC0415
 
     return Interpreter
+
+
+def translator_class() -> Callable[..., Translator]:
+    """Return what makes a translator with the engine that `RELAY_KERNEL` says. Raises ConfigError."""
+    chosen = mode()
+    made = ShadowTranslator if chosen.is_shadow else Translator
+    return partial(made, engine=engine(chosen))
 
 
 @cache

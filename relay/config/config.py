@@ -21,6 +21,7 @@ from relay.config.flags import FlagSource
 from relay.config.tables import Backfill, Delivery, Errors, Http, Limits, Route, SchemaHistory, Source, Target
 from relay.config.variables import BETWEEN, PREFIX
 from relay.dead_letters import route_name
+from relay.kernel import translator_class
 from relay.partitioning import Partitioning
 from relay.policies import ErrorPolicies
 from relay.routing import TopicRule, partitions_by_name, templates_of
@@ -246,7 +247,7 @@ class Config(BaseSettings):
             tables=chosen_tables(route.include_tables, route.exclude_tables),
             left_out_kinds=left_out_kinds(route.include_events, route.exclude_events),
         )
-        return Translator(
+        return translator_class()(
             route.from_,
             route.to,
             route.from_options,
