@@ -25,11 +25,11 @@ pub struct Member {
     pub kinds: Kinds,
 }
 
-/// Members in any order.
+/// Members in any order; those with the same text up to the first colon stand together.
 pub struct Unordered {
     pub members: Vec<Bytes>,
-    /// The places of members by their text up to the first colon.
-    pub places: HashMap<Bytes, Vec<usize>, RandomState>,
+    /// Where members with a text up to the first colon begin and end.
+    pub places: HashMap<Bytes, (usize, usize), RandomState>,
 }
 
 pub enum TargetOp {

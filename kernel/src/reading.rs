@@ -127,11 +127,13 @@ impl<'py> Fields<'py> {
     }
 }
 
-fn unordered(members: Vec<Bytes>) -> PyResult<Unordered> {
-    let mut places: HashMap<Bytes, Vec<usize>, _> = HashMap::default();
+fn unordered(mut members: Vec<Bytes>) -> PyResult<Unordered> {
+    // Those that begin alike stand together then.
+    members.sort_unstable();
+    let mut places: HashMap<Bytes, (usize, usize), _> = HashMap::default();
     for (place, member) in members.iter().enumerate() {
         let colon = memchr::memchr(b':', member).ok_or_else(|| meaningless("a member has no colon"))?;
-        places.entry(member[..colon].into()).or_default().push(place);
+        places.entry(member[..colon].into()).or_insert((place, place)).1 = place + 1;
     }
     Ok(Unordered { members, places })
 }

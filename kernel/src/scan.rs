@@ -53,9 +53,8 @@ fn unordered<'a>(unordered: &Unordered, text: &'a [u8]) -> Option<&'a [u8]> {
             rest = rest.strip_prefix(b",")?;
         }
         let name = &rest[..memchr::memchr(b':', rest)?];
-        let places = unordered.places.get(name)?;
-        let fits = |place: &&usize| rest.starts_with(&unordered.members[**place]);
-        let place = *places.iter().find(fits)?;
+        let &(start, end) = unordered.places.get(name)?;
+        let place = (start..end).find(|&place| rest.starts_with(&unordered.members[place]))?;
         if !std::mem::take(&mut left[place]) {
             return None;
         }
