@@ -9,15 +9,26 @@ RUN := $(VENV)/bin
 help:  ## this list
 	@sed -En 's/^([a-z-]+):.*  ## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
-setup: $(VENV)/.ready  ## an environment with everything for development
+# The native kernel is built where there is Rust; everything works without it, too.
+CARGO := $(shell command -v cargo)
+READY := $(VENV)/.ready$(if $(CARGO),-with-kernel)
+KERNEL := $(addprefix kernel/,pyproject.toml Cargo.toml Cargo.lock) $(wildcard kernel/src/*.rs)
+
+setup: $(READY)  ## an environment with everything for development
 
 # uv lives in a small environment of its own, so that nothing is installed outside the project.
 $(UV):
 	$(PYTHON) -m venv .cache/uv
 	.cache/uv/bin/pip install --quiet "uv>=0.9,<1"
 
+SYNC = $(UV) sync --locked --extra dev --python $(PYTHON)
 $(VENV)/.ready: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --locked --extra dev --python $(PYTHON)
+	@echo "there is no cargo: relay is set up without its native kernel (Rust 1.85 or later builds it)" >&2
+	$(SYNC)
+	touch $@
+
+$(VENV)/.ready-with-kernel: pyproject.toml uv.lock $(KERNEL) | $(UV)
+	$(SYNC) --extra fast || { echo "the native kernel cannot be built: relay is set up without it" >&2; $(SYNC); }
 	touch $@
 
 demo: setup  ## a real Kafka, real TiCDC messages, translated; ends by itself

@@ -88,6 +88,7 @@ def test_a_variable_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("name", "value"),
     [
         ("RELAY_TRACEBACK", "1"),
+        ("RELAY_KERNEL", "off"),
         ("RELAY_CACHE_DIR", "/somewhere"),
         # What Kubernetes tells pods about services called relay, relay-http and relay-orders.
         ("RELAY_SERVICE_HOST", "10.0.0.7"),

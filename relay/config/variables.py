@@ -14,8 +14,8 @@ from relay.errors import Problem
 
 PREFIX: Final = "RELAY_"
 BETWEEN: Final = "__"
-#: Variables that are no configuration: of the command line, and of `relay demo`.
-OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR")
+#: Variables that are no configuration: of the command line, of `relay demo`, and of the kernel.
+OTHERS: Final = ("RELAY_TRACEBACK", "RELAY_CACHE_DIR", "RELAY_KERNEL")
 #: Kubernetes gives pods such variables for each service of their namespace, and a service may be called relay
 #: or relay-something.
 _SERVICE_LINK: Final = re.compile(

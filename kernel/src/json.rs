@@ -1,0 +1,323 @@
+//! JSON: where tokens end, what strings mean, and how values are printed by msgspec.
+
+use std::borrow::Cow;
+
+use crate::token::{Escapes, Kind, Token};
+
+const ONES: u64 = u64::MAX / 255;
+const HIGH: u64 = ONES * 128;
+
+/// The token at the beginning of a text, and what stands behind it. None if it is of no kind.
+pub fn token(text: &[u8]) -> Option<(Token<'_>, &[u8])> {
+    let (length, kind, escapes) = match *text.first()? {
+        b'"' => {
+            let (length, escapes) = string(text)?;
+            (length, Kind::Text, escapes)
+        }
+        b'n' => (literal(text, b"null")?, Kind::Null, Escapes::None),
+        b't' => (literal(text, b"true")?, Kind::Boolean, Escapes::None),
+        b'f' => (literal(text, b"false")?, Kind::Boolean, Escapes::None),
+        _ => {
+            let (length, kind) = number(text)?;
+            (length, kind, Escapes::None)
+        }
+    };
+    let (text, rest) = text.split_at_checked(length)?;
+    Some((Token { text, kind, escapes }, rest))
+}
+
+fn literal(text: &[u8], literal: &[u8]) -> Option<usize> {
+    text.starts_with(literal).then_some(literal.len())
+}
+
+// ---------------------------------------------------------------- numbers
+
+fn number(text: &[u8]) -> Option<(usize, Kind)> {
+    let mut at = usize::from(text.first() == Some(&b'-'));
+    let whole = digits(&text[at..]);
+    if whole == 0 || (whole > 1 && text[at] == b'0') {
+        return None;
+    }
+    at += whole;
+    let mut kind = Kind::Integer;
+    if text.get(at) == Some(&b'.') {
+        at += 1 + at_least_one(digits(&text[at + 1..]))?;
+        kind = Kind::Number;
+    }
+    let mut finite = at <= 300;
+    if let Some(b'e' | b'E') = text.get(at) {
+        let sign = usize::from(matches!(text.get(at + 1), Some(b'+' | b'-')));
+        at += 1 + sign + at_least_one(digits(&text[at + 1 + sign..]))?;
+        kind = Kind::Number;
+        finite = false;
+    }
+    if let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'e' | b'E') = text.get(at) {
+        return None;
+    }
+    let token = &text[..at];
+    match kind {
+        Kind::Integer => integer(token).is_some(),
+        _ => finite || float(token).is_some(),
+    }
+    .then_some((at, kind))
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len())
+}
+
+fn at_least_one(count: usize) -> Option<usize> {
+    (count > 0).then_some(count)
+}
+
+/// The value of an integer as messages have it: no `-0`, no zeros before it, from -2^63 to 2^64 - 1.
+pub fn integer(text: &[u8]) -> Option<i128> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let negative = digits.len() < text.len();
+    if digits.is_empty() || digits.len() > 20 || (digits[0] == b'0' && text.len() > 1) {
+        return None;
+    }
+    let mut value: u64 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    let value = if negative { -i128::from(value) } else { i128::from(value) };
+    is_64_bits(value).then_some(value)
+}
+
+/// Whether msgspec prints this integer.
+pub fn is_64_bits(value: i128) -> bool {
+    i128::from(i64::MIN) <= value && value <= i128::from(u64::MAX)
+}
+
+/// The value of a number with fraction or exponent, if it is finite.
+pub fn float(text: &[u8]) -> Option<f64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    value.is_finite().then_some(value)
+}
+
+// ---------------------------------------------------------------- strings
+
+/// The length of the string at the beginning, with its quotes.
+fn string(text: &[u8]) -> Option<(usize, Escapes)> {
+    let mut at = 1;
+    let mut escapes = Escapes::None;
+    let mut high = 0;
+    loop {
+        at += plain(text.get(at..)?, &mut high);
+        match *text.get(at)? {
+            b'"' => break,
+            b'\\' => {
+                let (length, its) = escape(&text[at..])?;
+                escapes = escapes.max(its);
+                at += length;
+            }
+            _ => return None,
+        }
+    }
+    if high & HIGH != 0 {
+        simdutf8::basic::from_utf8(&text[..at]).ok()?;
+    }
+    Some((at + 1, escapes))
+}
+
+/// How many bytes come before the next quote, backslash or control character; `high` gets all bits of them
+/// (and perhaps of what follows).
+#[inline]
+fn plain(text: &[u8], high: &mut u64) -> usize {
+    let mut rest = text;
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let special = special(word);
+        if special != 0 {
+            let before = special.trailing_zeros() / 8;
+            *high |= word & ((1u64 << (8 * before)) - 1);
+            return text.len() - rest.len() + before as usize;
+        }
+        *high |= word;
+        rest = behind;
+    }
+    for (index, &byte) in rest.iter().enumerate() {
+        if byte < 0x20 || byte == b'"' || byte == b'\\' {
+            return text.len() - rest.len() + index;
+        }
+        *high |= u64::from(byte);
+    }
+    text.len()
+}
+
+/// A word whose lowest set bit is in the first byte that is a quote, a backslash or a control character.
+#[inline]
+fn special(word: u64) -> u64 {
+    let quote = word ^ (ONES * u64::from(b'"'));
+    let backslash = word ^ (ONES * u64::from(b'\\'));
+    let below = |word: u64, end: u64| word.wrapping_sub(ONES * end) & !word;
+    (below(quote, 1) | below(backslash, 1) | below(word, 0x20)) & HIGH
+}
+
+/// The length of the escape at the beginning, and how it is written. A surrogate is one with its other half.
+fn escape(text: &[u8]) -> Option<(usize, Escapes)> {
+    match *text.get(1)? {
+        b'"' | b'\\' | b'n' | b'r' | b't' => Some((2, Escapes::Canonical)),
+        b'b' | b'f' => Some((2, Escapes::Short)),
+        b'/' => Some((2, Escapes::Other)),
+        b'u' => {
+            let (character, length) = unicode(text)?;
+            let mut printed = [0; 8];
+            let canonical = length == 6 && short(character).is_none() && u32::from(character) < 0x20;
+            let same = canonical && text.starts_with(long(character as u8, &mut printed));
+            Some((length, if same { Escapes::Canonical } else { Escapes::Other }))
+        }
+        _ => None,
+    }
+}
+
+/// The character of the `\u` escape at the beginning, and the escape's length.
+fn unicode(text: &[u8]) -> Option<(char, usize)> {
+    let first = unit(text)?;
+    if !(0xd800..0xe000).contains(&first) {
+        return Some((char::from_u32(first)?, 6));
+    }
+    let second = unit(text.get(6..)?)?;
+    if first >= 0xdc00 || !(0xdc00..0xe000).contains(&second) {
+        return None;
+    }
+    Some((char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))?, 12))
+}
+
+fn unit(text: &[u8]) -> Option<u32> {
+    let hex = text.strip_prefix(b"\\u")?.get(..4)?;
+    hex.iter().try_fold(0, |value, &byte| Some(value * 16 + char::from(byte).to_digit(16)?))
+}
+
+/// The letter of the short escape of a character.
+fn short(character: char) -> Option<u8> {
+    Some(match character {
+        '"' => b'"',
+        '\\' => b'\\',
+        '\n' => b'n',
+        '\r' => b'r',
+        '\t' => b't',
+        '\x08' => b'b',
+        '\x0c' => b'f',
+        _ => return None,
+    })
+}
+
+/// The escape of a control character, by its number.
+fn long(control: u8, printed: &mut [u8; 8]) -> &[u8] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let (high, low) = (HEX[usize::from(control >> 4)], HEX[usize::from(control & 15)]);
+    *printed = [b'\\', b'u', b'0', b'0', high, low, 0, 0];
+    &printed[..6]
+}
+
+/// Give what a string's inside means, in UTF-8, piece by piece: what has no escapes, and single characters.
+fn pieces(mut inside: &[u8], mut plain: impl FnMut(&[u8], Option<char>)) -> Option<()> {
+    while let Some(at) = memchr::memchr(b'\\', inside) {
+        let (before, rest) = inside.split_at_checked(at)?;
+        let (character, length) = character(rest)?;
+        plain(before, Some(character));
+        inside = rest.get(length..)?;
+    }
+    plain(inside, None);
+    Some(())
+}
+
+fn character(escape: &[u8]) -> Option<(char, usize)> {
+    let character = match *escape.get(1)? {
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'b' => '\x08',
+        b'f' => '\x0c',
+        b'u' => return unicode(escape),
+        other => char::from(other),
+    };
+    Some((character, 2))
+}
+
+/// What a string means, in UTF-8.
+pub fn meaning<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
+    let inside = token.inside();
+    if token.escapes == Escapes::None {
+        return Some(Cow::Borrowed(inside));
+    }
+    let mut meant = Vec::with_capacity(inside.len());
+    pieces(inside, |plain, character| {
+        meant.extend_from_slice(plain);
+        if let Some(character) = character {
+            meant.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    })?;
+    Some(Cow::Owned(meant))
+}
+
+// ---------------------------------------------------------------- printing
+
+/// How a target writes `\b` and `\f`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongEscapes(pub bool);
+
+/// Print a string token with the target's escapes.
+pub fn print_string(token: &Token<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+    if token.escapes <= Escapes::Canonical || (token.escapes == Escapes::Short && !how.0) {
+        out.extend_from_slice(token.text);
+        return Some(());
+    }
+    out.push(b'"');
+    pieces(token.inside(), |plain, character| {
+        out.extend_from_slice(plain);
+        if let Some(character) = character {
+            print_character(character, how, out);
+        }
+    })?;
+    out.push(b'"');
+    Some(())
+}
+
+/// Print a text as a JSON string.
+pub fn print_text(text: &[u8], how: LongEscapes, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text;
+    loop {
+        let (before, behind) = rest.split_at(plain(rest, &mut 0));
+        out.extend_from_slice(before);
+        let Some((&byte, behind)) = behind.split_first() else { break };
+        print_character(char::from(byte), how, out);
+        rest = behind;
+    }
+    out.push(b'"');
+}
+
+fn print_character(character: char, how: LongEscapes, out: &mut Vec<u8>) {
+    match short(character) {
+        Some(letter) if !(how.0 && matches!(letter, b'b' | b'f')) => out.extend_from_slice(&[b'\\', letter]),
+        _ if u32::from(character) < 0x20 => out.extend_from_slice(long(character as u8, &mut [0; 8])),
+        _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+/// Print an integer in digits. None beyond 64 bits.
+pub fn print_integer(value: i128, out: &mut Vec<u8>) -> Option<()> {
+    let mut digits = itoa::Buffer::new();
+    let digits = match i64::try_from(value) {
+        Ok(value) => digits.format(value),
+        Err(_) => digits.format(u64::try_from(value).ok()?),
+    };
+    out.extend_from_slice(digits.as_bytes());
+    Some(())
+}
+
+/// Print a float; what is not finite is null.
+pub fn print_float(value: f64, out: &mut Vec<u8>) {
+    if value.is_finite() {
+        out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
+    } else {
+        out.extend_from_slice(b"null");
+    }
+}

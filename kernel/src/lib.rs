@@ -1,0 +1,79 @@
+//! The native kernel of relay-cdc: an engine of `relay.templates`, which fills templates.
+//!
+//! `relay/templates/ops.py` says what templates are, `relay/templates/interpreter.py` is the same in Python.
+
+mod conversions;
+mod fill;
+mod json;
+mod ops;
+mod reading;
+mod scan;
+mod templates;
+mod token;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::ops::Template;
+use crate::templates::{Marker, Record, Templates, Translated};
+
+/// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
+const INTERFACE: u32 = 1;
+
+/// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
+#[pyclass(module = "relay_cdc_kernel")]
+struct Kernel(Templates);
+
+type Translation<'py> = (usize, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    fn new(marker: (String, Vec<u8>, Vec<u8>)) -> PyResult<Self> {
+        let (part, start, end) = marker;
+        let in_key = match part.as_str() {
+            "key" => true,
+            "value" => false,
+            _ => return Err(PyValueError::new_err("a marker is in the key or in the value")),
+        };
+        Ok(Self(Templates::new(Marker::new(in_key, &start, &end))))
+    }
+
+    fn add(&mut self, template: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let number = self.0.add(Template::read(template)?);
+        number.ok_or_else(|| PyValueError::new_err("a template's constants lack the marker"))
+    }
+
+    fn remove(&mut self, number: i64) {
+        if let Ok(number) = usize::try_from(number) {
+            self.0.remove(number);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn translate<'py>(
+        &mut self,
+        py: Python<'py>,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        offset: i64,
+        time_ms: i64,
+    ) -> Option<Translation<'py>> {
+        let Translated { number, has_key, has_value } =
+            self.0.translate(&Record { key, value, offset, time_ms })?;
+        let key = has_key.then(|| PyBytes::new(py, &self.0.key));
+        let value = has_value.then(|| PyBytes::new(py, &self.0.value));
+        Some((number, key, value))
+    }
+}
+
+#[pymodule]
+fn relay_cdc_kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("INTERFACE", INTERFACE)?;
+    module.add_class::<Kernel>()
+}

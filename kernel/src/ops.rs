@@ -1,0 +1,111 @@
+//! What a template is made of; `relay.templates.ops` says what it means.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use crate::conversions::{Read, Write};
+use crate::token::Kinds;
+
+pub type Bytes = Box<[u8]>;
+
+pub enum SourceOp {
+    Constant(Bytes),
+    Take(Kinds),
+    OneOf(Vec<Bytes>),
+    Members(Vec<Member>),
+    Unordered(Unordered),
+    Length(usize),
+}
+
+/// A member that may be missing.
+pub struct Member {
+    /// A comma, the name, and a colon.
+    pub name: Bytes,
+    pub kinds: Kinds,
+}
+
+/// Members in any order.
+pub struct Unordered {
+    pub members: Vec<Bytes>,
+    /// The places of members by their text up to the first colon.
+    pub places: HashMap<Bytes, Vec<usize>, RandomState>,
+}
+
+pub enum TargetOp {
+    Constant(Bytes),
+    Put(Put),
+    Number(Vec<Calculation>),
+    Changed(Vec<Change>),
+    Choice(Choice),
+    Sized(usize, Vec<TargetOp>),
+}
+
+pub struct Put {
+    pub slots: Vec<usize>,
+    pub how: How,
+}
+
+/// How a value is written.
+#[derive(PartialEq)]
+pub struct How {
+    pub read: Option<Read>,
+    pub write: Option<Write>,
+    pub null: Option<Bytes>,
+    pub long_escapes: bool,
+}
+
+/// An integer's slot, and what is done with it.
+pub struct Calculation {
+    pub slot: Integer,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Integer {
+    Slot(usize),
+    Offset,
+    TimeMs,
+}
+
+pub enum Step {
+    Add(i128),
+    Subtract(i128),
+    Multiply(i128),
+    Divide(i128),
+    Remainder(i128),
+    Left(u32),
+    Right(u32),
+}
+
+pub struct Change {
+    pub name: Bytes,
+    pub old: Put,
+    pub new: Put,
+    /// Whether both are written in the same way.
+    pub same: bool,
+}
+
+pub struct Choice {
+    pub slots: Vec<usize>,
+    pub null: Bytes,
+    pub small: Bytes,
+    pub large: Bytes,
+    pub least: Option<i128>,
+}
+
+pub enum Condition {
+    Above(Calculation, i128),
+    Below(Calculation, i128),
+    Same(usize, usize),
+}
+
+pub struct Template {
+    pub key: Option<Vec<SourceOp>>,
+    pub value: Option<Vec<SourceOp>>,
+    pub slots: usize,
+    pub conditions: Vec<Condition>,
+    pub target_key: Option<Vec<TargetOp>>,
+    pub target_value: Option<Vec<TargetOp>>,
+    pub most_bytes: usize,
+}

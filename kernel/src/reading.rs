@@ -1,0 +1,288 @@
+//! Templates, read from the tuples of `relay.templates.ops`.
+
+use std::collections::HashMap;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
+
+use crate::conversions::{Parameter, Read, Write};
+use crate::ops::{
+    Bytes, Calculation, Change, Choice, Condition, How, Integer, Member, Put, SourceOp, Step, TargetOp,
+    Template, Unordered,
+};
+use crate::token::{Kind, Kinds};
+
+impl Template {
+    /// Read a template. ValueError for one that means nothing, or has a conversion that is not here.
+    pub fn read(template: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let fields = Fields::of(template)?;
+        let mut slots = 0;
+        let key = fields.source(0, &mut slots)?;
+        let value = fields.source(1, &mut slots)?;
+        let conditions = fields.each(2, |condition| condition.condition(slots))?;
+        Ok(Self {
+            key,
+            value,
+            slots,
+            conditions,
+            target_key: fields.target(3, slots)?,
+            target_value: fields.target(4, slots)?,
+            most_bytes: fields.get(5)?,
+        })
+    }
+}
+
+fn meaningless(what: &str) -> PyErr {
+    PyValueError::new_err(what.to_owned())
+}
+
+/// The fields of a named tuple; the last one is its tag.
+struct Fields<'py>(Bound<'py, PyTuple>);
+
+impl<'py> Fields<'py> {
+    fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let tuple = object.cast::<PyTuple>().map_err(|_| meaningless("not a tuple"))?;
+        Ok(Self(tuple.clone()))
+    }
+
+    fn item(&self, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        self.0.get_item(index).map_err(|_| meaningless("a field is missing"))
+    }
+
+    fn get<T>(&self, index: usize) -> PyResult<T>
+    where
+        T: for<'a> FromPyObject<'a, 'py>,
+    {
+        self.item(index)?.extract().map_err(|_| meaningless("a field is of another type"))
+    }
+
+    fn tag(&self) -> PyResult<String> {
+        self.get(self.0.len().saturating_sub(1))
+    }
+
+    fn bytes(&self, index: usize) -> PyResult<Bytes> {
+        bytes(&self.item(index)?)
+    }
+
+    /// Read each tuple of a tuple.
+    fn each<T>(&self, index: usize, mut read: impl FnMut(Fields<'py>) -> PyResult<T>) -> PyResult<Vec<T>> {
+        let tuples = Fields::of(&self.item(index)?)?;
+        tuples.0.iter().map(|tuple| read(Fields::of(&tuple)?)).collect()
+    }
+
+    fn texts(&self, index: usize) -> PyResult<Vec<Bytes>> {
+        let tuple = Fields::of(&self.item(index)?)?;
+        let texts: Vec<Bytes> = tuple.0.iter().map(|text| bytes(&text)).collect::<PyResult<_>>()?;
+        if one_begins_another(&texts) {
+            return Err(meaningless("one text begins another one"));
+        }
+        Ok(texts)
+    }
+}
+
+/// What ops of the source are.
+impl<'py> Fields<'py> {
+    fn source(&self, index: usize, slots: &mut usize) -> PyResult<Option<Vec<SourceOp>>> {
+        if self.item(index)?.is_none() {
+            return Ok(None);
+        }
+        self.each(index, |op| op.source_op(slots)).map(Some)
+    }
+
+    fn source_op(&self, slots: &mut usize) -> PyResult<SourceOp> {
+        let op = match self.tag()?.as_str() {
+            "constant" => SourceOp::Constant(self.bytes(0)?),
+            "take" => SourceOp::Take(self.kinds(0)?),
+            "one-of" => SourceOp::OneOf(self.texts(0)?),
+            "members" => SourceOp::Members(self.each(0, |member| member.member())?),
+            "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
+            "length" => SourceOp::Length(self.width(0)?),
+            _ => return Err(meaningless("no op of a source has this name")),
+        };
+        *slots += match &op {
+            SourceOp::Take(_) => 1,
+            SourceOp::Members(members) => members.len(),
+            _ => 0,
+        };
+        Ok(op)
+    }
+
+    fn kinds(&self, index: usize) -> PyResult<Kinds> {
+        let mut kinds = Kinds::default();
+        for name in self.get::<Vec<String>>(index)? {
+            kinds.add(Kind::from_name(&name).ok_or_else(|| meaningless("no kind has this name"))?);
+        }
+        Ok(kinds)
+    }
+
+    fn member(&self) -> PyResult<Member> {
+        let name = [b",", &*self.bytes(0)?].concat().into();
+        Ok(Member { name, kinds: self.kinds(1)? })
+    }
+
+    fn width(&self, index: usize) -> PyResult<usize> {
+        let width = self.get(index)?;
+        if (1..=8).contains(&width) { Ok(width) } else { Err(meaningless("a number has 1 to 8 bytes")) }
+    }
+}
+
+fn unordered(members: Vec<Bytes>) -> PyResult<Unordered> {
+    let mut places: HashMap<Bytes, Vec<usize>, _> = HashMap::default();
+    for (place, member) in members.iter().enumerate() {
+        let colon = memchr::memchr(b':', member).ok_or_else(|| meaningless("a member has no colon"))?;
+        places.entry(member[..colon].into()).or_default().push(place);
+    }
+    Ok(Unordered { members, places })
+}
+
+fn one_begins_another(texts: &[Bytes]) -> bool {
+    let mut sorted: Vec<&Bytes> = texts.iter().collect();
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair[1].starts_with(pair[0]))
+}
+
+/// What ops of the target are.
+impl<'py> Fields<'py> {
+    fn target(&self, index: usize, slots: usize) -> PyResult<Option<Vec<TargetOp>>> {
+        if self.item(index)?.is_none() {
+            return Ok(None);
+        }
+        self.each(index, |op| op.target_op(slots)).map(Some)
+    }
+
+    fn target_op(&self, slots: usize) -> PyResult<TargetOp> {
+        if self.tag()? != "sized" {
+            return self.flat_op(slots);
+        }
+        Ok(TargetOp::Sized(self.width(0)?, self.each(1, |op| op.flat_op(slots))?))
+    }
+
+    /// An op that has no others inside.
+    fn flat_op(&self, slots: usize) -> PyResult<TargetOp> {
+        Ok(match self.tag()?.as_str() {
+            "constant" => TargetOp::Constant(self.bytes(0)?),
+            "put" => TargetOp::Put(self.put(slots)?),
+            "number" => TargetOp::Number(self.number(slots)?),
+            "changed" => TargetOp::Changed(self.each(0, |member| member.change(slots))?),
+            "choice" => TargetOp::Choice(self.choice(slots)?),
+            _ => return Err(meaningless("no op of a target has this name here")),
+        })
+    }
+
+    fn put(&self, slots: usize) -> PyResult<Put> {
+        let read = self.conversion(1, Read::new)?;
+        let write = self.conversion(2, Write::new)?;
+        let null = self.optional(3, bytes)?;
+        let how = How { read, write, null, long_escapes: self.get(4)? };
+        Ok(Put { slots: self.slots(0, slots)?, how })
+    }
+
+    fn number(&self, slots: usize) -> PyResult<Vec<Calculation>> {
+        let mut sum = vec![self.calculation(0, 1, slots)?];
+        sum.extend(self.each(2, |plus| plus.calculation(0, 1, slots))?);
+        Ok(sum)
+    }
+
+    fn change(&self, slots: usize) -> PyResult<Change> {
+        let put = |index: usize| Fields::of(&self.item(index)?)?.put(slots);
+        let (old, new) = (put(1)?, put(2)?);
+        let same = old.how == new.how;
+        Ok(Change { name: self.bytes(0)?, old, new, same })
+    }
+
+    fn choice(&self, slots: usize) -> PyResult<Choice> {
+        Ok(Choice {
+            slots: self.slots(0, slots)?,
+            null: self.bytes(1)?,
+            small: self.bytes(2)?,
+            large: self.bytes(3)?,
+            least: self.get(4)?,
+        })
+    }
+
+    fn condition(&self, slots: usize) -> PyResult<Condition> {
+        Ok(match self.tag()?.as_str() {
+            "above" => Condition::Above(self.calculation(0, 2, slots)?, self.get(1)?),
+            "below" => Condition::Below(self.calculation(0, 2, slots)?, self.get(1)?),
+            "same" => Condition::Same(slot(self.get(0)?, slots)?, slot(self.get(1)?, slots)?),
+            _ => return Err(meaningless("no condition has this name")),
+        })
+    }
+
+    fn slots(&self, index: usize, slots: usize) -> PyResult<Vec<usize>> {
+        self.get::<Vec<i64>>(index)?.into_iter().map(|number| slot(number, slots)).collect()
+    }
+
+    fn calculation(&self, number: usize, steps: usize, slots: usize) -> PyResult<Calculation> {
+        let slot = match self.get(number)? {
+            -1 => Integer::Offset,
+            -2 => Integer::TimeMs,
+            number => Integer::Slot(slot(number, slots)?),
+        };
+        Ok(Calculation { slot, steps: self.each(steps, |step| step.step())? })
+    }
+
+    fn step(&self) -> PyResult<Step> {
+        let operator: String = self.get(0)?;
+        let operand: i128 = self.get(1)?;
+        let bits = u32::try_from(operand).ok().filter(|&bits| bits < i128::BITS);
+        let step = match operator.as_str() {
+            "+" => Some(Step::Add(operand)),
+            "-" => Some(Step::Subtract(operand)),
+            "*" => Some(Step::Multiply(operand)),
+            "//" => (operand != 0).then_some(Step::Divide(operand)),
+            "%" => (operand != 0).then_some(Step::Remainder(operand)),
+            "<<" => bits.map(Step::Left),
+            ">>" => bits.map(Step::Right),
+            _ => None,
+        };
+        step.ok_or_else(|| meaningless("no such step"))
+    }
+
+    /// The conversion that `make` knows by name and parameters.
+    fn conversion<T>(&self, index: usize, make: fn(&str, &[Parameter]) -> Option<T>) -> PyResult<Option<T>> {
+        self.optional(index, |conversion| {
+            let fields = Fields::of(conversion)?;
+            let name: String = fields.get(0)?;
+            let parameters =
+                fields.0.iter().skip(1).map(|each| parameter(&each)).collect::<PyResult<Vec<_>>>()?;
+            make(&name, &parameters).ok_or_else(|| meaningless("no conversion has this name and parameters"))
+        })
+    }
+
+    fn optional<T>(
+        &self,
+        index: usize,
+        read: impl Fn(&Bound<'py, PyAny>) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        let item = self.item(index)?;
+        if item.is_none() { Ok(None) } else { read(&item).map(Some) }
+    }
+}
+
+fn slot(number: i64, slots: usize) -> PyResult<usize> {
+    let slot = usize::try_from(number).ok().filter(|&slot| slot < slots);
+    slot.ok_or_else(|| meaningless("no such slot"))
+}
+
+fn bytes(object: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    let bytes = object.cast::<PyBytes>().map_err(|_| meaningless("a text is not of bytes"))?;
+    Ok(bytes.as_bytes().into())
+}
+
+fn parameter(object: &Bound<'_, PyAny>) -> PyResult<Parameter> {
+    if object.is_none() {
+        return Ok(Parameter::None);
+    }
+    if object.is_instance_of::<PyInt>() {
+        return object.extract().map(Parameter::Integer).map_err(|_| meaningless("a parameter is too large"));
+    }
+    if object.is_instance_of::<PyString>() {
+        return object.extract().map(Parameter::Text);
+    }
+    if object.is_instance_of::<PyBytes>() {
+        return Ok(Parameter::Bytes(bytes(object)?.into()));
+    }
+    object.extract().map(Parameter::Texts).map_err(|_| meaningless("a parameter is of another type"))
+}

@@ -1,0 +1,158 @@
+//! Templates, found by the text at their marker.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use memchr::memmem::Finder;
+
+use crate::fill::Slots;
+use crate::ops::{Bytes, SourceOp, Template};
+use crate::scan::scan;
+
+/// How many templates one marker's text has at most; `relay.templates.engine.MOST_TRIED`.
+const MOST_TRIED: usize = 8;
+
+/// Where to look in a message.
+pub struct Marker {
+    pub in_key: bool,
+    start: Finder<'static>,
+    end: Finder<'static>,
+}
+
+impl Marker {
+    pub fn new(in_key: bool, start: &[u8], end: &[u8]) -> Self {
+        Self { in_key, start: Finder::new(start).into_owned(), end: Finder::new(end).into_owned() }
+    }
+
+    fn text<'a>(&self, part: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = &part[self.start.find(part)? + self.start.needle().len()..];
+        Some(&rest[..self.end.find(rest)?])
+    }
+
+    /// What all messages of a template have at the marker; None if that is not certain.
+    fn template_text(&self, template: &Template) -> Option<Bytes> {
+        let ops = if self.in_key { &template.key } else { &template.value };
+        let mut runs = constants(ops.as_deref().unwrap_or_default());
+        if self.start.needle().is_empty() {
+            runs.truncate(1);
+        }
+        runs.iter().find_map(|run| self.text(run)).map(Into::into)
+    }
+}
+
+/// Constants that stand next to each other, as one: those of the beginning first.
+fn constants(ops: &[SourceOp]) -> Vec<Vec<u8>> {
+    let mut runs = vec![Vec::new()];
+    for op in ops {
+        match (op, runs.last_mut()) {
+            (SourceOp::Constant(text), Some(run)) => run.extend_from_slice(text),
+            _ => runs.push(Vec::new()),
+        }
+    }
+    runs
+}
+
+struct Kept {
+    template: Template,
+    text: Bytes,
+}
+
+/// A record as it is given.
+pub struct Record<'a> {
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+    pub offset: i64,
+    pub time_ms: i64,
+}
+
+pub struct Templates {
+    marker: Marker,
+    kept: Vec<Option<Kept>>,
+    free: Vec<usize>,
+    /// By the text at the marker, the one that fitted last at first.
+    numbers: HashMap<Bytes, Vec<usize>, RandomState>,
+    /// The target of the last record that was translated.
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// What was translated: the template's number, and whether there are a key and a value.
+pub struct Translated {
+    pub number: usize,
+    pub has_key: bool,
+    pub has_value: bool,
+}
+
+impl Templates {
+    pub fn new(marker: Marker) -> Self {
+        let (kept, free, numbers) = (Vec::new(), Vec::new(), HashMap::default());
+        Self { marker, kept, free, numbers, key: Vec::new(), value: Vec::new() }
+    }
+
+    /// Keep a template, and return its number; None if its constants lack the marker.
+    pub fn add(&mut self, template: Template) -> Option<usize> {
+        let text = self.marker.template_text(&template)?;
+        let numbers = self.numbers.entry(text.clone()).or_default();
+        let oldest = if numbers.len() == MOST_TRIED { numbers.pop() } else { None };
+        let number = oldest.or_else(|| self.free.pop()).unwrap_or(self.kept.len());
+        numbers.insert(0, number);
+        if number == self.kept.len() {
+            self.kept.push(None);
+        }
+        self.kept[number] = Some(Kept { template, text });
+        Some(number)
+    }
+
+    pub fn remove(&mut self, number: usize) {
+        let Some(kept) = self.kept.get_mut(number).and_then(Option::take) else { return };
+        self.free.push(number);
+        if let Some(numbers) = self.numbers.get_mut(&kept.text) {
+            numbers.retain(|&other| other != number);
+            if numbers.is_empty() {
+                self.numbers.remove(&kept.text);
+            }
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.kept.clear();
+        self.free.clear();
+        self.numbers.clear();
+    }
+
+    /// Translate a record into `key` and `value`; None if it fits no template.
+    pub fn translate(&mut self, record: &Record<'_>) -> Option<Translated> {
+        let part = if self.marker.in_key { record.key } else { record.value };
+        let numbers = self.numbers.get_mut(self.marker.text(part?)?)?;
+        for place in 0..numbers.len() {
+            let number = numbers[place];
+            let Some(Kept { template, .. }) = &self.kept[number] else { continue };
+            self.key.clear();
+            self.value.clear();
+            if fit(template, record, &mut self.key, &mut self.value).is_some() {
+                numbers[..=place].rotate_right(1);
+                let (has_key, has_value) = (template.target_key.is_some(), template.target_value.is_some());
+                return Some(Translated { number, has_key, has_value });
+            }
+        }
+        None
+    }
+}
+
+fn fit(template: &Template, record: &Record<'_>, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Option<()> {
+    let mut tokens = Vec::with_capacity(template.slots);
+    for (ops, part) in [(&template.key, record.key), (&template.value, record.value)] {
+        match (ops, part) {
+            (Some(ops), Some(part)) => scan(ops, part, &mut tokens)?,
+            (None, None) => {}
+            _ => return None,
+        }
+    }
+    let slots = Slots { tokens, offset: record.offset, time_ms: record.time_ms };
+    for condition in &template.conditions {
+        slots.holds(condition)?.then_some(())?;
+    }
+    slots.print(template.target_key.as_deref().unwrap_or_default(), key)?;
+    slots.print(template.target_value.as_deref().unwrap_or_default(), value)?;
+    (key.len() + value.len() <= template.most_bytes).then_some(())
+}

@@ -1,0 +1,413 @@
+"""Each op, with every engine: which messages fit, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+from engine_support import ANYWHERE, ENGINES, filled, template
+
+from relay.templates.engine import Engine
+from relay.templates.ops import (
+    OFFSET,
+    TIME_MS,
+    Above,
+    Below,
+    Changed,
+    Choice,
+    Condition,
+    Constant,
+    Kinds,
+    Length,
+    Members,
+    Number,
+    OneOf,
+    Put,
+    Same,
+    Sized,
+    SourceOp,
+    Take,
+    TargetOp,
+    Unordered,
+)
+
+ANY: Kinds = ("integer", "number", "string", "null", "boolean")
+INTEGER = Take(("integer",))
+TOKEN = Take(ANY)
+COMMA = Constant(b",")
+#: As many members as TiCDC's messages have in a random order, and names that begin alike.
+MANY = tuple(b'"column_%d":"int"' % number for number in range(40))
+
+
+class Case(NamedTuple):
+    source: tuple[SourceOp, ...]
+    target: tuple[TargetOp, ...]
+    messages: Mapping[bytes, bytes | None]
+    conditions: tuple[Condition, ...] = ()
+
+
+CASES = {
+    "constant": Case(
+        (Constant(b"a"), Constant(b"\xff")),
+        (Constant(b"\x00b"),),
+        {b"a\xff": b"\x00b", b"a": None, b"a\xfe": None, b"a\xff ": None, b"": None},
+    ),
+    "nothing": Case((), (), {b"": b"", b" ": None}),
+    "integer": Case(
+        (INTEGER,),
+        (Put((0,)),),
+        {
+            b"0": b"0",
+            b"-1": b"-1",
+            b"18446744073709551615": b"18446744073709551615",
+            b"-9223372036854775808": b"-9223372036854775808",
+            b"18446744073709551616": None,
+            b"-9223372036854775809": None,
+            b"99999999999999999999": None,
+            b"1" * 5000: None,
+            b"-0": None,
+            b"01": None,
+            b"-": None,
+            b"+1": None,
+            b"1.0": None,
+            b"1e2": None,
+            b"1-": None,
+            b"1 ": None,
+            b" 1": None,
+            b'"1"': None,
+            b"null": None,
+            b"\xd9\xa1": None,
+            b"": None,
+        },
+    ),
+    "number": Case(
+        (Take(("number",)),),
+        (Put((0,)),),
+        {
+            b"1.50": b"1.50",
+            b"-0.0": b"-0.0",
+            b"1E+3": b"1E+3",
+            b"1.7976931348623157e308": b"1.7976931348623157e308",
+            b"1e400": None,
+            b"-1e999999999999": None,
+            b"1.": None,
+            b".5": None,
+            b"1e": None,
+            b"1e+": None,
+            b"00.5": None,
+            b"1.5.5": None,
+            b"1": None,
+            b"-0": None,
+            b"18446744073709551616": None,
+            b"NaN": None,
+        },
+    ),
+    "string": Case(
+        (Take(("string",)),),
+        (Put((0,)),),
+        {
+            b'""': b'""',
+            b'"a b"': b'"a b"',
+            '"é€😀\x7f\u2028"'.encode(): '"é€😀\x7f\u2028"'.encode(),
+            rb'"\"\\\b\f\n\r\t\u0000\u001f"': rb'"\"\\\b\f\n\r\t\u0000\u001f"',
+            rb'"\/\u0041\u000A\u0022\u005c\u001F\u007f"': b'"/A\\n\\"\\\\\\u001f\x7f"',
+            rb'"\u00e9\uD83D\uDE00\uffff"': '"é😀\uffff"'.encode(),
+            rb'"\ud83d"': None,
+            rb'"\ud83d\ud83d"': None,
+            rb'"\ud83d\u0041"': None,
+            rb'"\ud83dxxxxxx"': None,
+            rb'"\ude00"': None,
+            rb'"\x"': None,
+            rb'"\u12"': None,
+            rb'"\u12g4"': None,
+            rb'"\u+123"': None,
+            b'"a': None,
+            b'"a\\': None,
+            b'"a\\"': None,
+            b'"': None,
+            b'"\n"': None,
+            b'"a\x00"': None,
+            b'"\xff"': None,
+            b'"\xc3"': None,
+            b'"\xed\xa0\x80"': None,
+            b'"\xc0\xaf"': None,
+            b'"\xf4\x90\x80\x80"': None,
+            b'"aaaaaaaaaaaaaaaa\x1f"': None,
+            b'"a" ': None,
+            b"'a'": None,
+            b"1": None,
+        },
+    ),
+    "long escapes": Case(
+        (Take(("string",)),),
+        (Put((0,), long_escapes=True),),
+        {
+            rb'"\b\f\n\\b\\f\\\b"': rb'"\u0008\u000c\n\\b\\f\\\u0008"',
+            rb'"\u0008\/"': rb'"\u0008/"',
+            rb'"\t\u0001"': rb'"\t\u0001"',
+        },
+    ),
+    "words": Case(
+        (Take(("null", "boolean")),),
+        (Put((0,)),),
+        {b"null": b"null", b"true": b"true", b"false": b"false", b"nul": None, b"True": None, b"nulll": None},
+    ),
+    "no kind": Case((Take(()),), (), {b"1": None, b"null": None}),
+    "null for another": Case(
+        (TOKEN,), (Put((0,), null=b'"none"'),), {b"null": b'"none"', b"1": b"1", b'"null"': b'"null"'}
+    ),
+    "no null": Case((TOKEN,), (Put((0,), null=None),), {b"null": None, b"1": b"1"}),
+    "one of": Case(
+        (OneOf((b"[]", b"{}", b"null")), TOKEN),
+        (Put((0,)),),
+        {b"[]1": b"1", b"null1": b"1", b"[]": None, b"[1": None, b"1": None},
+    ),
+    "members that may be missing": Case(
+        (
+            INTEGER,
+            Constant(b"{"),
+            Members(((b'"a":', ("integer",)), (b'"b":', ANY), (b'"a2":', ("integer",)))),
+            Constant(b"}"),
+        ),
+        (Put((1, 0)), COMMA, Put((2, 0)), COMMA, Put((3, 0))),
+        {
+            b"0{}": b"0,0,0",
+            b'0{"a":1,"b":2,"a2":3}': b"1,2,3",
+            b'0{"a":1}': b"1,0,0",
+            b'0{"b":"x","a2":3}': b'0,"x",3',
+            b'0{"a2":3}': b"0,0,3",
+            b'0{"b":2,"a":1}': None,
+            b'0{"a":1,"a":1}': None,
+            b'0{"a":"1"}': None,
+            b'0{,"a":1}': None,
+            b'0{"a":1,}': None,
+            b'0{"a":1"b":2}': None,
+            b'0{"a":1,,"b":2}': None,
+            b'0{"a": 1}': None,
+            b'0{"d":1}': None,
+            b'0{"a":': None,
+            b"0{": None,
+        },
+    ),
+    "an absent slot": Case(
+        (Members(((b'"a":', ANY),)),), (Put((0,)),), {b'"a":1': b"1", b'"a":null': b"null", b"": None}
+    ),
+    "unordered": Case(
+        (
+            Constant(b"{"),
+            Unordered((b'"a":"int"', b'"b":"int"', b'"a:":"int"', rb'"a\":":"int"')),
+            Constant(b"}"),
+        ),
+        (),
+        {
+            rb'{"a":"int","b":"int","a:":"int","a\":":"int"}': b"",
+            rb'{"a\":":"int","a:":"int","b":"int","a":"int"}': b"",
+            rb'{"a":"int","a":"int","a:":"int","a\":":"int"}': None,
+            rb'{"a":"int","b":"int","a:":"int"}': None,
+            rb'{"a":"int","b":"int","a:":"int","a\":":"int",}': None,
+            rb'{"a":"int","b":"int","a:":"int","a\":":"int","c":"int"}': None,
+            rb'{"a":"int" "b":"int","a:":"int","a\":":"int"}': None,
+            rb'{"a":"text","b":"int","a:":"int","a\":":"int"}': None,
+            b"{}": None,
+            b"{": None,
+        },
+    ),
+    "unordered, many": Case(
+        (Unordered(MANY),),
+        (),
+        {
+            b",".join(MANY): b"",
+            b",".join(MANY[::-1]): b"",
+            b",".join(MANY[17:] + MANY[:17]): b"",
+            b",".join(MANY[1:]): None,
+            b",".join((*MANY[1:], MANY[1])): None,
+            b",".join((*MANY, MANY[1])): None,
+            b",".join((*MANY[1:], b'"column_0":"text"')): None,
+        },
+    ),
+    "unordered, none": Case((Unordered(()),), (), {b"": b"", b",": None}),
+    "length": Case(
+        (Length(2), INTEGER),
+        (Number(0),),
+        {b"\x00\x011": b"1", b"\x00\x0212": b"12", b"\x00\x02123": None, b"\x00\x0312": None, b"\x00": None},
+    ),
+    "length of zero": Case((Length(8),), (), {bytes(8): b"", bytes(7): None, bytes(9): None}),
+    "length beyond the message": Case((Length(8), TOKEN), (), {b"\xff" * 8 + b"1": None}),
+    "length in bytes that are no UTF-8": Case(
+        (Length(1), Take(("string",))),
+        (Put((0,)),),
+        {b"\xc8" + b'"' + b"x" * 198 + b'"': b'"' + b"x" * 198 + b'"'},
+    ),
+    "numbers of the record": Case(
+        (), (Number(OFFSET), COMMA, Number(TIME_MS, (("//", 1000),))), {b"": b"7,1700000000"}
+    ),
+    "steps": Case(
+        (INTEGER,),
+        (
+            Number(0, (("//", 1000),)),
+            COMMA,
+            Number(0, ((">>", 18),)),
+            COMMA,
+            Number(0, (("%", 1000), ("-", 1))),
+            COMMA,
+            Number(0, (("//", -7), ("%", -7), ("+", 3))),
+        ),
+        {
+            b"443852055297589249": b"443852055297589,1693161221685,248,-2",
+            b"-1": b"-1,-1,998,3",
+            b"999": b"0,0,998,0",
+            b"0": b"0,0,-1,3",
+        },
+    ),
+    "steps within bounds": Case(
+        (INTEGER,),
+        (Number(0, (("<<", 62), (">>", 62))),),
+        {
+            b"18446744073709551615": b"18446744073709551615",
+            b"-9223372036854775808": b"-9223372036854775808",
+        },
+    ),
+    "steps out of bounds": Case(
+        (INTEGER,),
+        (Number(0, (("<<", 127), (">>", 127))),),
+        {b"0": b"0", b"-1": b"-1", b"1": None, b"-2": None},
+    ),
+    "products out of bounds": Case(
+        (INTEGER,),
+        (Number(0, (("*", 1 << 63), ("//", 1 << 63))),),
+        {b"18446744073709551615": b"18446744073709551615", b"1": b"1"},
+    ),
+    "results out of bounds": Case(
+        (INTEGER,),
+        (Number(0, (("*", 2),)),),
+        {
+            b"9223372036854775807": b"18446744073709551614",
+            b"9223372036854775808": None,
+            b"-4611686018427387904": b"-9223372036854775808",
+            b"-4611686018427387905": None,
+        },
+    ),
+    "sums": Case(
+        (INTEGER, COMMA, TOKEN),
+        (Number(0, (("*", 1000),), ((1, (("//", 1000),)), (OFFSET, ()))),),
+        {b"1,2500": b"1009", b"-1,-1": b"-994", b'1,"2"': None, b"1,null": None},
+    ),
+    "a number that is none": Case(
+        (TOKEN,), (Number(0),), {b"1": b"1", b"1.0": None, b'"1"': None, b"null": None}
+    ),
+    "changed": Case(
+        (TOKEN, COMMA, TOKEN, COMMA, TOKEN, COMMA, TOKEN),
+        (
+            Constant(b"{"),
+            Changed(
+                ((b'"a":', Put((0,)), Put((1,))), (b'"b":', Put((2,), null=b'""'), Put((3,), null=b'""')))
+            ),
+            Constant(b"}"),
+        ),
+        {
+            b"1,1,1,1": b"{}",
+            b"1,2,1,1": b'{"a":1}',
+            b"1,1,1,2": b'{"b":1}',
+            b"1,2,3,4": b'{"a":1,"b":3}',
+            b"null,1,null,1": b'{"a":null,"b":""}',
+            rb'"\/","/","",null': b"{}",
+            rb'"\u000","/",1,1': None,
+        },
+    ),
+    "changed, from what may be missing": Case(
+        (TOKEN, COMMA, Members(((b'"a":', ANY),))),
+        (Changed(((b"a:", Put((1, 0)), Put((0,))),)),),
+        {b"1,": b"", b'1,"a":1': b"", b'1,"a":2': b"a:2"},
+    ),
+    "changed, after a conversion": Case(
+        (TOKEN, COMMA, TOKEN),
+        (
+            Changed(
+                ((b"a:", Put((0,), ("int",)), Put((1,))),),
+            ),
+        ),
+        {b'"1",1': b"", b'"2",1': b"a:2", b'"x",1': None, b"null,null": b""},
+    ),
+    "changed, not read where the tokens are the same": Case(
+        (TOKEN, COMMA, TOKEN),
+        (Changed(((b"a:", Put((0,), ("int",)), Put((1,), ("int",))),)),),
+        {b'"x","x"': b"", b'"1","2"': b"a:1", b'"x","1"': None},
+    ),
+    "choice": Case(
+        (Members(((b"a:", ANY),)), COMMA, TOKEN),
+        (Choice((0, 1), b"N", b"S", b"L", 128),),
+        {
+            b",null": b"N",
+            b",127": b"S",
+            b",128": b"L",
+            b"a:-1,128": b"S",
+            b',"128"': b"L",
+            rb',"\u0031"': b"S",
+            b',"-0"': None,
+            b',"0128"': None,
+            b',"x"': None,
+            b',""': None,
+            b',"18446744073709551616"': None,
+            b",128.0": None,
+            b",true": None,
+        },
+    ),
+    "choice of two": Case(
+        (TOKEN,),
+        (Choice((0,), b"N", b"S"),),
+        {b"null": b"N", b"1.5": b"S", b"true": b"S", b'"x"': b"S"},
+    ),
+    "sized": Case(
+        (Take(("string",)),),
+        (Sized(1, (Put((0,)), Constant(b"!"))), Constant(b".")),
+        {
+            b'""': b'\x03""!.',
+            b'"' + b"x" * 252 + b'"': b'\xff"' + b"x" * 252 + b'"!.',
+            b'"' + b"x" * 253 + b'"': None,
+        },
+    ),
+    "above and below": Case(
+        (INTEGER,),
+        (),
+        {b"10": None, b"11": b"", b"19": b"", b"20": None},
+        (Above(0, 10), Below(0, 10, (("//", 2),)), Above(OFFSET, 6), Below(TIME_MS, 1 << 70)),
+    ),
+    "above, of what is no integer": Case(
+        (TOKEN,), (), {b"11": b"", b'"11"': None, b"null": None}, (Above(0, 10),)
+    ),
+    "same": Case(
+        (Members(((b"a:", ANY),)), COMMA, Members(((b"b:", ANY),))),
+        (),
+        {b"a:1,b:1": b"", b",b:1": b"", b",": b"", b"a:1,": None, b"a:1,b:2": None, b'a:"1",b:1': None},
+        (Same(0, 1),),
+    ),
+    "conversions": Case(
+        (TOKEN,),
+        (Put((0,), ("int",), None), COMMA, Put((0,), ("int",), ("digits",))),
+        {
+            b'"12"': b'12,"12"',
+            b'"x"': None,
+            b"12": None,
+            b"null": b"null,null",
+            b"true": None,
+        },
+    ),
+    "written as msgspec does": Case(
+        (TOKEN,), (Put((0,), None, ("digits",)),), {b"12": b'"12"', b"null": b"null"}
+    ),
+}
+
+
+@pytest.mark.parametrize("make", ENGINES)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_op(make: type[Engine], case: Case) -> None:
+    engine = make(ANYWHERE)
+    engine.add(template(case.source, case.target, case.conditions))
+    assert {message: filled(engine, message) for message in case.messages} == case.messages
+
+
+def test_every_op_has_a_case() -> None:
+    ops = SourceOp.__args__ + TargetOp.__args__ + Condition.__args__
+    used = {type(op) for case in CASES.values() for op in (*case.source, *case.target, *case.conditions)}
+    assert used == set(ops)
