@@ -12,7 +12,7 @@ help:  ## this list
 # The native kernel is built where there is Rust; everything works without it, too.
 CARGO := $(shell command -v cargo)
 READY := $(VENV)/.ready$(if $(CARGO),-with-kernel)
-KERNEL := $(addprefix kernel/,pyproject.toml Cargo.toml Cargo.lock) $(wildcard kernel/src/*.rs)
+KERNEL := $(addprefix kernel/,pyproject.toml Cargo.toml Cargo.lock) $(wildcard kernel/src/*.rs kernel/src/*/*.rs)
 
 setup: $(READY)  ## an environment with everything for development
 
