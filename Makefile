@@ -12,7 +12,7 @@ help:  ## this list
 # The native kernel is built where there is Rust; everything works without it, too.
 CARGO := $(shell command -v cargo)
 READY := $(VENV)/.ready$(if $(CARGO),-with-kernel)
-KERNEL := $(addprefix kernel/,pyproject.toml Cargo.toml Cargo.lock) $(wildcard kernel/src/*.rs)
+KERNEL := $(addprefix kernel/,pyproject.toml Cargo.toml Cargo.lock) $(wildcard kernel/src/*.rs kernel/src/*/*.rs)
 
 setup: $(READY)  ## an environment with everything for development
 
@@ -60,6 +60,9 @@ bytes: setup  ## whether relay writes what it wrote before, on every route; RECO
 	PYTHONPATH=tests $(RUN)/python -m output_digests $(if $(WRITE),--write) $(RECORDS) $(DIGESTS)
 
 SECONDS ?= 60
+fuzz-conversions: setup  ## the native kernel's conversions against those in Python, COUNT values of each
+	cd tests && ../$(RUN)/python -m templates.kernel_conversions $(or $(COUNT),100000)
+
 fuzz: setup  ## changed records on every route; SECONDS=600, SEED=7 for the same again, RECORD=folder for one finding
 	cd tests && ../$(RUN)/python -m fuzz $(if $(RECORD),--record $(abspath $(RECORD)),--seconds $(SECONDS) $(if $(SEED),--seed $(SEED)))
 

@@ -1,22 +1,35 @@
 //! Conversions of single values, by the names of `relay.templates.conversions`.
 //!
-//! A read makes a canonical value of a JSON token, a write prints it. A value that they do not take is None;
-//! the functions in Python raise there. They may take fewer values than those, never more, and make the same
-//! of them.
+//! A read makes a canonical value of a JSON token, a write prints it. What does not fit, or has no meaning
+//! here, is None: what the functions in Python do not take, what loses something, and what is too unusual to
+//! be worth its lines.
 
-use std::borrow::Cow;
+mod binary;
+mod decimals;
+mod documents;
+mod floats;
+mod integers;
+mod members;
+mod temporal;
+mod text;
 
 use crate::json::{self, LongEscapes};
 use crate::token::{Kind, Token};
+use binary::padded;
+use members::{LabelReader, LabelWriter};
+use text::Text;
 
 /// A value: of a token, or canonical.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Value<'a> {
     Boolean(bool),
     Integer(i128),
     Float(f64),
+    /// Digits without an exponent.
+    Decimal(Text<'a>),
     /// In UTF-8.
-    Text(Cow<'a, [u8]>),
+    Text(Text<'a>),
+    Bytes(Text<'a>),
 }
 
 /// A parameter of a conversion.
@@ -29,66 +42,642 @@ pub enum Parameter {
     Texts(Vec<String>),
 }
 
+/// Bytes of BINARY(n), None of other types.
+type Length = Option<usize>;
+/// Digits behind the point of a second, or of a decimal; None if nobody knows.
+type Digits = Option<usize>;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
-    Int,
+    IntegerText,
+    YearText(Box<[u8]>),
+    DecimalText(usize),
+    DoubleText,
+    FloatText,
+    Int64,
+    Unsigned64,
+    Whole,
+    Year1900,
+    DoubleNumber,
+    FloatNumber,
+    Float,
+    DecimalNumber { length: Option<usize>, scale: Digits, java: bool, text: bool },
+    DecimalBytes(usize),
+    UnscaledInteger,
+    Bits,
+    Latin1(Length),
+    Utf8(Length),
+    Hex(Length),
+    PlainHex(Length),
+    Base64(Length),
+    AnyBase64(Length),
+    GuessedBinary(Length),
+    GoQuoted,
+    TextOfBase64,
+    MistakenText,
+    JsonOrNull,
+    Vector,
+    Labels(LabelReader),
+    Date,
+    Datetime,
+    Time,
+    IsoDatetime { digits: usize, iso: bool },
+    IsoTimestamp(Digits),
+    Zoned(Digits),
+    IsoDate,
+    IsoTime(Digits),
+    IsoWall(Digits),
+    DateDays,
+    DatetimeCount(i128, Digits),
+    DatetimeNanos(Digits),
+    TimeCount(i128, i128, Digits),
+    Clock(Digits),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     Digits,
+    Year(Box<[u8]>),
+    Int64,
+    Signed64,
+    Boolean,
+    Decimal,
+    DecimalNumber,
+    DecimalDouble,
+    DecimalFloat,
+    GoText,
+    JavaDouble,
+    JavaFloat,
+    GoNumber,
+    GoNumberOfFloat,
+    Finite,
+    FiniteFloat,
+    Bits(usize),
+    BigEndian,
+    Unscaled(usize),
+    Latin1,
+    Latin1Stripped,
+    Hex(Length),
+    Base64(Length),
+    UrlSafe(Length),
+    GoQuoted,
+    TextBase64,
+    Vector,
+    Document,
+    CompactJson,
+    RowKey,
+    Label,
+    Labels(LabelWriter),
+    Calendar,
+    Iso { calendar: bool, end: &'static [u8] },
+    TimestampIso(Digits, bool),
+    DateIso,
+    DatetimeIso,
+    TimeIso,
+    DateDays { moves: bool },
+    DatetimeMillis(usize),
+    DatetimeMicros,
+    DatetimeUnits(i128, i128),
+    TimeMicros,
+    TimeMillis,
+    TimeNanos,
+}
+
+// ---------------------------------------------------------------- names
+
+fn small(parameter: &Parameter, most: usize) -> Option<usize> {
+    match parameter {
+        Parameter::Integer(number) => usize::try_from(*number).ok().filter(|&number| number <= most),
+        _ => None,
+    }
+}
+
+fn known(parameter: &Parameter, most: usize) -> Option<Option<usize>> {
+    match parameter {
+        Parameter::None => Some(None),
+        parameter => small(parameter, most).map(Some),
+    }
+}
+
+const MOST_DIGITS: usize = 6;
+const MOST_SCALE: usize = 38;
+const MOST_BYTES: usize = 1 << 16;
+
+/// The only parameter, or none: a length.
+fn length(parameters: &[Parameter]) -> Option<Length> {
+    match parameters {
+        [] => Some(None),
+        [length] => known(length, MOST_BYTES),
+        _ => None,
+    }
+}
+
+fn digits(parameters: &[Parameter]) -> Option<Digits> {
+    let [digits] = parameters else { return None };
+    known(digits, MOST_DIGITS)
+}
+
+fn unit(parameter: &Parameter) -> Option<i128> {
+    match parameter {
+        Parameter::Integer(number @ 1..=1_000_000) => Some(i128::from(*number)),
+        _ => None,
+    }
+}
+
+fn word(parameters: &[Parameter]) -> Option<Box<[u8]>> {
+    let [Parameter::Text(word)] = parameters else { return None };
+    Some(word.as_bytes().into())
 }
 
 impl Read {
     /// The read of a name; None if there is none with these parameters.
     pub fn new(name: &str, parameters: &[Parameter]) -> Option<Self> {
-        Some(match (name, parameters) {
-            ("int", []) => Self::Int,
+        let simple = Self::simple(name);
+        if simple.is_some() {
+            return simple.filter(|_| parameters.is_empty());
+        }
+        Some(match name {
+            "year-text" => Self::YearText(word(parameters)?),
+            "scaled-decimal" | "decimal-text" | "decimal-bytes" => {
+                let [scale] = parameters else { return None };
+                let scale = known(scale, MOST_SCALE)?.unwrap_or(0);
+                if name == "decimal-bytes" { Self::DecimalBytes(scale) } else { Self::DecimalText(scale) }
+            }
+            "decimal-number" | "decimal-double" | "spelt-decimal" => {
+                let [length, scale] = parameters else { return None };
+                let (length, scale) = (known(length, 65)?, known(scale, MOST_SCALE)?);
+                let (java, text) = (name == "decimal-double", name == "spelt-decimal");
+                Self::DecimalNumber { length, scale, java, text }
+            }
+            "latin1" => Self::Latin1(length(parameters)?),
+            "utf8" => Self::Utf8(length(parameters)?),
+            "hex" => Self::Hex(length(parameters)?),
+            "plain-hex" => Self::PlainHex(length(parameters)?),
+            "base64" => Self::Base64(length(parameters)?),
+            "base64-url" => Self::AnyBase64(length(parameters)?),
+            "guessed-binary" => Self::GuessedBinary(length(parameters)?),
+            "enum-label" | "set-labels" => {
+                let [Parameter::Texts(members), Parameter::Integer(_)] = parameters else { return None };
+                let is_enum = name == "enum-label";
+                Self::Labels(if is_enum {
+                    LabelReader::of_enum(members)
+                } else {
+                    LabelReader::of_set(members)?
+                })
+            }
+            "padded-datetime" => {
+                let [digits, Parameter::Text(form)] = parameters else { return None };
+                Self::IsoDatetime { digits: small(digits, MOST_DIGITS)?, iso: form == "iso-datetime" }
+            }
+            "iso-timestamp" => Self::IsoTimestamp(digits(parameters)?),
+            "zoned" => Self::Zoned(digits(parameters)?),
+            "iso-time" => Self::IsoTime(digits(parameters)?),
+            "iso-wall" => Self::IsoWall(digits(parameters)?),
+            "datetime-nanos" => Self::DatetimeNanos(digits(parameters)?),
+            "clock" => Self::Clock(digits(parameters)?),
+            "datetime-count" => {
+                let [micros, behind] = parameters else { return None };
+                Self::DatetimeCount(unit(micros)?, known(behind, MOST_DIGITS)?)
+            }
+            "time-count" => {
+                let [micros, per, behind] = parameters else { return None };
+                Self::TimeCount(unit(micros)?, unit(per)?, known(behind, MOST_DIGITS)?)
+            }
             _ => return None,
         })
     }
 
-    /// What a token that is not null stands for.
-    pub fn read<'a>(&self, token: &Token<'a>) -> Option<Value<'a>> {
-        match self {
-            Self::Int => Some(Value::Integer(json::integer(&text(token)?)?)),
-        }
+    /// Those without parameters.
+    fn simple(name: &str) -> Option<Self> {
+        Some(match name {
+            "int" | "whole-text" => Self::IntegerText,
+            "decimal" => Self::DecimalText(0),
+            "double-text" => Self::DoubleText,
+            "float-text" => Self::FloatText,
+            "int64" => Self::Int64,
+            "unsigned64" => Self::Unsigned64,
+            "whole" => Self::Whole,
+            "year-1900" => Self::Year1900,
+            "double-number" => Self::DoubleNumber,
+            "float-number" => Self::FloatNumber,
+            "float" => Self::Float,
+            "unscaled-int" => Self::UnscaledInteger,
+            "bits" => Self::Bits,
+            "go-quoted" => Self::GoQuoted,
+            "base64-text" => Self::TextOfBase64,
+            "mistaken-text" => Self::MistakenText,
+            "json-or-null" => Self::JsonOrNull,
+            "vector" => Self::Vector,
+            "date" => Self::Date,
+            "datetime" => Self::Datetime,
+            "time" => Self::Time,
+            "iso-datetime" => Self::IsoDatetime { digits: 0, iso: true },
+            "iso-date" => Self::IsoDate,
+            "date-days" => Self::DateDays,
+            _ => return None,
+        })
     }
 }
 
 impl Write {
     /// The write of a name; None if there is none with these parameters.
     pub fn new(name: &str, parameters: &[Parameter]) -> Option<Self> {
-        Some(match (name, parameters) {
-            ("digits", []) => Self::Digits,
+        let simple = Self::simple(name);
+        if simple.is_some() {
+            return simple.filter(|_| parameters.is_empty());
+        }
+        Some(match name {
+            "year" => Self::Year(word(parameters)?),
+            "bits" => Self::Bits(small(parameters.first()?, 8)?),
+            "unscaled" => Self::Unscaled(small(parameters.first()?, MOST_SCALE)?),
+            "hex" => Self::Hex(length(parameters)?),
+            "base64" | "padded" => Self::Base64(length(parameters)?),
+            "base64-url" => Self::UrlSafe(length(parameters)?),
+            "enum-label" | "set-labels" => {
+                let [Parameter::Texts(members)] = parameters else { return None };
+                let is_enum = name == "enum-label";
+                Self::Labels(if is_enum {
+                    LabelWriter::of_enum(members)
+                } else {
+                    LabelWriter::of_set(members)?
+                })
+            }
+            "iso" | "iso-z" => {
+                let calendar = length(parameters)?.unwrap_or(0) > 0;
+                Self::Iso { calendar, end: if name == "iso" { b"" } else { b"Z" } }
+            }
+            "timestamp-iso" => {
+                let [behind, zero] = parameters else { return None };
+                Self::TimestampIso(known(behind, MOST_DIGITS)?, small(zero, 1)? == 1)
+            }
+            "datetime-millis" => Self::DatetimeMillis(small(parameters.first()?, MOST_BYTES)?),
+            "datetime-units" => {
+                let [up, down] = parameters else { return None };
+                Self::DatetimeUnits(unit(up)?, unit(down)?)
+            }
             _ => return None,
         })
     }
 
-    pub fn print(&self, value: Value<'_>, _how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
-        match (self, value) {
-            (Self::Digits, Value::Integer(integer)) => {
-                out.push(b'"');
-                json::print_integer(integer, out)?;
-                out.push(b'"');
-                Some(())
-            }
-            (Self::Digits, _) => None,
-        }
+    /// Those without parameters.
+    fn simple(name: &str) -> Option<Self> {
+        Some(match name {
+            "digits" => Self::Digits,
+            "int64" => Self::Int64,
+            "signed64" => Self::Signed64,
+            "boolean" => Self::Boolean,
+            "decimal" => Self::Decimal,
+            "decimal-number" => Self::DecimalNumber,
+            "decimal-double" => Self::DecimalDouble,
+            "decimal-float" => Self::DecimalFloat,
+            "go-float" => Self::GoText,
+            "java-double" => Self::JavaDouble,
+            "java-float" => Self::JavaFloat,
+            "go-number" => Self::GoNumber,
+            "go-number-float" => Self::GoNumberOfFloat,
+            "finite" => Self::Finite,
+            "finite-float" => Self::FiniteFloat,
+            "big-endian" => Self::BigEndian,
+            "latin1" => Self::Latin1,
+            "latin1-stripped" => Self::Latin1Stripped,
+            "go-quoted" => Self::GoQuoted,
+            "text-base64" => Self::TextBase64,
+            "vector" => Self::Vector,
+            "document" => Self::Document,
+            "compact-json" => Self::CompactJson,
+            "row-key" => Self::RowKey,
+            "label" => Self::Label,
+            "calendar" => Self::Calendar,
+            "own-date-iso" => Self::DateIso,
+            "datetime-iso" => Self::DatetimeIso,
+            "time-iso" => Self::TimeIso,
+            "date-days" => Self::DateDays { moves: true },
+            "own-date-days" => Self::DateDays { moves: false },
+            "datetime-micros" => Self::DatetimeMicros,
+            "time-micros" => Self::TimeMicros,
+            "time-millis" => Self::TimeMillis,
+            "time-nanos" => Self::TimeNanos,
+            _ => return None,
+        })
     }
 }
 
-/// What a string means, in UTF-8; None for another token.
-fn text<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
-    if token.kind == Kind::Text { json::meaning(token) } else { None }
+// ---------------------------------------------------------------- reading
+
+impl Read {
+    /// The canonical value of a token that is not null.
+    pub fn read<'a>(&'a self, token: &Token<'a>) -> Option<Value<'a>> {
+        match token.kind {
+            Kind::Text => self.text(json::meaning(token)?.into()),
+            Kind::Integer | Kind::Number => self.number(token),
+            Kind::Boolean => match self {
+                Self::Whole => Some(Value::Integer(i128::from(token.text == b"true"))),
+                _ => None,
+            },
+            Kind::Null => None,
+        }
+    }
+
+    fn text<'a>(&'a self, text: Text<'a>) -> Option<Value<'a>> {
+        let bytes = |bytes: Vec<u8>, length: Length| Value::Bytes(padded(Text::Owned(bytes), length));
+        Some(match self {
+            Self::IntegerText => integers::of_text(&text)?,
+            Self::YearText(zero) => match text {
+                Text::Borrowed(text) => Value::Text(Text::Borrowed(integers::year_text(zero, text)?)),
+                _ => return None,
+            },
+            Self::DecimalText(scale) => Value::Decimal(decimals::of_text(text, *scale)?),
+            Self::DecimalNumber { length, scale, text: true, .. } => {
+                let decimal = decimals::of_text(text, scale.unwrap_or(0))?;
+                within(decimal, *length, *scale)?
+            }
+            Self::DoubleText => Value::Float(floats::of_text(&text)?),
+            Self::FloatText => Value::Float(floats::float_of_text(&text)?),
+            Self::DecimalBytes(scale) => {
+                Value::Decimal(decimals::of_bytes(&binary::of_base64(&text)?, *scale)?)
+            }
+            Self::UnscaledInteger => Value::Integer(integers::of_big_endian(&binary::of_base64(&text)?)?),
+            Self::Bits => Value::Integer(integers::of_bits(&binary::of_base64(&text)?)?),
+            Self::Latin1(length) => Value::Bytes(padded(binary::of_latin1(text)?, *length)),
+            Self::Utf8(length) => Value::Bytes(padded(text, *length)),
+            Self::Hex(length) => bytes(binary::of_prefixed_hex(&text)?, *length),
+            Self::PlainHex(length) => bytes(binary::of_hex(&text)?, *length),
+            Self::Base64(length) => bytes(binary::of_base64(&text)?, *length),
+            Self::AnyBase64(length) => bytes(binary::of_any_base64(&text)?, *length),
+            Self::GuessedBinary(length) => bytes(binary::of_guessed(&text, *length)?, None),
+            Self::GoQuoted => Value::Bytes(binary::of_quoted(text)?),
+            Self::TextOfBase64 => Value::Text(binary::text_of_base64(&text)?),
+            Self::MistakenText => Value::Text(binary::of_mistaken(text)?),
+            Self::JsonOrNull => Value::Text(if text.is_empty() { Text::Borrowed(b"null") } else { text }),
+            Self::Vector => Value::Text(documents::is_vector(&text).then_some(text)?),
+            Self::Labels(labels) => Value::Integer(labels.number(&text)?),
+            _ => Value::Text(self.time_of_text(text)?),
+        })
+    }
+
+    fn time_of_text<'a>(&self, text: Text<'a>) -> Option<Text<'a>> {
+        match self {
+            Self::Date => temporal::is_date(&text).then_some(text),
+            Self::Datetime => temporal::is_datetime(&text).then_some(text),
+            Self::Time => temporal::is_time(&text).then_some(text),
+            Self::IsoDatetime { digits, iso } => {
+                let text = if *iso { temporal::of_iso(text)? } else { text };
+                let text = temporal::is_datetime(&text).then_some(text)?;
+                temporal::with_digits(text, *digits)
+            }
+            Self::IsoDate => match text {
+                Text::Borrowed(text) => {
+                    let date = text.strip_suffix(b"Z").unwrap_or(text);
+                    temporal::is_date(date).then_some(Text::Borrowed(date))
+                }
+                _ => None,
+            },
+            Self::IsoTimestamp(_) | Self::Zoned(_) | Self::IsoTime(_) | Self::IsoWall(_) => match text {
+                Text::Borrowed(text) => self.iso_text(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn iso_text<'a>(&self, iso: &'a [u8]) -> Option<Text<'a>> {
+        match self {
+            Self::IsoTimestamp(digits) => temporal::of_iso_timestamp(iso, *digits),
+            Self::Zoned(digits) => temporal::of_zoned(iso, *digits),
+            Self::IsoTime(digits) => temporal::of_iso_time(iso, *digits),
+            Self::IsoWall(digits) => temporal::of_wall(iso, *digits),
+            _ => None,
+        }
+    }
+
+    fn number<'a>(&self, token: &Token<'a>) -> Option<Value<'a>> {
+        match self {
+            Self::DoubleNumber => json::float(token.text).map(Value::Float),
+            Self::FloatNumber => {
+                json::float(token.text).filter(|&value| floats::is_float(value)).map(Value::Float)
+            }
+            Self::Float => floats::shortest_float(json::float(token.text)?).map(Value::Float),
+            Self::DecimalNumber { length, scale, java, .. } => {
+                within(decimals::of_number(token.text, *scale, *java)?, *length, *scale)
+            }
+            _ if token.kind == Kind::Integer => self.integer(json::integer(token.text)?),
+            _ => None,
+        }
+    }
+
+    fn integer<'a>(&self, number: i128) -> Option<Value<'a>> {
+        Some(match self {
+            Self::Int64 | Self::Whole => Value::Integer(number),
+            Self::Unsigned64 => Value::Integer(integers::unsigned(number)),
+            Self::Year1900 => Value::Integer(if number == 1900 { 0 } else { number }),
+            Self::DateDays => Value::Text(temporal::date_text(number)?),
+            Self::DatetimeCount(micros, digits) => {
+                Value::Text(temporal::datetime_text(number * micros, *digits)?)
+            }
+            Self::DatetimeNanos(digits) => {
+                Value::Text(temporal::datetime_text(number.div_euclid(1_000), *digits)?)
+            }
+            Self::TimeCount(micros, per, digits) => {
+                // Of parts of a microsecond the whole ones count, also below 0.
+                let micros = if *per > 1 { number / per } else { number * micros };
+                Value::Text(temporal::time_text(micros, *digits)?)
+            }
+            Self::Clock(digits) => Value::Text(temporal::clock_text(number, *digits)?),
+            _ => return None,
+        })
+    }
 }
 
-/// What msgspec makes of a token that is not null.
+/// A decimal whose column can hold it: greater ones may have been rounded.
+fn within(decimal: Text<'_>, length: Option<usize>, scale: Digits) -> Option<Value<'_>> {
+    let is_within = match (length, scale) {
+        (Some(length), Some(scale)) => {
+            decimals::whole_digits(&decimal) <= length.saturating_sub(scale).max(1)
+        }
+        _ => true,
+    };
+    is_within.then_some(Value::Decimal(decimal))
+}
+
+// ---------------------------------------------------------------- writing
+
+fn print_plain(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+impl Write {
+    /// Print a canonical value as one JSON token.
+    pub fn print(&self, value: Value<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+        match value {
+            Value::Integer(number) => self.integer(number, how, out),
+            Value::Float(value) => self.float(value, out),
+            Value::Decimal(decimal) => self.decimal(&decimal, out),
+            Value::Text(text) => self.text(&text, how, out),
+            Value::Bytes(bytes) => self.bytes(bytes, how, out),
+            Value::Boolean(_) => match self {
+                Self::Boolean | Self::RowKey => print(&value, how, out),
+                _ => None,
+            },
+        }
+    }
+
+    fn integer(&self, number: i128, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Int64 | Self::RowKey => json::print_integer(number, out),
+            Self::Signed64 => json::print_integer(integers::signed(number)?, out),
+            Self::Digits => print_digits(number, out),
+            Self::Year(zero) if number == 0 => {
+                print_plain(zero, out);
+                Some(())
+            }
+            Self::Year(_) => print_digits(number, out),
+            Self::Boolean => {
+                let text: &[u8] = match number {
+                    0 => b"false",
+                    1 => b"true",
+                    _ => return None,
+                };
+                out.extend_from_slice(text);
+                Some(())
+            }
+            Self::Bits(size) => {
+                let (bytes, size) = integers::bits(*size, number)?;
+                binary::print_base64(&bytes[..size], out);
+                Some(())
+            }
+            Self::BigEndian => {
+                let (bytes, start) = integers::big_endian(number);
+                binary::print_base64(&bytes[start..], out);
+                Some(())
+            }
+            Self::Labels(labels) => labels.print(number, how, out),
+            _ => None,
+        }
+    }
+
+    fn float(&self, value: f64, out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::GoText => floats::print_go_text(value, out),
+            Self::JavaDouble => floats::print_java_text(value, floats::LEAST_JAVA_DOUBLE, out),
+            Self::JavaFloat => floats::print_java_text(value, floats::LEAST_JAVA_FLOAT, out),
+            Self::GoNumber => floats::print_go_number(value, out),
+            Self::GoNumberOfFloat => floats::is_float(value).then(|| floats::print_go_number(value, out))?,
+            Self::FiniteFloat if !floats::is_float(value) => None,
+            Self::Finite | Self::FiniteFloat | Self::RowKey => {
+                json::print_float(value, out);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn decimal(&self, decimal: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Decimal | Self::RowKey => print_plain(decimal, out),
+            Self::DecimalNumber => out.extend_from_slice(decimal),
+            Self::DecimalDouble => floats::print_go_number(decimals::float(decimal)?, out)?,
+            Self::DecimalFloat => json::print_float(decimals::float(decimal)?, out),
+            Self::Unscaled(scale) => binary::print_base64(&decimals::bytes(decimal, *scale)?, out),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn text(&self, text: &[u8], how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Digits | Self::Label | Self::RowKey => json::print_text(text, how, out),
+            Self::TextBase64 => binary::print_base64(text, out),
+            Self::Vector => documents::is_vector(text).then(|| print_plain(text, out))?,
+            Self::Document => documents::is_document(text).then(|| out.extend_from_slice(text))?,
+            Self::CompactJson => {
+                if memchr::memchr2(b' ', b'\n', text).is_none() {
+                    json::print_text(text, how, out);
+                } else {
+                    json::print_text(&documents::compact(text)?, how, out);
+                }
+            }
+            _ => self.time(text, out)?,
+        }
+        Some(())
+    }
+
+    fn time(&self, text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Calendar => temporal::is_in_calendar(text).then(|| print_plain(text, out))?,
+            Self::Iso { calendar, end } => print_plain(&temporal::iso(text, end, *calendar)?, out),
+            Self::TimestampIso(digits, zero) => {
+                print_plain(&temporal::iso_timestamp(text, *digits, *zero)?, out);
+            }
+            Self::DateIso => {
+                temporal::date_days(text, false)?;
+                out.push(b'"');
+                out.extend_from_slice(text);
+                out.extend_from_slice(b"Z\"");
+            }
+            Self::DatetimeIso => print_plain(&temporal::iso_datetime(text)?, out),
+            Self::TimeIso => print_plain(&temporal::iso_time(text)?, out),
+            _ => json::print_integer(self.count(text)?, out)?,
+        }
+        Some(())
+    }
+
+    /// A date or time as a number.
+    fn count(&self, text: &[u8]) -> Option<i128> {
+        match self {
+            Self::DateDays { moves } => temporal::date_days(text, *moves),
+            Self::DatetimeMillis(longest) => {
+                let micros = temporal::unmoved_micros(text).filter(|_| text.len() <= *longest)?;
+                divided(micros, 1_000)
+            }
+            Self::DatetimeMicros => temporal::unmoved_micros(text),
+            Self::DatetimeUnits(up, down) => {
+                let count = divided(temporal::datetime_micros(text)? * up, *down)?;
+                i64::try_from(count).ok().map(i128::from)
+            }
+            Self::TimeMicros => temporal::time_micros(text),
+            Self::TimeMillis => {
+                let micros = temporal::time_micros(text)?;
+                divided(micros, 1_000).filter(|_| (0..=86_400_000_000).contains(&micros))
+            }
+            Self::TimeNanos => Some(temporal::time_micros(text)? * 1_000),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, bytes: Text<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Latin1 => binary::print_latin1(&bytes, how, out),
+            Self::Latin1Stripped => binary::print_latin1(binary::stripped(&bytes), how, out),
+            Self::Hex(length) => binary::print_hex(&padded(bytes, *length), out),
+            Self::Base64(length) => binary::print_base64(&padded(bytes, *length), out),
+            Self::UrlSafe(length) => binary::print_url_safe(&padded(bytes, *length), out),
+            Self::GoQuoted => binary::print_quoted(&bytes, how, out)?,
+            Self::RowKey => binary::print_base64(&bytes, out),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn print_digits(number: i128, out: &mut Vec<u8>) -> Option<()> {
+    out.push(b'"');
+    json::print_integer(number, out)?;
+    out.push(b'"');
+    Some(())
+}
+
+fn divided(number: i128, by: i128) -> Option<i128> {
+    (number % by == 0).then_some(number / by)
+}
+
+/// What a token means that nothing reads; it is not null.
 pub fn parsed<'a>(token: &Token<'a>) -> Option<Value<'a>> {
     Some(match token.kind {
         Kind::Integer => Value::Integer(json::integer(token.text)?),
         Kind::Number => Value::Float(json::float(token.text)?),
-        Kind::Text => Value::Text(json::meaning(token)?),
+        Kind::Text => Value::Text(json::meaning(token)?.into()),
         Kind::Boolean => Value::Boolean(token.text == b"true"),
         Kind::Null => return None,
     })
@@ -102,6 +691,8 @@ pub fn print(value: &Value<'_>, how: LongEscapes, out: &mut Vec<u8>) -> Option<(
         Value::Integer(integer) => json::print_integer(*integer, out)?,
         Value::Float(float) => json::print_float(*float, out),
         Value::Text(text) => json::print_text(text, how, out),
+        Value::Bytes(bytes) => binary::print_base64(bytes, out),
+        Value::Decimal(_) => return None,
     }
     Some(())
 }

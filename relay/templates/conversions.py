@@ -13,6 +13,7 @@ same of them.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from decimal import Decimal
@@ -39,7 +40,7 @@ from relay.model import Column, ColumnType, Value
 from relay.mysql import numbers, temporal, values
 from relay.mysql.members import label_reader
 from relay.native import BOOLEANS
-from relay.templates.ops import Kinds
+from relay.templates.ops import Kind, Kinds
 
 Read = Callable[[Any], Value]
 Write = Callable[[Any], Any]
@@ -212,10 +213,10 @@ def _lossless(write: Write | None, *counted: list[Any]) -> Write:
     made = _some(write)
 
     def convert(value: Any) -> Any:  # noqa: ANN401 - what msgspec prints
+        for each in counted:
+            each.clear()
         found = made(value)
         if any(counted):
-            for each in counted:
-                each.clear()
             raise ValueError("a value that loses something")
         return found
 
@@ -398,10 +399,23 @@ def _made(known: Mapping[str, Callable[..., Read]], conversion: Sequence[Any]) -
     return known[name](*parameters)
 
 
+def _kind(token: bytes) -> Kind:
+    if token[:1] == b'"':
+        return "string"
+    if token[:1] in {b"t", b"f"}:
+        return "boolean"
+    return "integer" if _are_digits(token) and token != b"-0" else "number"
+
+
+_are_digits: Final = re.compile(rb"-?[0-9]+").fullmatch
+
+
 def token_value(token: bytes, read: Sequence[Any] | None) -> Any:  # noqa: ANN401 - any value of JSON
     """Return what a read takes of a token that is not null (None: the canonical value). Raises one of `UNFIT`
-    for what is no JSON.
+    for a token of another kind, and for what is no JSON.
     """
+    if read is not None and _kind(token) not in READ_KINDS[str(read[0])]:
+        raise ValueError("a token of a kind that is not read")
     number = b"-0.0" if token == b"-0" else token
     if read is not None and read[0] in EXACT and token[:1] != b'"':
         return Decimal(number.decode())

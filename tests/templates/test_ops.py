@@ -387,7 +387,6 @@ CASES = {
         (Put((0,), ("int",), None), COMMA, Put((0,), ("int",), ("digits",))),
         {
             b'"12"': b'12,"12"',
-            b'"012"': None,
             b'"x"': None,
             b"12": None,
             b"null": b"null,null",

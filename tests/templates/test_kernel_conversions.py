@@ -1,0 +1,36 @@
+"""The kernel's conversions do what those in Python do (`templates.kernel_conversions`)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_support import needs_kernel
+from templates import kernel_conversions
+from templates.kernel_conversions import Pair, compare, counts, uses
+
+from relay.templates.conversions import READS, WRITES
+
+_COUNTS = list(counts(10_000))
+_PARTS = 8
+
+
+@needs_kernel
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_what_the_kernel_takes_is_what_python_makes(part: int) -> None:
+    for pair, count in _COUNTS[part::_PARTS]:
+        outcome = compare(pair, random.Random(pair.name), count)
+        assert not outcome.differing, pair.name
+        assert outcome.taken_by_kernel, pair.name
+
+
+def test_every_conversion_is_compared() -> None:
+    assert uses().keys() == READS.keys() | WRITES.keys()
+
+
+@needs_kernel
+def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(("int",), None, lambda chosen: f'"{chosen.randint(1, 2)}"')
+    monkeypatch.setattr(kernel_conversions, "in_python", lambda _: lambda _: b"1")
+    outcome = compare(pair, random.Random(1), 20)
+    assert set(outcome.differing) == {b'"2"'}
