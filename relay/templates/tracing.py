@@ -37,6 +37,7 @@ _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
+_check_json: Final = msgspec.json.Decoder().decode
 #: The bytes of a number that says how many follow.
 _LENGTH_BYTES: Final = 8
 
@@ -54,7 +55,7 @@ class Trace:
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
         self._marked: list[_UnframedOp] = []
-        self._found: set[int] = set()
+        self._found: set[_UnframedOp] = set()
 
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
@@ -78,19 +79,24 @@ class Trace:
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
     def check_marks(self) -> None:
-        """Raise Untraceable if a mark was found nowhere: then the text was changed after it was printed."""
-        if len(self._found) < len(self._marked):
+        """Raise Untraceable if what a mark stands for was found in no text: then one was changed after it was
+        printed. A text that was left out has nothing that others lack.
+        """
+        if not self._found.issuperset(self._marked):
             raise Untraceable
 
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
+        try:
+            _check_json(text)
+        except msgspec.DecodeError:  # it is compressed, or in another way no longer what was printed
+            raise Untraceable from None
         ops: list[_UnframedOp] = []
         at = 0
         for found in _MARK.finditer(text):
             if found.start() > at:
                 ops.append(Constant(text[at : found.start()]))
-            number = int(found[2])
-            self._found.add(number)
-            op = self._marked[number]
+            op = self._marked[int(found[2])]
+            self._found.add(op)
             if found[1] == _LONG_ESCAPE:
                 op = _with_long_escapes(op)
             ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
