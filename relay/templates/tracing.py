@@ -10,6 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -207,6 +208,14 @@ class TracedNumber(Traced):
     def __sub__(self, other: int) -> TracedNumber:
         return self._then("-", other, self._value - other)
 
+    def as_text(self, read: Callable[[int], Conversion]) -> TracedOp:
+        """Return what prints the number as text. `read`: how an integer of which the number is the n-th part,
+        rounded down, is read as that.
+        """
+        if self._plus or self._slot < 0:
+            raise Untraceable
+        return TracedOp(self.trace, Put((self._slot,), read(_divisor(self._steps)), null=None))
+
     def _compared(self, is_so: bool, above: int, below: int) -> bool:
         """Note what the answer rests on: above one number, or below the other."""
         if self._plus:
@@ -236,6 +245,23 @@ def _simplified(steps: Steps) -> Steps:
             rest = factor // divisor
             return steps[:-2] if rest == 1 else (*steps[:-2], ("*", rest))
     return steps
+
+
+def _divisor(steps: Steps) -> int:
+    """Return by what these steps divide a number, rounding down. Raises Untraceable if they do otherwise."""
+    factor, divisor = 1, 1
+    for sign, operand in steps:
+        if sign == ">>" and factor == 1:
+            divisor <<= operand
+        elif sign == "*" and operand > 0:
+            factor *= operand
+        elif sign == "//" and operand > 0 and operand % factor == 0:
+            factor, divisor = 1, divisor * (operand // factor)
+        else:
+            raise Untraceable
+    if factor != 1:
+        raise Untraceable
+    return divisor
 
 
 class TracedText(Traced):
