@@ -10,6 +10,7 @@ of numbers are decided by the values of the message at hand, and noted as condit
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -37,6 +38,7 @@ _MARK: Final = re.compile(rb'"(\\b|\\u0008)relay:traced:(\d+)"')
 _LONG_ESCAPE: Final = rb"\u0008"
 _OPEN: Final = Constant(b"{")
 _CLOSE: Final = Constant(b"}")
+_check_json: Final = msgspec.json.Decoder().decode
 #: The bytes of a number that says how many follow.
 _LENGTH_BYTES: Final = 8
 
@@ -54,7 +56,7 @@ class Trace:
     def __init__(self) -> None:
         self.conditions: list[Condition] = []
         self._marked: list[_UnframedOp] = []
-        self._found: set[int] = set()
+        self._found: set[_UnframedOp] = set()
 
     def same(self, slot: int, other: int) -> None:
         """Note that two slots must have the same token."""
@@ -78,19 +80,24 @@ class Trace:
         return (Constant(text[:length_at]), sized) if length_at else (sized,)
 
     def check_marks(self) -> None:
-        """Raise Untraceable if a mark was found nowhere: then the text was changed after it was printed."""
-        if len(self._found) < len(self._marked):
+        """Raise Untraceable if what a mark stands for was found in no text: then one was changed after it was
+        printed. A text that was left out has nothing that others lack.
+        """
+        if not self._found.issuperset(self._marked):
             raise Untraceable
 
     def _unframed_ops(self, text: bytes) -> tuple[_UnframedOp, ...]:
+        try:
+            _check_json(text)
+        except msgspec.DecodeError:  # it is compressed, or in another way no longer what was printed
+            raise Untraceable from None
         ops: list[_UnframedOp] = []
         at = 0
         for found in _MARK.finditer(text):
             if found.start() > at:
                 ops.append(Constant(text[at : found.start()]))
-            number = int(found[2])
-            self._found.add(number)
-            op = self._marked[number]
+            op = self._marked[int(found[2])]
+            self._found.add(op)
             if found[1] == _LONG_ESCAPE:
                 op = _with_long_escapes(op)
             ops += (_OPEN, op, _CLOSE) if isinstance(op, Changed) else (op,)
@@ -201,6 +208,14 @@ class TracedNumber(Traced):
     def __sub__(self, other: int) -> TracedNumber:
         return self._then("-", other, self._value - other)
 
+    def as_text(self, read: Callable[[int], Conversion]) -> TracedOp:
+        """Return what prints the number as text. `read`: how an integer of which the number is the n-th part,
+        rounded down, is read as that.
+        """
+        if self._plus or self._slot < 0:
+            raise Untraceable
+        return TracedOp(self.trace, Put((self._slot,), read(_divisor(self._steps)), null=None))
+
     def _compared(self, is_so: bool, above: int, below: int) -> bool:
         """Note what the answer rests on: above one number, or below the other."""
         if self._plus:
@@ -230,6 +245,23 @@ def _simplified(steps: Steps) -> Steps:
             rest = factor // divisor
             return steps[:-2] if rest == 1 else (*steps[:-2], ("*", rest))
     return steps
+
+
+def _divisor(steps: Steps) -> int:
+    """Return by what these steps divide a number, rounding down. Raises Untraceable if they do otherwise."""
+    factor, divisor = 1, 1
+    for sign, operand in steps:
+        if sign == ">>" and factor == 1:
+            divisor <<= operand
+        elif sign == "*" and operand > 0:
+            factor *= operand
+        elif sign == "//" and operand > 0 and operand % factor == 0:
+            factor, divisor = 1, divisor * (operand // factor)
+        else:
+            raise Untraceable
+    if factor != 1:
+        raise Untraceable
+    return divisor
 
 
 class TracedText(Traced):

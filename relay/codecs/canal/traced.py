@@ -177,6 +177,11 @@ class _TracedTextReader(TextReader):
 class _TracedText(TextRows, frozen=True, eq=False, gc=False):
     """A change's images as traced text."""
 
+    @property
+    def possible_places(self) -> NoReturn:
+        """Refuse: who asks wants canonical values."""
+        raise Untraceable
+
     def surely_keeps_keys(self) -> bool:
         """Note that `old` lacks the key columns or has the text of the new row, as the one at hand."""
         old, cells = self.old, self.cells

@@ -212,6 +212,11 @@ class TracedReader(TypedReader):
 class TracedRows(TypedRows, frozen=True, eq=False, gc=False):
     """Images of traced cells; the reader is a `TracedReader`."""
 
+    @property
+    def possible_places(self) -> NoReturn:
+        """Refuse: who asks wants canonical values."""
+        raise Untraceable
+
     def surely_keeps_keys(self) -> bool:
         """Note that the key columns have the same values in both images, as those at hand."""
         old, new = self.old, self.new
