@@ -19,7 +19,7 @@ use crate::ops::Template;
 use crate::templates::{Marker, Record, Templates, Translated};
 
 /// Changes with what templates are made of, with conversions and with the methods of `Kernel`.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 /// Keeps templates, and translates the messages that fit one (`relay.templates.engine.Engine`).
 ///

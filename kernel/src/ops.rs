@@ -13,14 +13,15 @@ pub enum SourceOp {
     Constant(Bytes),
     Take(Kinds),
     OneOf(Vec<Bytes>),
-    Members(Vec<Member>),
+    /// Any of these members, and what stands behind each of their tokens.
+    Members(Vec<Member>, Bytes),
     Unordered(Unordered),
     Length(usize),
 }
 
 /// A member that may be missing.
 pub struct Member {
-    /// A comma, the name, and a colon.
+    /// A comma, and what stands before the token.
     pub name: Bytes,
     pub kinds: Kinds,
 }

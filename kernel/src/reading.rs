@@ -95,14 +95,14 @@ impl<'py> Fields<'py> {
             "constant" => SourceOp::Constant(self.bytes(0)?),
             "take" => SourceOp::Take(self.kinds(0)?),
             "one-of" => SourceOp::OneOf(self.texts(0)?),
-            "members" => SourceOp::Members(self.each(0, |member| member.member())?),
+            "members" => SourceOp::Members(self.each(0, |member| member.member())?, self.bytes(1)?),
             "unordered" => SourceOp::Unordered(unordered(self.texts(0)?)?),
             "length" => SourceOp::Length(self.width(0)?),
             _ => return Err(meaningless("no op of a source has this name")),
         };
         *slots += match &op {
             SourceOp::Take(_) => 1,
-            SourceOp::Members(members) => members.len(),
+            SourceOp::Members(members, _) => members.len(),
             _ => 0,
         };
         Ok(op)

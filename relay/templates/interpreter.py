@@ -193,8 +193,8 @@ class _Scan:
                     self._tokens.append(self._token(kinds))
                 case OneOf(texts):
                     self._require(any(self._has(text) for text in texts))
-                case Members(members):
-                    self._members(members)
+                case Members(members, end):
+                    self._members(members, end)
                 case Unordered(members):
                     self._unordered(set(members))
                 case Length(width):
@@ -226,11 +226,12 @@ class _Scan:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _Misfit from error
 
-    def _members(self, members: Iterable[tuple[bytes, Kinds]]) -> None:
+    def _members(self, members: Iterable[tuple[bytes, Kinds]], end: bytes) -> None:
         comma = b""
         for name, kinds in members:
             if self._has(comma + name):
                 self._tokens.append(self._token(kinds))
+                self._require(self._has(end))
                 comma = b","
             else:
                 self._tokens.append(None)

@@ -52,11 +52,13 @@ class OneOf(NamedTuple):
 class Members(NamedTuple):
     """Members of a JSON object without the braces, each at most once, in this order; any may be missing.
 
-    Each member is a name with its colon (`"id":`) and kinds, and has a slot, which is absent where the member
-    is. Between members stands one comma. None of them may be there.
+    Each member is what stands before its token (a name with its colon, `"id":`, or the beginning of an object
+    that it is in, `"id":{"v":`) and kinds, and has a slot, which is absent where the member is. Behind each
+    token stands `end`. Between members stands one comma. None of them may be there.
     """
 
     members: tuple[tuple[bytes, Kinds], ...]
+    end: bytes = b""
     tag: Literal["members"] = "members"
 
 

@@ -190,6 +190,25 @@ CASES = {
             b"0{": None,
         },
     ),
+    "members that end alike": Case(
+        (
+            INTEGER,
+            Constant(b"{"),
+            Members(((b'"a":{"v":', ("integer",)), (b'"b":{"t":1,"v":', ANY)), b"}"),
+            Constant(b"}"),
+        ),
+        (Put((1, 0)), COMMA, Put((2, 0))),
+        {
+            b"0{}": b"0,0",
+            b'0{"a":{"v":1},"b":{"t":1,"v":2}}': b"1,2",
+            b'0{"b":{"t":1,"v":2}}': b"0,2",
+            b'0{"a":{"v":1},"b":{"t":2,"v":2}}': None,
+            b'0{"a":{"v":1}': None,
+            b'0{"a":{"v":1,"b":{"t":1,"v":2}}}': None,
+            b'0{"a":{"v":1}"b":{"t":1,"v":2}}': None,
+            b'0{"a":{"v":1},}': None,
+        },
+    ),
     "an absent slot": Case(
         (Members(((b'"a":', ANY),)),), (Put((0,)),), {b'"a":1': b"1", b'"a":null': b"null", b"": None}
     ),
