@@ -1,7 +1,7 @@
-"""The same rows of one table three times, as the peers read them: TiCDC Canal-JSON, Open Protocol, Debezium.
+"""The same rows of one table three times: in TiCDC Canal-JSON, in Open Protocol, in Debezium's JSON.
 
-No value comes twice among them (`wide`). A topic has them again and again, but never twice in a batch, so that
-they compress as all different ones would. A message is a row, in Open Protocol too.
+No value comes twice among them (`wide`). A topic has them again and again, but never twice in a batch, so
+that they compress as all different ones would. A message is a row, in Open Protocol too.
 """
 
 from __future__ import annotations
@@ -30,49 +30,75 @@ _TO_OPEN: Final = Route(wide.PROTOCOL, DEBEZIUM.source, "")
 _BATCH_BYTES: Final = 900_000
 
 
+class Size(NamedTuple):
+    """How many rows are counted, and how many come before them to warm a program up: a JVM compiles what runs
+    often, and the more of it the longer it runs.
+    """
+
+    counted: int
+    warm_up: int
+    jvm_warm_up: int
+
+
 class Topic(NamedTuple):
     """A source topic: the DDL in every partition, as TiCDC sends it, then rows, spread over all."""
 
     name: str
     control: Sequence[ConsumerRecord]
     rows: Sequence[ConsumerRecord]
-
-    def records(self, partition: int, messages: int) -> Iterator[ConsumerRecord]:
-        """Give a partition's share of so many rows, the control messages before them."""
-        share = itertools.islice(itertools.cycle(self.rows), partition, messages, PARTITIONS)
-        return itertools.chain(self.control, share)
-
-    def count(self, messages: int) -> int:
-        """How many messages the topic has with so many rows."""
-        return PARTITIONS * len(self.control) + messages
+    warm_up: int
+    counted: int
 
     @property
-    def bytes_per_message(self) -> float:
-        """Keys and values of rows."""
+    def messages(self) -> int:
+        """How many rows the topic has, of which `rows` are the first; they come again and again."""
+        return self.warm_up + self.counted
+
+    def records(self, partition: int) -> Iterator[ConsumerRecord]:
+        """Give a partition's messages."""
+        share = itertools.islice(itertools.cycle(self.rows), partition, self.messages, PARTITIONS)
+        return itertools.chain(self.control, share)
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Keys and values."""
         return sum(len(row.key or b"") + len(row.value or b"") for row in self.rows) / len(self.rows)
 
 
 class Load(NamedTuple):
-    """The three topics, and what relay itself makes of the rows on both routes, with the DDL."""
+    """What the programs read, `for_jvm` with a longer warm-up; and what relay itself makes of the rows on
+    both routes, with the DDL.
+    """
 
     ticdc: Topic
     open_protocol: Topic
-    debezium: Topic
+    ticdc_for_jvm: Topic
+    debezium_for_jvm: Topic
     as_canal: Sequence[Any]
     as_debezium: Sequence[Any]
 
+    @property
+    def topics(self) -> list[Topic]:
+        """All source topics."""
+        return [self.ticdc, self.open_protocol, self.ticdc_for_jvm, self.debezium_for_jvm]
 
-def load(rows: int) -> Load:
+
+def load(rows: int, size: Size) -> Load:
     """Make so many rows, each of its own; the Debezium topic has no DDL, which Debezium sends elsewhere."""
     ticdc = list(wide.messages(TABLE, rows))
     open_protocol = _consumed(_translated(_TO_OPEN, ticdc))
     canal, debezium = _translated(CANAL, ticdc), _translated(DEBEZIUM, open_protocol)
+
+    def topic(name: str, messages: Sequence[ConsumerRecord], warm_up: int) -> Topic:
+        return Topic(f"{name}-{warm_up}", messages[:1], messages[1:], warm_up, size.counted)
+
     return Load(
-        Topic("peers-ticdc", ticdc[:1], ticdc[1:]),
-        Topic("peers-open", open_protocol[:1], open_protocol[1:]),
-        Topic("peers-debezium", [], _consumed(debezium)[1:]),
-        [orjson.loads(record.value or b"") for record in canal],
-        [orjson.loads(record.value or b"") for record in debezium],
+        ticdc=topic("ticdc", ticdc, size.warm_up),
+        open_protocol=topic("open", open_protocol, size.warm_up),
+        ticdc_for_jvm=topic("ticdc", ticdc, size.jvm_warm_up),
+        debezium_for_jvm=topic("debezium", _consumed(debezium), size.jvm_warm_up)._replace(control=[]),
+        as_canal=[orjson.loads(record.value or b"") for record in canal],
+        as_debezium=[orjson.loads(record.value or b"") for record in debezium],
     )
 
 
@@ -91,7 +117,7 @@ def _consumed(records: Sequence[ProducerRecord]) -> list[ConsumerRecord]:
     ]
 
 
-async def fill(servers: str, topic: Topic, messages: int) -> None:
+async def fill(servers: str, topic: Topic) -> None:
     """Create the topic and write it, compressed with zstd."""
     await create(servers, [topic.name], PARTITIONS)
     async with AIOKafkaProducer(
@@ -99,7 +125,7 @@ async def fill(servers: str, topic: Topic, messages: int) -> None:
     ) as producer:
         for partition in range(PARTITIONS):
             batch = producer.create_batch()
-            for record in topic.records(partition, messages):
+            for record in topic.records(partition):
                 while batch.append(key=record.key, value=record.value, timestamp=record.timestamp_ms) is None:
                     batch.close()
                     await producer.send_batch(batch, topic.name, partition=partition)

@@ -15,7 +15,7 @@ from readers.java import classes
 from readers.parts import jars
 
 from benchmarks.peers_check import change
-from benchmarks.peers_load import CANAL, DEBEZIUM, Load, Topic
+from benchmarks.peers_load import CANAL, DEBEZIUM, PARTITIONS, Load, Topic
 from benchmarks.routes import Route, relay_config
 from relay.demo.kafka import java_binary
 
@@ -63,10 +63,17 @@ class Program(NamedTuple):
 
     name: str
     source: Topic
-    #: How many messages it writes for each DDL message, and for all of the load's different rows.
+    #: How many messages it writes for a DDL message, and for each of the topic's different rows.
     outputs_of_ddl: int
-    outputs_of_rows: int
+    outputs_of_rows: Sequence[int]
     command: Callable[[Place], Sequence[str]]
+
+    @property
+    def outputs(self) -> int:
+        """How many messages it writes for its whole topic."""
+        ddl = self.outputs_of_ddl * PARTITIONS * len(self.source.control)
+        passes, rest = divmod(self.source.messages, len(self.outputs_of_rows))
+        return ddl + passes * sum(self.outputs_of_rows) + sum(self.outputs_of_rows[:rest])
 
 
 class Contest(NamedTuple):
@@ -79,18 +86,17 @@ class Contest(NamedTuple):
 
 def contests(load: Load) -> list[Contest]:
     """Both flagships, with relay first."""
-    rows = len(load.ticdc.rows)
     canal = [
         _relay(CANAL, load.ticdc),
-        _flink("canal-json", load.ticdc, load.as_canal),
-        _connect(load.ticdc, {"transforms.tidb.exclude": "_tidb"}),
-        Program("loop for one table, tuned", load.ticdc, 1, rows, _loop("tuned", load.ticdc)),
-        Program("loop for one table, simple", load.ticdc, 1, rows, _loop("simple", load.ticdc)),
+        _flink("canal-json", load.ticdc_for_jvm, load.as_canal),
+        _connect(load.ticdc_for_jvm, {"transforms.tidb.exclude": "_tidb"}),
+        _loop("tuned", load.ticdc),
+        _loop("simple", load.ticdc),
     ]
     debezium = [
         _relay(DEBEZIUM, load.open_protocol),
-        _flink("debezium-json", load.debezium, load.as_debezium),
-        _connect(load.debezium, {}),
+        _flink("debezium-json", load.debezium_for_jvm, load.as_debezium),
+        _connect(load.debezium_for_jvm, {}),
     ]
     return [Contest(CANAL, canal, load.as_canal), Contest(DEBEZIUM, debezium, load.as_debezium)]
 
@@ -101,14 +107,18 @@ def _relay(route: Route, source: Topic) -> Program:
         config.write_text(relay_config(route, place.servers, source.name, place.target))
         return [sys.executable, "-m", "relay", "run", "--config", str(config)]
 
-    return Program(RELAY, source, 1, len(source.rows), command)
+    return Program(RELAY, source, 1, _one_each(source), command)
 
 
-def _loop(kind: str, source: Topic) -> Callable[[Place], list[str]]:
+def _loop(kind: str, source: Topic) -> Program:
     def command(place: Place) -> list[str]:
         return [sys.executable, "-m", "benchmarks.peers_loop", kind, place.servers, source.name, place.target]
 
-    return command
+    return Program(f"loop for one table, {kind}", source, 1, _one_each(source), command)
+
+
+def _one_each(source: Topic) -> list[int]:
+    return [1] * len(source.rows)
 
 
 def _flink(format_name: str, source: Topic, rows: Sequence[Json]) -> Program:
@@ -120,7 +130,7 @@ def _flink(format_name: str, source: Topic, rows: Sequence[Json]) -> Program:
         settings = [f"{name}={value}" for name, value in _FLINK_SETTINGS.items()]
         return [*_java("FlinkJob", "flink-job", _FLINK_JAVA, place), "FlinkJob", str(sql), *settings]
 
-    outputs = sum(2 if each.op == "UPDATE" else 1 for each in found)
+    outputs = [2 if each.op == "UPDATE" else 1 for each in found]
     return Program("Flink SQL", source, 0, outputs, command)
 
 
@@ -144,7 +154,7 @@ def flink_sql(format_name: str, types: Mapping[str, str], source: str, place: Pl
         reads["debezium-json.schema-include"] = "true"
     writes = {"topic": place.target, "properties.bootstrap.servers": place.servers}
     writes |= {f"properties.{name}": value for name, value in _PRODUCER.items()}
-    return (  # noqa: S608 - our own names
+    return (
         f"CREATE TABLE source (\n{listed}\n) WITH (\n{_with(format_name, reads)}\n);\n"
         f"CREATE TABLE target (\n{listed}\n) WITH (\n{_with(format_name, writes)}\n);\n"
         "INSERT INTO target SELECT * FROM source;\n"
@@ -164,7 +174,7 @@ def _connect(source: Topic, transform: Mapping[str, str]) -> Program:
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
         return [*_java("TopicSink", "connect-worker", _CONNECT_JAVA, place), program, *map(str, files)]
 
-    return Program("Kafka Connect", source, 1, len(source.rows), command)
+    return Program("Kafka Connect", source, 1, _one_each(source), command)
 
 
 def connect_settings(
@@ -175,7 +185,6 @@ def connect_settings(
         "bootstrap.servers": place.servers,
         "listeners": "http://127.0.0.1:0",
         "offset.storage.file.filename": str(place.folder / f"{place.target}.offsets"),
-        "consumer.max.poll.records": "5000",
     }
     for side in ("key", "value"):
         worker[f"{side}.converter"] = "org.apache.kafka.connect.json.JsonConverter"

@@ -18,8 +18,6 @@ from benchmarks.peers_load import PARTITIONS
 from benchmarks.peers_programs import Contest, Place, Program
 from benchmarks.spark_load import create
 
-#: The share of a topic that is not counted: a JVM compiles what it runs often, and the more of it the longer.
-WARM_UP: Final = 0.5
 _POLL_SECONDS: Final = 0.05
 _SETTLE_SECONDS: Final = 1.0
 _RUN_SECONDS: Final = 600
@@ -46,7 +44,7 @@ class _Moment(NamedTuple):
     cpu: float
 
 
-def run(contest: Contest, program: Program, messages: int, place: Place) -> PeerRun:
+def run(contest: Contest, program: Program, place: Place) -> PeerRun:
     """Let a program copy its source, once; the target topic is made and removed. Raises RunFailed."""
     asyncio.run(create(place.servers, [place.target], PARTITIONS))
     command = program.command(place)
@@ -55,7 +53,7 @@ def run(contest: Contest, program: Program, messages: int, place: Place) -> Peer
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
-        return asyncio.run(_followed(contest, program, messages, place, process, began))
+        return asyncio.run(_followed(contest, program, place, process, began))
     except (RunFailed, WrongOutput) as error:
         error.add_note(log.read_text(errors="replace")[-2000:])
         raise
@@ -68,21 +66,21 @@ def run(contest: Contest, program: Program, messages: int, place: Place) -> Peer
 async def _followed(
     contest: Contest,
     program: Program,
-    messages: int,
     place: Place,
     process: subprocess.Popen[bytes],
     began: float,
 ) -> PeerRun:
-    expected = expected_outputs(program, messages)
+    expected, source = program.outputs, program.source
+    warm_at = expected * source.warm_up // source.messages
     partitions = [TopicPartition(place.target, number) for number in range(PARTITIONS)]
     async with AIOKafkaConsumer(bootstrap_servers=place.servers, enable_auto_commit=False) as consumer:
-        first, warm, last = await _watched(consumer, partitions, process, expected)
+        first, warm, last = await _watched(consumer, partitions, process, warm_at, expected)
         peak = peak_mb(process.pid)
         await asyncio.sleep(_SETTLE_SECONDS)
         if (written := sum((await consumer.end_offsets(partitions)).values())) != expected:
             raise RunFailed(f"wrote {written} messages instead of {expected}")
         seen = await _values(consumer, partitions)
-    counted = (last.written - warm.written) / expected * messages
+    counted = (last.written - warm.written) / expected * source.messages
     return PeerRun(
         program.name,
         counted / (last.seconds - warm.seconds),
@@ -93,16 +91,11 @@ async def _followed(
     )
 
 
-def expected_outputs(program: Program, messages: int) -> int:
-    """How many messages a program writes for its whole topic."""
-    ddl = program.outputs_of_ddl * PARTITIONS * len(program.source.control)
-    return ddl + program.outputs_of_rows * messages // len(program.source.rows)
-
-
 async def _watched(
     consumer: AIOKafkaConsumer,
     partitions: Sequence[TopicPartition],
     process: subprocess.Popen[bytes],
+    warm_at: int,
     expected: int,
 ) -> tuple[_Moment, _Moment, _Moment]:
     """Follow the target topic to its end: when it began, when the warm-up was over, when all was written."""
@@ -116,7 +109,7 @@ async def _watched(
             first = now
         if written >= expected:
             break
-        if written >= expected * WARM_UP and not warm:
+        if written >= warm_at and not warm:
             warm = now
         if process.poll() is not None:
             of_all = f"{written} of {expected} messages"
@@ -125,7 +118,7 @@ async def _watched(
             raise RunFailed(f"wrote {written} of {expected} messages in {_RUN_SECONDS} s")
         await asyncio.sleep(_POLL_SECONDS)
     if not first or not warm:
-        raise RunFailed("was through before its second half was seen; ask for more messages")
+        raise RunFailed("was through before the end of its warm-up was seen; ask for more messages")
     return first, warm, now
 
 
