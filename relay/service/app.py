@@ -41,7 +41,7 @@ def run_service(config: Config, log: Log | None = None, translator: Translates |
     0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
     """
     log = log or Log()
-    tune()
+    tune(takes_windows=config.translator().route.joining is not None)
     return asyncio.run(_run_until_signal(config, log, translator))
 
 
