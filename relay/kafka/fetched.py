@@ -1,7 +1,7 @@
 """What a client has fetched, as relay's own records: aiokafka 0.14 would make each of them twice.
 
-Batches are taken as a whole: one record after the other, what comes beside the client's own parsing takes twice
-as long. Of a fetch that holds many, a poll hands out some, so that they are still in the processor's cache when
+Batches are taken as a whole: record by record, what comes beside the client's own parsing takes twice as
+long. Of a fetch that holds many, a poll hands out some, so that they are still in the processor's cache when
 they are translated; the others stay as they came, compressed.
 """
 
