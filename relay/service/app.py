@@ -44,7 +44,7 @@ def run_service(config: Config, log: Log | None = None, translator: Translates |
 
     0 stopped on request, all delivered and committed, 1 a bug, 2 the user's input, 3 the environment.
     """
-    tune()
+    tune(takes_windows=_takes_windows(config))
     return asyncio.run(_run_until_signal(config, log or Log(), partial(run_until, translator=translator)))
 
 
@@ -52,13 +52,18 @@ def run_member(config: Config, log: Log, beside: Beside) -> int:
     """Run the relay as `run_service` does, in one of several processes: with something beside it, and without
     what its supervisor says for all.
     """
-    tune()
+    tune(takes_windows=_takes_windows(config))
 
     async def run(stop: asyncio.Event, config: Config, log: Log, status: Status) -> int:
         async with beside(stop, status):
             return await relay_until(stop, config, log, None, status)
 
     return asyncio.run(_run_until_signal(config, log, run))
+
+
+def _takes_windows(config: Config) -> bool:
+    """Whether rows of neighbouring records are joined, which takes windows of records."""
+    return config.translator().route.joining is not None
 
 
 async def _run_until_signal(config: Config, log: Log, run: Callable[..., Awaitable[int]]) -> int:
