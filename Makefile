@@ -46,6 +46,11 @@ check: setup  ## lint, types, import contracts
 	$(RUN)/ruff format --check
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+ifneq ($(and $(CARGO),$(shell command -v cargo-fmt),$(shell command -v cargo-clippy)),)
+	cd kernel && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings
+else
+	@echo "there is no cargo with fmt and clippy: the kernel's Rust is not looked at" >&2
+endif
 
 core: setup  ## the core's tests, which need no Kafka
 	$(RUN)/pytest -q -n $(WORKERS) --dist worksteal tests/codecs tests/docs tests/edge_cases tests/fuzz tests/mysql tests/test_*.py

@@ -54,6 +54,15 @@ class Installed(NamedTuple):
     version: str | None = None
     problem: str = ""
 
+    @property
+    def said(self) -> str:
+        """What is installed, in words."""
+        if self.problem:
+            return self.problem
+        if self.version is None:
+            return "relay-cdc-kernel is not installed: relay works without it, but slower"
+        return f"relay-cdc-kernel {self.version}"
+
 
 def mode(environment: Mapping[str, str] = os.environ) -> Mode:
     """Read `RELAY_KERNEL`; `auto` if it is not set. Raises ConfigError for anything else than a mode."""

@@ -1,4 +1,7 @@
-"""Templates made at random, messages that fit them, and messages that nearly do."""
+"""Templates made at random, messages that fit them, and messages that nearly do.
+
+There are no conversions in them, of which the kernel's may take fewer values than Python's.
+"""
 
 from __future__ import annotations
 
@@ -247,9 +250,7 @@ def _slots(random: Random, slots: int) -> tuple[int, ...]:
 
 def _put(random: Random, slots: int) -> Put:
     null = random.choice((b"null", b"null", b'"0"', None))
-    has_conversions = random.random() < 0.1
-    read, write = (("int",), random.choice((("digits",), None))) if has_conversions else (None, None)
-    return Put(_slots(random, slots), read, write, null, random.random() < 0.3)
+    return Put(_slots(random, slots), None, None, null, random.random() < 0.3)
 
 
 def _steps(random: Random) -> Steps:

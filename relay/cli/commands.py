@@ -130,7 +130,10 @@ def _version(wanted: bool) -> None:  # typer calls it so
     if wanted:
         from importlib.metadata import version
 
+        from relay import kernel
+
         typer.echo(f"relay {version('relay-cdc')}")
+        typer.echo(kernel.installed().said)
         raise typer.Exit
 
 
@@ -145,7 +148,13 @@ def _relay(
         ),
     ] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the versions of relay and of its native kernel.",
+        ),
     ] = False,
 ) -> None:
     """Translate change events from one CDC format into another: in files, or as a relay in Kafka.

@@ -21,10 +21,7 @@ def engines() -> tuple[Engine, Engine]:
 
 
 def translations(random: Random, templates: int, messages: int) -> tuple[int, int]:
-    """Compare engines with some templates; gives how many messages fitted, and how many did not.
-
-    A conversion of the kernel's may take fewer values than Python's.
-    """
+    """Compare engines with some templates; gives how many messages fitted, and how many did not."""
     python, native = engines()
     sources = [made(random) for _ in range(templates)]
     for source in sources:
