@@ -10,13 +10,13 @@ from relay.codecs.losses import Lossy
 from relay.model import Event, Op, RowChange, SchemaChange, TableId
 from relay.selection import KINDS, kind_of
 
-#: How many tables `Counts.guessed` names at most.
+#: How many tables `EventCounts.guessed` names at most.
 MAX_GUESSED_TABLES: Final = 100
 _SCHEMA_GUESSED: Final = Lossy.SCHEMA_GUESSED
 
 
-class Counts:
-    """Counts of one translator.
+class EventCounts:
+    """EventCounts of one translator.
 
     `tables`: rows and DDL by table and kind (as `kind_of` names it), counted only if somebody puts a Counter
     here.

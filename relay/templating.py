@@ -80,6 +80,8 @@ class RouteTemplates:
         self._last: _TopicTemplates | None = None
         self._count = count
         self._uses = 0
+        #: How many records have fitted no template.
+        self.misses = 0
 
     def find(
         self, record: ConsumerRecord, catalog: Catalog

@@ -28,7 +28,7 @@ from relay.codecs.codec import (
     parse_options,
 )
 from relay.codecs.losses import INFORMATIONAL, UNSUPPORTED_EVENT_LOSSES, Keys, Lossy
-from relay.counts import Counts
+from relay.counts import EventCounts
 from relay.errors import ConfigError, DecodeError, NotRepresentable, OutOfMemory, Problem
 from relay.limits import DEFAULT_LIMITS, Limits, check_rows, exceeded
 from relay.model import Bootstrap, Event, Heartbeat, RowChange, SchemaChange, TableId, TransactionMark
@@ -201,7 +201,7 @@ class Translator:
         self._moves = self._router.moves
         self._gate = WatermarkGate() if self._router.spreads else None
         self._seen = SeenTopics()
-        self._counts = Counts()
+        self._counts = EventCounts()
         self._count = self._counts.add
         self._templates: RouteTemplates | None = None
         marker = route.source.marker
@@ -236,6 +236,7 @@ class Translator:
             path = self._partition_route = self._partition_route_of(record)
         found = templates.find(record, self.catalog)
         if found is None:
+            templates.misses += 1
             return self._straight(record, templates)
         known, key, value = found
         mark = SOURCE_HEADER, b"%b%d/0" % (path.header_prefix, record.offset)
@@ -247,6 +248,7 @@ class Translator:
         if self._moves is not None and self._moves(known.events):
             places = self._router.place_of_row(known.events[0], record, self._seen)
             if places is None:
+                templates.misses += 1
                 return self._straight(record)
             ((topic, partition),) = places.of(key) if type(places) is ByKey else places
         known.uses += 1
@@ -458,9 +460,13 @@ class Translator:
             raise OutOfMemory(self.route.source.name, "", reason) from None
 
     @property
-    def templated(self) -> int:
-        """How many records templates have translated."""
-        return 0 if self._templates is None else self._templates.uses
+    def ways(self) -> Counter[str]:
+        """How many records templates have translated (`template`), and how many went the straight line
+        (`straight`), those that were refused among them; nothing without an engine.
+        """
+        if self._templates is None:
+            return Counter()
+        return Counter(template=self._templates.uses, straight=self._templates.misses)
 
     @property
     def events(self) -> Counter[str]:
@@ -491,7 +497,7 @@ class Translator:
     def tables(self, counter: Counter[tuple[TableId, str]] | None) -> None:
         self._settled().tables = counter
 
-    def _settled(self) -> Counts:
+    def _settled(self) -> EventCounts:
         """The counts, with those of records that fitted templates."""
         if self._templates is not None:
             self._templates.settle()

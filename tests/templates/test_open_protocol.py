@@ -53,11 +53,11 @@ class Both:
 
     def fits(self, record: ConsumerRecord) -> bool:
         """Whether a record was translated by a template; the same comes out in any case."""
-        before = self.templated.templated
+        before = self.templated.ways["template"]
         assert outcome(self.templated, record) == outcome(self.plain, record)
         assert self.templated.lossy == self.plain.lossy
         assert self.templated.events == self.plain.events
-        return self.templated.templated > before
+        return self.templated.ways["template"] > before
 
     def learn(self, *records: ConsumerRecord) -> Both:
         """Translate records that fit nothing."""
